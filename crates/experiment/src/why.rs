@@ -12,8 +12,8 @@ mod tests;
 
 use prony_record::Finding;
 use prony_stats::{
-    Bearing, Change, Comparison, Design, Effect, Evaluation, Metric, Moved, Movement, OneSided,
-    Part, Verdict, Why,
+    Change, Comparison, Design, Effect, Evaluation, Explanation, Metric, MetricRole, MovedMetric,
+    Movement, MovementRole, OneSidedFinding, Verdict,
 };
 
 use crate::runner::TrialResult;
@@ -34,7 +34,7 @@ pub(crate) fn of(
     evaluation: &Evaluation,
     results: &[TrialResult],
     findings: &[About<'_>],
-) -> Vec<Why> {
+) -> Vec<Explanation> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let differing = evaluation.comparisons.iter();
     for comparison in differing.filter(|c| c.verdict != Verdict::Equivalent) {
@@ -112,7 +112,7 @@ struct Seen<'a> {
 }
 
 impl Group<'_> {
-    fn told(&self, seen: &Seen<'_>) -> Why {
+    fn told(&self, seen: &Seen<'_>) -> Explanation {
         let first = self.comparisons[0];
         let metrics: Vec<Metric> = self.comparisons.iter().map(|c| c.metric).collect();
         let movements: Vec<&Movement> = seen
@@ -134,7 +134,7 @@ impl Group<'_> {
         });
         let findings = one_sided(seen, names);
         let unclear = of_kind(|m| !m.moved && !m.same);
-        Why {
+        Explanation {
             levels: first.levels.clone(),
             against: first.against.clone(),
             name: first.name.clone(),
@@ -153,8 +153,8 @@ impl Group<'_> {
     fn text(
         &self,
         movements: &[&Movement],
-        moved: &[Moved],
-        findings: &[OneSided],
+        moved: &[MovedMetric],
+        findings: &[OneSidedFinding],
         unclear: usize,
     ) -> String {
         let mut text = self.best(movements, moved, unclear);
@@ -171,7 +171,7 @@ impl Group<'_> {
     }
 
     /// The best candidate, or why there is none.
-    fn best(&self, movements: &[&Movement], moved: &[Moved], unclear: usize) -> String {
+    fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
         if movements.is_empty() {
             return "Nothing else was measured in enough blocks to tell what changed.".to_owned();
         }
@@ -193,7 +193,9 @@ impl Group<'_> {
                     cpu.text
                 )
             }
-            (_, Part::With) => format!("The largest change that goes with it: {}.", best.text),
+            (_, MovementRole::With) => {
+                format!("The largest change that goes with it: {}.", best.text)
+            }
             _ => {
                 "Nothing that was measured changed in a way that could make the slower one slower; \
                   see what limited it."
@@ -203,7 +205,7 @@ impl Group<'_> {
     }
 
     /// What the CPU time of a request alone would make of the rate: an identity, no estimate.
-    fn accounted(&self, moved: &[Moved]) -> Option<String> {
+    fn accounted(&self, moved: &[MovedMetric]) -> Option<String> {
         if self.way == Way::Open {
             return None;
         }
@@ -213,7 +215,7 @@ impl Group<'_> {
             .find(|c| c.metric == Metric::RatePerS)?;
         let cpu = moved
             .iter()
-            .find(|m| m.metric == Metric::ServerCpuUsPerRequest && m.part == Part::With)?;
+            .find(|m| m.metric == Metric::ServerCpuUsPerRequest && m.part == MovementRole::With)?;
         let (low, high) = (cpu.effect.high?.recip(), cpu.effect.low?.recip());
         let alone = Effect {
             ratio: Some(cpu.effect.ratio?.recip()),
@@ -233,14 +235,14 @@ impl Group<'_> {
 
 /// What moved, the best candidates first: what goes with the difference, then what bears on none,
 /// then what speaks against it; within each the largest change that the interval can't deny.
-fn ranked(movements: &[&Movement], way: Way) -> Vec<Moved> {
-    let mut moved: Vec<(Part, &Movement)> = movements
+fn ranked(movements: &[&Movement], way: Way) -> Vec<MovedMetric> {
+    let mut moved: Vec<(MovementRole, &Movement)> = movements
         .iter()
         .filter(|m| m.moved && !m.same)
         .map(|m| (part(m, way), *m))
         .collect();
     moved.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.least.total_cmp(&x.least)));
-    let told = moved.into_iter().map(|(part, movement)| Moved {
+    let told = moved.into_iter().map(|(part, movement)| MovedMetric {
         metric: movement.metric,
         part,
         value: movement.means.0,
@@ -253,22 +255,22 @@ fn ranked(movements: &[&Movement], way: Way) -> Vec<Moved> {
 }
 
 /// How a movement goes with a difference.
-fn part(movement: &Movement, way: Way) -> Part {
+fn part(movement: &Movement, way: Way) -> MovementRole {
     let slower_has_more = match way {
         Way::VariantSlower => movement.is_more(),
         Way::VariantFaster => !movement.is_more(),
-        Way::Open => return Part::Aside,
+        Way::Open => return MovementRole::Aside,
     };
-    match (movement.metric.bearing(), slower_has_more) {
-        (Bearing::Cost, true) | (Bearing::Saving, false) => Part::With,
-        (Bearing::Cost, false) | (Bearing::Saving, true) => Part::Against,
-        (Bearing::Aside | Bearing::Result, _) => Part::Aside,
+    match (movement.metric.role(), slower_has_more) {
+        (MetricRole::Cost, true) | (MetricRole::Saving, false) => MovementRole::With,
+        (MetricRole::Cost, false) | (MetricRole::Saving, true) => MovementRole::Against,
+        (MetricRole::Aside | MetricRole::Result, _) => MovementRole::Aside,
     }
 }
 
 /// The findings that only one side has.
-fn one_sided(seen: &Seen<'_>, names: [&String; 2]) -> Vec<OneSided> {
-    let mut found: Vec<OneSided> = Vec::new();
+fn one_sided(seen: &Seen<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
+    let mut found: Vec<OneSidedFinding> = Vec::new();
     for (finding, variants) in seen.findings {
         let has = |side: &usize| variants.contains(side);
         let which: Vec<bool> = seen.sides.iter().map(has).collect();
@@ -277,7 +279,7 @@ fn one_sided(seen: &Seen<'_>, names: [&String; 2]) -> Vec<OneSided> {
             [false, true] => names[1],
             _ => continue,
         };
-        let one = OneSided {
+        let one = OneSidedFinding {
             id: finding.id.to_string(),
             name: name.clone(),
         };

@@ -4,7 +4,7 @@
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
 
-use prony_stats::{Evaluation, LevelTable, Trials, Verdict, evaluate_with};
+use prony_stats::{AlphaTable, Evaluation, Trials, Verdict, evaluate_with};
 use simulation::{Draws, Noise, Setting, Share};
 
 fn main() {
@@ -18,7 +18,7 @@ fn main() {
     peeking(experiments);
 }
 
-/// Experiments in which nothing differs, or one variant of four does.
+/// Error rates of experiments without any difference, or with one differing variant of four.
 fn errors(experiments: u32) {
     println!("### Error rates ({experiments} experiments a row)\n");
     println!(
@@ -66,7 +66,7 @@ fn errors(experiments: u32) {
     println!();
 }
 
-/// How often a variant that is slower by so much is called `slower`, by blocks and noise.
+/// Share of experiments that report `slower`, by true slowdown, number of blocks and noise.
 fn power(experiments: u32) {
     println!("### Power ({experiments} experiments a cell; at most 1.6 points of error, 95%)\n");
     let noises = [0.005, 0.01, 0.02, 0.03, 0.05];
@@ -114,13 +114,13 @@ fn power(experiments: u32) {
     println!();
 }
 
-/// Whoever watches the figures and stops the experiment the moment that they please.
+/// Error rate when someone evaluates after every block and stops at the first significant result.
 fn peeking(experiments: u32) {
     let mut setting = Setting::new(&[1.0, 1.0], 0.02, (5, 15));
     setting.margin = 0.0001;
     let design = setting.design();
     let mut draws = Draws::seeded(10);
-    let mut table = LevelTable::new();
+    let mut table = AlphaTable::new();
     let mut alarms = 0;
     for _ in 0..experiments {
         let mut trials = Trials::new();
@@ -141,7 +141,7 @@ fn peeking(experiments: u32) {
     );
 }
 
-/// The mean number of blocks that an experiment of 5 to 15 takes.
+/// Mean number of blocks of an experiment planned for 5 to 15.
 fn looks(experiments: u32) {
     println!("### Blocks taken, 5 to 15 planned, 4 variants, one of them slower\n");
     println!("| slower by | noise | mean blocks | coverage of its interval |");

@@ -1,60 +1,61 @@
-//! An effect as text: the one rule for the unit, the digits and the sign of a change.
+//! Changes as text: the one rule for the unit, the digits and the sign of an effect.
 //!
-//! Every output takes its figures from here, so that a sentence, a table and a chart print the same
-//! change alike. A ratio is a change in percent (`−3.1%`), and a factor (`3.8 ×`) where the estimate
-//! or an end of its interval is above +100%. A difference of shares is in points (percentage
-//! points), a difference of counts is a plain number. Words that state a direction ("3.1% slower")
-//! go with unsigned figures and are for intervals that leave zero out; all else has signs.
+//! All output takes its figures from here, so that a sentence, a table and a chart print a change
+//! the same way. A ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the
+//! estimate or an end of its interval is above +100%. A difference of shares is printed in
+//! percentage points, a difference of counts as a plain number. Sentences that state a direction
+//! ("3.1% slower") use unsigned figures, and only if the interval excludes zero. All other figures
+//! are signed.
 
 use prony_record::number;
 
 use crate::comparison::Effect;
 use crate::metric::{Metric, Scale, Unit};
 
-/// Above this ratio a change in percent would be above 100.
-const FACTOR_FROM: f64 = 2.0;
+/// Ratio above which a change is printed as a factor; as a percentage it would exceed 100%.
+const FACTOR_FORM_ABOVE: f64 = 2.0;
 
-/// Most decimals that any figure gets.
+/// Largest number of decimals in any figure.
 const DECIMALS_MAX: usize = 6;
 
-/// How the figures of a change are written.
+/// Unit in which a change is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ChangeForm {
     /// In percent of the baseline.
     Percent,
     /// As a multiple of the baseline.
     Factor,
     /// In percentage points.
     Points,
-    /// As a number.
+    /// As a plain number.
     Count,
 }
 
-/// An effect, rounded for people.
+/// An effect, rounded for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     mid: f64,
     ends: Option<(f64, f64)>,
     decimals: usize,
-    form: Form,
+    form: ChangeForm,
 }
 
 impl Change {
-    /// The change that an effect is; none where there is no estimate.
+    /// Returns the change of `effect`, or `None` if there is no estimate.
     pub fn of(metric: Metric, effect: &Effect) -> Option<Change> {
         let estimate = effect.ratio.or(effect.difference)?;
         let ends = effect.low.zip(effect.high);
         let highest = ends.map_or(estimate, |(_, high)| high.max(estimate));
         let form = match (metric.scale(), metric.unit()) {
-            (Scale::Ratio, _) if highest > FACTOR_FROM => Form::Factor,
-            (Scale::Ratio, _) => Form::Percent,
-            (Scale::Difference, Unit::Share) => Form::Points,
-            (Scale::Difference, _) => Form::Count,
+            (Scale::Ratio, _) if highest > FACTOR_FORM_ABOVE => ChangeForm::Factor,
+            (Scale::Ratio, _) => ChangeForm::Percent,
+            (Scale::Difference, Unit::Share) => ChangeForm::Points,
+            (Scale::Difference, _) => ChangeForm::Count,
         };
         let scaled = |value: f64| match form {
-            Form::Percent => 100.0 * (value - 1.0),
-            Form::Points => 100.0 * value,
-            Form::Factor | Form::Count => value,
+            ChangeForm::Percent => 100.0 * (value - 1.0),
+            ChangeForm::Points => 100.0 * value,
+            ChangeForm::Factor | ChangeForm::Count => value,
         };
         let (mid, ends) = (
             scaled(estimate),
@@ -70,48 +71,48 @@ impl Change {
         Some(change)
     }
 
-    /// The value that stands for no change.
+    /// Value that means "no change".
     fn none(&self) -> f64 {
         match self.form {
-            Form::Factor => 1.0,
-            Form::Percent | Form::Points | Form::Count => 0.0,
+            ChangeForm::Factor => 1.0,
+            ChangeForm::Percent | ChangeForm::Points | ChangeForm::Count => 0.0,
         }
     }
 
-    /// Whether the variant has less than its baseline.
+    /// Returns true if the variant has less of the metric than its baseline.
     pub fn is_less(&self) -> bool {
         self.mid < self.none()
     }
 
-    /// Whether every block saw exactly the same in both.
+    /// Returns true if variant and baseline had exactly the same value in every block.
     pub fn is_none_at_all(&self) -> bool {
         let none = self.none();
         self.mid == none && self.ends.is_none_or(|ends| ends == (none, none))
     }
 
-    /// Whether the interval leaves out "no change", so that a direction can be stated.
+    /// Returns true if the interval excludes "no change", so that a direction can be stated.
     pub fn is_one_sided(&self) -> bool {
         let none = self.none();
         self.ends
             .is_some_and(|(low, high)| low > none || high < none)
     }
 
-    /// Whether it is given as a multiple of the baseline.
+    /// Returns true if the change is printed as a multiple of the baseline.
     pub fn is_factor(&self) -> bool {
-        self.form == Form::Factor
+        self.form == ChangeForm::Factor
     }
 
-    /// Without its sign, for a sentence whose words have the direction: `3.1%`, `3.8 ×`.
+    /// The change without its sign, for a sentence that names the direction: `3.1%`, `3.8 ×`.
     pub fn amount(&self) -> String {
         self.figure(self.mid.abs())
     }
 
-    /// With its sign: `−3.1%`, `+0.30 points`; a factor has none.
+    /// The change with its sign: `−3.1%`, `+0.30 points`. A factor has no sign.
     pub fn signed(&self) -> String {
         self.signed_figure(self.mid)
     }
 
-    /// The interval for after an [`amount`](Self::amount), `2.2% to 4.0%`; signed where no
+    /// The interval to print after an [`amount`](Self::amount): `2.2% to 4.0%`. It is signed if no
     /// direction can be stated.
     pub fn range(&self) -> Option<String> {
         let (low, high) = self.ends?;
@@ -119,20 +120,20 @@ impl Change {
             return self.signed_range();
         }
         let (near, far) = match self.form {
-            Form::Factor => (low, high),
+            ChangeForm::Factor => (low, high),
             _ if low > 0.0 => (low, high),
             _ => (-high, -low),
         };
         Some(self.joined(&self.figure(near), &self.figure(far)))
     }
 
-    /// The interval for after [`signed`](Self::signed): `−4.0% to −2.2%`.
+    /// The interval to print after [`signed`](Self::signed): `−4.0% to −2.2%`.
     pub fn signed_range(&self) -> Option<String> {
         let (low, high) = self.ends?;
         Some(self.joined(&self.signed_figure(low), &self.signed_figure(high)))
     }
 
-    /// [`signed`](Self::signed) and its interval: `−3.1% (−4.0% to −2.2%)`.
+    /// The signed change and its interval: `−3.1% (−4.0% to −2.2%)`.
     pub fn with_interval(&self) -> String {
         match self.signed_range() {
             Some(range) => format!("{} ({range})", self.signed()),
@@ -140,13 +141,13 @@ impl Change {
         }
     }
 
-    /// Both ends of an interval; a unit that is a word stands with the estimate only.
+    /// Joins both ends of an interval. A unit that is a word is printed with the estimate only.
     fn joined(&self, low: &str, high: &str) -> String {
         let without = |end: &str, unit: &str| end.trim_end_matches(unit).to_owned();
         match self.form {
-            Form::Percent | Form::Count => format!("{low} to {high}"),
-            Form::Factor => format!("{} to {high}", without(low, " ×")),
-            Form::Points => format!(
+            ChangeForm::Percent | ChangeForm::Count => format!("{low} to {high}"),
+            ChangeForm::Factor => format!("{} to {high}", without(low, " ×")),
+            ChangeForm::Points => format!(
                 "{} to {}",
                 without(low, " points"),
                 without(high, " points")
@@ -157,10 +158,10 @@ impl Change {
     fn figure(&self, value: f64) -> String {
         let figure = number::fixed(value, self.decimals);
         match self.form {
-            Form::Percent => format!("{figure}%"),
-            Form::Factor => format!("{figure} ×"),
-            Form::Points => format!("{figure} points"),
-            Form::Count => figure,
+            ChangeForm::Percent => format!("{figure}%"),
+            ChangeForm::Factor => format!("{figure} ×"),
+            ChangeForm::Points => format!("{figure} points"),
+            ChangeForm::Count => figure,
         }
     }
 
@@ -168,7 +169,7 @@ impl Change {
         let figure = self.figure(value.abs());
         let is_zero = !figure.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
         match self.form {
-            Form::Factor => figure,
+            ChangeForm::Factor => figure,
             // Neither +0.0 nor −0.0.
             _ if is_zero => figure,
             _ if value < 0.0 => format!("−{figure}"),
@@ -176,19 +177,19 @@ impl Change {
         }
     }
 
-    /// As many decimals as the interval deserves, and so many that no end that differs from "no
-    /// change" reads as none.
+    /// Returns the number of decimals that suits the interval's width, increased until no end that
+    /// differs from "no change" is rounded to it.
     fn fitting_decimals(&self) -> usize {
         let none = self.none();
         let width = self.ends.map(|(low, high)| high - low);
         let fitting = match self.form {
-            Form::Percent | Form::Points => match width {
+            ChangeForm::Percent | ChangeForm::Points => match width {
                 Some(width) if width >= 20.0 => 0,
                 Some(width) if width > 0.0 && width < 0.3 => 2,
                 _ => 1,
             },
-            Form::Factor => digits_after_point(self.mid, 2).min(2),
-            Form::Count => match width {
+            ChangeForm::Factor => digits_after_point(self.mid, 2).min(2),
+            ChangeForm::Count => match width {
                 Some(width) if width > 0.0 => digits_after_point(width, 1)
                     .max(digits_after_point(self.mid, 2))
                     .min(4),
@@ -199,9 +200,10 @@ impl Change {
         let reads = |decimals: usize| {
             let step = 0.5 * 0.1_f64.powi(decimals as i32);
             let differs = |end: f64| end == none || (end - none).abs() >= step;
-            match self.is_one_sided() || self.ends.is_none() {
-                true => [self.mid, ends.0, ends.1].into_iter().all(differs),
-                false => true,
+            if self.is_one_sided() || self.ends.is_none() {
+                [self.mid, ends.0, ends.1].into_iter().all(differs)
+            } else {
+                true
             }
         };
         (fitting..DECIMALS_MAX)
@@ -210,7 +212,7 @@ impl Change {
     }
 }
 
-/// Decimals that show `digits` significant digits of a value.
+/// Number of decimals that show `digits` significant digits of `value`.
 fn digits_after_point(value: f64, digits: i32) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;

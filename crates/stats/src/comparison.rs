@@ -1,12 +1,11 @@
-//! One variant against its baseline on one metric, and the verdict on it.
+//! Comparison of a variant with its baseline on one metric, and its verdict.
 
 use serde::{Deserialize, Serialize};
 
 use crate::design::Levels;
 use crate::metric::{Metric, Scale};
-use crate::sentence;
 
-/// What can be said of a variant against its baseline.
+/// Conclusion about a variant on one metric, relative to its baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -14,34 +13,35 @@ pub enum Verdict {
     Faster,
     /// The variant is worse on the metric.
     Slower,
-    /// The whole interval lies inside the margin. Wins where it and another would hold.
+    /// The whole interval is within the margin. Takes precedence over `Faster` and `Slower`.
     Equivalent,
-    /// The blocks so far don't tell.
+    /// The blocks so far don't decide.
     Undecided,
-    /// The measurement can't carry a verdict: a finding says why.
+    /// A finding says that the measurement can't support a verdict.
     Withheld,
 }
 
-/// An estimate with its interval, in the form in which JSON carries it. Nothing in it is ever NaN
-/// or infinite: what can't be had is absent.
+/// An estimate with its interval, as stored in JSON. No field is ever NaN or infinite: a value that
+/// can't be computed is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// The variant's value over the baseline's; absent on the difference scale.
+    /// The variant's value divided by the baseline's; absent on the difference scale.
     pub ratio: Option<f64>,
-    /// The variant's share less the baseline's, on the difference scale only.
+    /// The variant's value minus the baseline's; on the difference scale only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<f64>,
-    /// Lower end of the 95% interval, on the scale of whichever of the two is given.
+    /// Lower end of the 95% interval, on the same scale as the estimate.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the 95% interval.
     pub high: Option<f64>,
 }
 
-/// What is larger is no measurement, and might overflow when it is printed as percent.
-const LARGEST: f64 = 1e300;
+/// Largest magnitude of an effect. Anything larger is not a measurement and could overflow when
+/// printed as a percentage.
+const EFFECT_MAX: f64 = 1e300;
 
 impl Effect {
-    /// No estimate at all.
+    /// No estimate.
     pub(crate) const NONE: Effect = Effect {
         ratio: None,
         difference: None,
@@ -49,15 +49,15 @@ impl Effect {
         high: None,
     };
 
-    /// From values on the scale in which blocks are averaged: logarithms of ratios, or
-    /// differences. Values that a number can't hold are left out.
+    /// Converts from the averaging scale (logarithms of ratios, or differences). Values that JSON
+    /// can't represent are left out.
     pub(crate) fn on(scale: Scale, mean: Option<f64>, interval: Option<crate::Interval>) -> Effect {
         let shown = |value: f64| {
             let value = match scale {
                 Scale::Ratio => value.exp(),
                 Scale::Difference => value,
             };
-            (value.abs() < LARGEST).then_some(value)
+            (value.abs() < EFFECT_MAX).then_some(value)
         };
         let (ratio, difference) = match scale {
             Scale::Ratio => (mean.and_then(shown), None),
@@ -75,66 +75,49 @@ impl Effect {
 /// One comparison of the family, with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The variant.
+    /// Levels of the variant.
     pub levels: Levels,
-    /// Its baseline.
+    /// Levels of its baseline.
     pub against: Levels,
-    /// What is compared.
+    /// Metric that is compared.
     pub metric: Metric,
     /// The estimate from all blocks used, and its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// What can be said.
+    /// The conclusion.
     pub verdict: Verdict,
-    /// The same as one sentence.
+    /// The comparison as one sentence.
     pub text: String,
     /// Complete blocks used.
     pub blocks: u32,
-    /// For `undecided`: about how many more blocks would decide, if the estimate and the noise
-    /// stay as they are. Absent when no sensible number would.
+    /// For `undecided`: approximate number of further blocks that would decide, if the estimate and
+    /// the noise stay as they are. Absent if no reasonable number would.
     #[serde(default)]
     pub more_blocks: Option<u32>,
-    /// Why the verdict may be another one elsewhere; it ends `text`, too.
+    /// Reason why the verdict may differ in another environment; also the end of `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
-    /// What sentences call the variant.
+    /// Name of the variant in sentences.
     pub name: String,
-    /// What they call its baseline.
+    /// Name of its baseline in sentences.
     pub against_name: String,
 }
 
-impl Comparison {
-    /// Adds a doubt to the verdict and its sentence. The verdict stands.
-    pub fn doubt(&mut self, doubt: &str) {
-        self.text = format!("{}; {doubt}", self.text);
-        self.doubt = Some(doubt.to_owned());
-    }
-
-    /// Takes the verdict back, as the measurement can't carry it. The estimate stays, as a
-    /// description. `reason` completes the sentence "verdict withheld: …".
-    pub fn withhold(&mut self, reason: &str) {
-        self.verdict = Verdict::Withheld;
-        self.more_blocks = None;
-        self.doubt = None;
-        self.text = sentence::withheld(self, reason);
-    }
-}
-
-/// One comparison outside the family: shown with its interval, never judged, as no part of the
-/// error rate is kept for it.
+/// One comparison outside the family: shown with its interval but never judged, because it has no
+/// share of the error rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// The variant.
+    /// Levels of the variant.
     pub levels: Levels,
-    /// Its baseline.
+    /// Levels of its baseline.
     pub against: Levels,
-    /// What is compared.
+    /// Metric that is compared.
     pub metric: Metric,
     /// The estimate and its interval.
     #[serde(flatten)]
     pub effect: Effect,
     /// Complete blocks in which both have a value.
     pub blocks: u32,
-    /// The same as one sentence.
+    /// The comparison as one sentence.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! What an experiment compares: factors, variants, the baseline and the rules of stopping.
+//! Design of an experiment: factors, variants, baseline and stopping rule.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,18 +11,18 @@ use crate::naming::{is_named_with_factor, level_name};
 /// The level of each factor, in the plan's order. Equality ignores the order.
 pub type Levels = IndexMap<String, String>;
 
-/// Fewest complete blocks from which an interval is computed. Two blocks leave one degree of
-/// freedom, on which a 95% interval is thirteen standard errors wide on each side.
-pub const LEAST_BLOCKS: u32 = 3;
+/// Fewest complete blocks from which an interval is computed. With two blocks (one degree of
+/// freedom) a 95% interval would extend thirteen standard errors to each side.
+pub const INTERVAL_BLOCKS_MIN: u32 = 3;
 
-/// Most blocks that a design may have; far beyond any sensible experiment.
-pub const MOST_BLOCKS: u32 = 1_000;
+/// Largest number of blocks of a design.
+pub const BLOCKS_MAX: u32 = 1_000;
 
-/// Each planned look comes when there are this many times the blocks of the look before. With the
-/// defaults of 5 and 15 blocks the looks fall at 5, 7, 10 and 15.
+/// Ratio between the block counts of successive planned looks. With the defaults of 5 and 15
+/// blocks, the looks are at 5, 7, 10 and 15.
 const LOOK_GROWTH: f64 = 1.4;
 
-/// One thing that varies.
+/// One setting that varies between variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
     /// Its name in the plan.
@@ -32,47 +32,50 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// The name of one of its levels in sentences.
+    /// Returns the name of one of its levels in sentences.
     pub(crate) fn name_of(&self, level: &str) -> String {
         let with_factor = is_named_with_factor(self.levels.iter().map(String::as_str));
         level_name(&self.name, level, with_factor)
     }
 }
 
-/// What is compared with what, on which metrics, and when to stop.
+/// Variants, metrics and stopping rule of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     /// The factors, in the plan's order.
     pub factors: Vec<Factor>,
-    /// The variants: the factors' product or a part of it. Trials name them by their place here.
+    /// The variants: all combinations of the factors' levels, or some of them. Trials refer to them
+    /// by index.
     pub variants: Vec<Levels>,
-    /// The reference. When it fixes some factors only, each variant is compared with the one that
-    /// has the baseline's levels in those and its own levels in the others.
+    /// Levels that define the baseline. If it fixes only some factors, each variant is compared
+    /// with the variant that has the baseline's levels in those factors and the same levels in the
+    /// others.
     pub baseline: Levels,
-    /// Half the width of what counts as no difference, as a share (0.02 for ±2%): of the ratio,
-    /// or of the difference between two shares.
+    /// Half the width of the range that counts as no difference, as a fraction (0.02 for ±2%): of
+    /// the ratio, or of the difference between two shares.
     pub margin: f64,
     /// The metrics that share the error rate and decide when to stop.
     pub family: Vec<Metric>,
-    /// Complete blocks before the first look.
+    /// Complete blocks at the first look.
     pub blocks_min: u32,
-    /// Complete blocks at the last look. Equal to `blocks_min`: a fixed design with one look.
+    /// Complete blocks at the last look. If it equals `blocks_min`, the design is fixed, with one
+    /// look.
     pub blocks_max: u32,
-    /// Chance of one false `faster` or `slower` or more in the whole experiment; 0.05 by custom.
-    /// Each interval alone covers with the rest, 95%.
+    /// Probability of at least one false `faster` or `slower` in the whole experiment, usually
+    /// 0.05. Each single interval has a coverage of 95%.
     pub alpha: f64,
 }
 
-/// A variant and what it is compared with, as places in [`Design::variants`].
+/// Indices in [`Design::variants`] of a variant and its baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    /// The variant that the verdict is about.
+    /// Variant that the verdict is about.
     pub variant: usize,
     /// Its baseline.
     pub against: usize,
 }
 
-/// Why a design can't be evaluated.
+/// Reason why a design can't be evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DesignError {
     /// The baseline, or a variant, names a factor that does not exist.
@@ -92,17 +95,17 @@ pub enum DesignError {
     NoBaseline,
     /// No variant has a baseline to be compared with.
     NothingToCompare,
-    /// No metric to judge.
+    /// There is no metric to judge.
     NoMetric,
-    /// The metric is better neither high nor low, so that no verdict can be stated on it.
+    /// Neither direction of the metric is better, so that it can't have a verdict.
     NoDirection(Metric),
-    /// The same metric twice in the family.
+    /// The family contains a metric twice.
     SameMetricTwice(Metric),
-    /// Not 1 ≤ `blocks_min` ≤ `blocks_max` ≤ [`MOST_BLOCKS`].
+    /// Violates 1 ≤ `blocks_min` ≤ `blocks_max` ≤ [`BLOCKS_MAX`].
     Blocks {
-        /// Fewest, as given.
+        /// `blocks_min` as given.
         min: u32,
-        /// Most, as given.
+        /// `blocks_max` as given.
         max: u32,
     },
     /// The margin is not above 0 and below 1.
@@ -112,10 +115,10 @@ pub enum DesignError {
 }
 
 impl Design {
-    /// Checks the design and lists its comparisons, in the order of the variants.
+    /// Checks the design and returns its comparisons, in the order of the variants.
     ///
     /// # Errors
-    /// The first thing that is wrong with the design.
+    /// Returns the first contradiction that is found.
     pub fn pairs(&self) -> Result<Vec<Pair>, DesignError> {
         self.check_rules()?;
         self.check_levels()?;
@@ -131,8 +134,9 @@ impl Design {
         Ok(pairs)
     }
 
-    /// The baseline of a variant: its own levels, but the baseline's where that fixes one. A
-    /// variant of the baseline is its own counterpart. `None` when the plan lists no such variant.
+    /// Returns the baseline of a variant: the variant with the baseline's levels where the baseline
+    /// fixes them, and the same levels elsewhere. A baseline is its own counterpart. Returns `None`
+    /// if the plan doesn't list that variant.
     pub fn counterpart(&self, variant: usize) -> Option<usize> {
         let mut wanted = self.variants.get(variant)?.clone();
         for (factor, level) in &self.baseline {
@@ -141,24 +145,23 @@ impl Design {
         self.variants.iter().position(|levels| *levels == wanted)
     }
 
-    /// The numbers of complete blocks at which verdicts are sought: the first at `blocks_min`,
-    /// then whenever there are two fifths more, the last at `blocks_max`. Empty when `blocks_max`
-    /// is under [`LEAST_BLOCKS`].
+    /// Numbers of complete blocks at the planned looks: from `blocks_min`, growing by two fifths,
+    /// to `blocks_max`. Empty if `blocks_max` is below [`INTERVAL_BLOCKS_MIN`].
     pub fn planned_looks(&self) -> Vec<u32> {
         let mut looks = Vec::new();
-        let mut next = self.blocks_min.max(LEAST_BLOCKS);
+        let mut next = self.blocks_min.max(INTERVAL_BLOCKS_MIN);
         while f64::from(next) * 1.2 < f64::from(self.blocks_max) {
             looks.push(next);
             next = (f64::from(next) * LOOK_GROWTH).ceil() as u32;
         }
-        if self.blocks_max >= LEAST_BLOCKS {
+        if self.blocks_max >= INTERVAL_BLOCKS_MIN {
             looks.push(self.blocks_max);
         }
         looks
     }
 
-    /// The name of a variant in sentences: its levels in the plan's order, without the factors that
-    /// have only one.
+    /// Returns the name of a variant in sentences: its levels in the plan's order, without factors
+    /// that have only one level.
     pub fn name_of(&self, variant: usize) -> String {
         let Some(levels) = self.variants.get(variant) else {
             return String::new();
@@ -170,13 +173,13 @@ impl Design {
         names.join(", ")
     }
 
-    /// The factors with two levels or more.
+    /// Factors with at least two levels.
     pub(crate) fn varying(&self) -> impl Iterator<Item = &Factor> {
         self.factors.iter().filter(|factor| factor.levels.len() > 1)
     }
 
     fn check_rules(&self) -> Result<(), DesignError> {
-        if self.blocks_min < 1 || self.blocks_min > self.blocks_max || self.blocks_max > MOST_BLOCKS
+        if self.blocks_min < 1 || self.blocks_min > self.blocks_max || self.blocks_max > BLOCKS_MAX
         {
             return Err(DesignError::Blocks {
                 min: self.blocks_min,
@@ -263,17 +266,14 @@ impl fmt::Display for DesignError {
             Self::SameMetricTwice(metric) => write!(out, "metric {metric} is listed twice"),
             Self::Blocks { min, max } => write!(
                 out,
-                "blocks from {min} to {max}: want at least 1, no more than {MOST_BLOCKS}, \
-                 and the least not above the most"
+                "blocks from {min} to {max}: must be at least 1 and at most {BLOCKS_MAX}, \
+                 with the minimum not above the maximum"
             ),
             Self::Margin(margin) => {
-                write!(out, "margin {margin}: want a share above 0 and below 1")
+                write!(out, "margin {margin}: must be above 0 and below 1")
             }
             Self::Alpha(alpha) => {
-                write!(
-                    out,
-                    "error rate {alpha}: want a share above 0 and below 0.5"
-                )
+                write!(out, "error rate {alpha}: must be above 0 and below 0.5")
             }
         }
     }

@@ -7,15 +7,15 @@ use crate::comparison::{Comparison, Description};
 use crate::design::{Design, Levels};
 use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
+use crate::explanation::Explanation;
 use crate::looks::Look;
 use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
-use crate::why::Why;
 
-/// The `schema` of the documents written.
+/// Value of `schema` in new documents.
 pub const VERDICT_SCHEMA: &str = "prony.verdict/1";
 
-/// Everything an experiment concluded. Readers ignore keys that they don't know.
+/// Conclusions of an experiment. Readers ignore unknown keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictDocument {
     /// [`VERDICT_SCHEMA`].
@@ -25,61 +25,63 @@ pub struct VerdictDocument {
     /// The plan's question.
     #[serde(default)]
     pub question: String,
-    /// The seed of the order.
+    /// Seed from which the order of trials follows.
     pub seed: u64,
-    /// Complete blocks.
+    /// Number of complete blocks.
     pub blocks: u32,
-    /// For each block the names of the variants in the order in which they ran.
+    /// Names of the variants of each block, in the order in which they ran.
     pub order: Vec<Vec<String>>,
     /// The levels that the baseline fixes.
     pub baseline: Levels,
-    /// What counts as no difference, as a share.
+    /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
     #[serde(default)]
     pub margin: f64,
-    /// Each variant alone.
+    /// Summary of each variant.
     pub variants: Vec<VariantSummary>,
-    /// The family, each with its verdict.
+    /// Comparisons of the family, with verdicts.
     pub comparisons: Vec<Comparison>,
     /// The comparisons on all other metrics, without verdicts.
     #[serde(default)]
     pub described: Vec<Description>,
-    /// For each difference, what moved with it. Empty in documents of earlier versions.
+    /// Explanation of each difference: the metrics that changed with it. Empty in documents of
+    /// earlier versions.
     #[serde(default)]
-    pub why: Vec<Why>,
+    pub why: Vec<Explanation>,
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
-    /// Along each factor whose levels are numbers, how the metrics of the family grow.
+    /// Growth of the family's metrics along each factor whose levels are numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<Scaling>,
-    /// The looks that were taken; `--resume` goes on from them.
+    /// Looks that were taken; `--resume` continues from them.
     #[serde(default)]
     pub looks: Vec<Look>,
-    /// Whether `host_softirq_us_per_request` is part of the CPU time of processes, too, so that the
-    /// two must not be added up; absent if that is unknown, and then they must not be either.
+    /// True if `host_softirq_us_per_request` is also part of the processes' CPU time. Unless this
+    /// is `Some(false)`, the two must not be added up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_included: Option<bool>,
-    /// What qualifies the verdicts.
+    /// Findings that qualify the verdicts.
     pub findings: Vec<Finding>,
 }
 
-/// What the document says of the experiment beside its results.
+/// Properties of an experiment that aren't results.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct About {
+pub struct ExperimentInfo {
     /// The plan's name.
     pub name: String,
     /// The plan's question.
     pub question: String,
-    /// The seed of the order.
+    /// Seed from which the order of trials follows.
     pub seed: u64,
-    /// For each block the names of the variants in the order in which they ran.
+    /// Names of the variants of each block, in the order in which they ran.
     pub order: Vec<Vec<String>>,
 }
 
 impl VerdictDocument {
-    /// Joins what an experiment was and what it gave. `why` and `softirq_included` are left empty.
+    /// Combines an experiment's properties with its evaluation. `why` and `softirq_included` are
+    /// left empty.
     pub fn new(
-        about: About,
+        about: ExperimentInfo,
         design: &Design,
         evaluation: Evaluation,
         findings: Vec<Finding>,

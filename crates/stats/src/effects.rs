@@ -1,9 +1,9 @@
-//! What a factor does, over all others: main effects and two-way interactions.
+//! Effects of factors averaged over the other factors: main effects and two-way interactions.
 //!
-//! For variants that are the full product of their factors. Within each block the contrast is
-//! taken between averages over all cells of the other factors, on the log scale (or of shares);
-//! the interval comes from the blocks, as everywhere. These describe: no verdict hangs on them,
-//! and each interval covers alone.
+//! Computed if the variants are all combinations of the factors' levels. Within each block, the
+//! contrast is taken between averages over all cells of the other factors, on the averaging scale.
+//! The interval comes from the spread between blocks. Effects are descriptive: they have no
+//! verdict, and each interval has its own coverage of 95%.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +13,16 @@ use crate::design::{Design, Factor, Levels};
 use crate::estimate::{Estimate, Interval, mean};
 use crate::metric::Metric;
 use crate::pairing;
+use crate::sentences::effects::{self as sentence, Dependence};
 use crate::trials::Block;
 
-/// What an effect is of.
+/// Kind of effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectKind {
-    /// One level instead of another, averaged over the other factors.
+    /// Effect of one level instead of another, averaged over the other factors.
     Main,
-    /// By how much a main effect differs between two levels of another factor: a ratio of ratios.
+    /// Difference of a main effect between two levels of another factor: a ratio of ratios.
     Interaction,
 }
 
@@ -30,49 +31,49 @@ pub enum EffectKind {
 pub struct FactorEffect {
     /// Main effect or interaction.
     pub kind: EffectKind,
-    /// What is compared.
+    /// Metric that is compared.
     pub metric: Metric,
-    /// The level of the factor, or of both.
+    /// Level of the factor, or of both factors.
     pub levels: Levels,
-    /// What it is set against: the baseline's level, or the factor's first where the baseline
-    /// fixes none.
+    /// Reference: the baseline's level, or the factor's first level if the baseline fixes none.
     pub against: Levels,
     /// The estimate and its 95% interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// The same in words.
+    /// The effect in words.
     pub text: String,
 }
 
-/// All effects on the metrics of the family; none when the variants are no full product of two
-/// factors or more, or there are too few blocks. `miss` is how often an interval misses.
+/// Returns all effects on the family's metrics. Empty if the variants aren't all combinations of at
+/// least two factors, or if there are too few blocks. `miss` is the probability that an interval
+/// misses.
 pub(crate) fn of(design: &Design, blocks: &[Block<'_>], miss: Option<f64>) -> Vec<FactorEffect> {
-    let (Some(product), Some(miss)) = (Product::of(design), miss) else {
+    let (Some(product), Some(miss)) = (FullProduct::of(design), miss) else {
         return Vec::new();
     };
     design
         .family
         .iter()
-        .filter_map(|&metric| Cells::measured(&product, blocks, metric, miss))
+        .filter_map(|&metric| CellValues::measured(&product, blocks, metric, miss))
         .flat_map(|cells| cells.effects())
         .collect()
 }
 
-/// The full product of the factors that vary.
-struct Product<'a> {
+/// All combinations of the varying factors' levels.
+struct FullProduct<'a> {
     design: &'a Design,
     factors: Vec<&'a Factor>,
-    /// For each factor, which of its levels is the reference.
+    /// Index of the reference level of each factor.
     references: Vec<usize>,
-    /// For each variant, the place of its level in each factor.
+    /// Index of each variant's level in each factor, by variant.
     cells: Vec<Vec<usize>>,
 }
 
-impl<'a> Product<'a> {
+impl<'a> FullProduct<'a> {
     fn of(design: &'a Design) -> Option<Self> {
         let factors: Vec<&Factor> = design.varying().collect();
         let cells_wanted: usize = factors.iter().map(|factor| factor.levels.len()).product();
-        // The design's check has seen that no variant comes twice.
+        // // `Design::pairs` has rejected duplicate variants, so equal counts mean a full product.
         if factors.len() < 2 || design.variants.len() != cells_wanted {
             return None;
         }
@@ -89,7 +90,7 @@ impl<'a> Product<'a> {
             .iter()
             .map(|factor| place(factor, &design.baseline).unwrap_or(0))
             .collect();
-        Some(Product {
+        Some(FullProduct {
             design,
             factors,
             references,
@@ -98,25 +99,25 @@ impl<'a> Product<'a> {
     }
 }
 
-/// A level of a factor that is not its reference.
+/// A level of a factor other than its reference.
 #[derive(Clone, Copy)]
-struct Step {
+struct LevelStep {
     factor: usize,
     level: usize,
 }
 
 /// One metric of every variant in every block, on the averaging scale.
-struct Cells<'a> {
-    product: &'a Product<'a>,
+struct CellValues<'a> {
+    product: &'a FullProduct<'a>,
     metric: Metric,
     miss: f64,
-    /// By block, then variant.
+    /// By block, then by variant.
     values: Vec<Vec<f64>>,
 }
 
-impl<'a> Cells<'a> {
+impl<'a> CellValues<'a> {
     fn measured(
-        product: &'a Product<'a>,
+        product: &'a FullProduct<'a>,
         blocks: &[Block<'_>],
         metric: Metric,
         miss: f64,
@@ -131,7 +132,7 @@ impl<'a> Cells<'a> {
                     .collect()
             })
             .collect::<Option<Vec<Vec<f64>>>>()?;
-        Some(Cells {
+        Some(CellValues {
             product,
             metric,
             miss,
@@ -140,7 +141,7 @@ impl<'a> Cells<'a> {
     }
 
     fn effects(&self) -> Vec<FactorEffect> {
-        let steps: Vec<Step> = (0..self.product.factors.len())
+        let steps: Vec<LevelStep> = (0..self.product.factors.len())
             .flat_map(|f| self.steps(f))
             .collect();
         let mains = steps.iter().filter_map(|&step| self.main(step));
@@ -155,17 +156,17 @@ impl<'a> Cells<'a> {
             .collect()
     }
 
-    fn steps(&self, factor: usize) -> impl Iterator<Item = Step> + use<'a> {
+    fn steps(&self, factor: usize) -> impl Iterator<Item = LevelStep> + use<'a> {
         let product = self.product;
         let reference = product.references[factor];
         (0..product.factors[factor].levels.len())
             .filter(move |&level| level != reference)
-            .map(move |level| Step { factor, level })
+            .map(move |level| LevelStep { factor, level })
     }
 
-    /// By block: the mean over all cells with the step's level, less that over all cells with the
-    /// reference, among the cells that `chosen` picks.
-    fn contrast(&self, step: Step, chosen: impl Fn(&[usize]) -> bool) -> Vec<f64> {
+    /// Returns for each block the mean over all cells with the step's level, minus the mean over
+    /// all cells with the reference, restricted to the cells for which `chosen` returns true.
+    fn contrast(&self, step: LevelStep, chosen: impl Fn(&[usize]) -> bool) -> Vec<f64> {
         let reference = self.product.references[step.factor];
         let average = |block: &[f64], level: usize| {
             let values: Vec<f64> = self
@@ -184,32 +185,23 @@ impl<'a> Cells<'a> {
             .collect()
     }
 
-    fn main(&self, step: Step) -> Option<FactorEffect> {
+    fn main(&self, step: LevelStep) -> Option<FactorEffect> {
         let (effect, _) = self.estimated(&self.contrast(step, |_| true))?;
         let change = Change::of(self.metric, &effect)?;
         let (level, reference) = self.names(step);
-        let text = format!(
-            "{level} instead of {reference}: {}{}",
-            cost(self.metric, &change),
-            self.dependence(step)
-        );
+        let dependence = self.dependence(step);
+        let text = sentence::main_effect(self.metric, (&level, &reference), &change, &dependence);
         Some(self.effect(EffectKind::Main, &[step], effect, text))
     }
 
-    fn interaction(&self, a: Step, b: Step) -> Option<FactorEffect> {
+    fn interaction(&self, a: LevelStep, b: LevelStep) -> Option<FactorEffect> {
         let (effect, _) = self.interplay(a, b)?;
         let change = Change::of(self.metric, &effect)?;
-        let ((a_level, a_reference), (b_level, b_reference)) = (self.names(a), self.names(b));
-        let text = format!(
-            "the effect of {a_level} instead of {a_reference} on the {} changes by {} with {b_level} \
-             instead of {b_reference}",
-            self.metric.noun(),
-            change.with_interval(),
-        );
+        let text = sentence::interaction(self.metric, &self.names(a), &self.names(b), &change);
         Some(self.effect(EffectKind::Interaction, &[a, b], effect, text))
     }
 
-    fn interplay(&self, a: Step, b: Step) -> Option<(Effect, Interval)> {
+    fn interplay(&self, a: LevelStep, b: LevelStep) -> Option<(Effect, Interval)> {
         let reference = self.product.references[b.factor];
         let with = self.contrast(a, |cell| cell[b.factor] == b.level);
         let without = self.contrast(a, |cell| cell[b.factor] == reference);
@@ -217,46 +209,39 @@ impl<'a> Cells<'a> {
         self.estimated(&changes)
     }
 
-    /// How the effect of a step hangs on each other factor, in words.
-    fn dependence(&self, step: Step) -> String {
+    /// Dependence of a step's effect on each other factor, with the factor's name.
+    fn dependence(&self, step: LevelStep) -> Vec<(&'a str, Dependence)> {
         let others = (0..self.product.factors.len()).filter(|&other| other != step.factor);
-        let (mut regardless, mut said) = (Vec::new(), String::new());
-        for other in others {
-            let name = &self.product.factors[other].name;
-            let intervals: Vec<Interval> = self
-                .steps(other)
-                .filter_map(|b| Some(self.interplay(step, b)?.1))
-                .collect();
-            let margin = self.margin();
-            if intervals.iter().all(|interval| interval.within(&margin)) {
-                regardless.push(format!("whichever the {name}"));
-            } else if intervals.iter().any(|interval| !interval.contains(0.0)) {
-                said += &format!("; it depends on the {name} ({})", self.simple(step, other));
-            } else {
-                said += &format!("; whether the {name} changes that is open");
-            }
-        }
-        let regardless = regardless.join(" and ");
-        let comma = if regardless.is_empty() { "" } else { ", " };
-        format!("{comma}{regardless}{said}")
+        others
+            .map(|other| {
+                let intervals: Vec<Interval> = self
+                    .steps(other)
+                    .filter_map(|b| Some(self.interplay(step, b)?.1))
+                    .collect();
+                let margin = self.margin();
+                let dependence = if intervals.iter().all(|interval| interval.within(&margin)) {
+                    Dependence::None
+                } else if intervals.iter().any(|interval| !interval.contains(0.0)) {
+                    Dependence::Established(self.by_level(step, other))
+                } else {
+                    Dependence::Unclear
+                };
+                (self.product.factors[other].name.as_str(), dependence)
+            })
+            .collect()
     }
 
-    /// The step's effect at each level of another factor: "−5.0% with unix, −11.2% with tcp".
-    fn simple(&self, step: Step, other: usize) -> String {
+    /// Effect of a step at each level of another factor, with the level's name.
+    fn by_level(&self, step: LevelStep, other: usize) -> Vec<(Change, String)> {
         let factor = self.product.factors[other];
         let levels = factor.levels.iter().enumerate();
-        let parts: Vec<String> = levels
-            .filter_map(|(place, level)| {
-                let values = self.contrast(step, |cell| cell[other] == place);
+        levels
+            .filter_map(|(index, level)| {
+                let values = self.contrast(step, |cell| cell[other] == index);
                 let (effect, _) = self.estimated(&values)?;
-                Some(format!(
-                    "{} with {}",
-                    Change::of(self.metric, &effect)?.signed(),
-                    factor.name_of(level)
-                ))
+                Some((Change::of(self.metric, &effect)?, factor.name_of(level)))
             })
-            .collect();
-        parts.join(", ")
+            .collect()
     }
 
     fn estimated(&self, values: &[f64]) -> Option<(Effect, Interval)> {
@@ -267,17 +252,17 @@ impl<'a> Cells<'a> {
     }
 
     fn margin(&self) -> Interval {
-        crate::evaluate::equivalence(self.metric, self.product.design.margin)
+        pairing::equivalence(self.metric, self.product.design.margin)
     }
 
-    /// The names of the step's level and of the reference in sentences.
-    fn names(&self, step: Step) -> (String, String) {
+    /// Names of the step's level and of the reference in sentences.
+    fn names(&self, step: LevelStep) -> (String, String) {
         let factor = self.product.factors[step.factor];
         let (level, reference) = self.levels(step);
         (factor.name_of(level), factor.name_of(reference))
     }
 
-    fn levels(&self, step: Step) -> (&str, &str) {
+    fn levels(&self, step: LevelStep) -> (&str, &str) {
         let levels = &self.product.factors[step.factor].levels;
         (
             &levels[step.level],
@@ -288,11 +273,11 @@ impl<'a> Cells<'a> {
     fn effect(
         &self,
         kind: EffectKind,
-        steps: &[Step],
+        steps: &[LevelStep],
         effect: Effect,
         text: String,
     ) -> FactorEffect {
-        let named = |of: &dyn Fn(Step) -> String| -> Levels {
+        let named = |of: &dyn Fn(LevelStep) -> String| -> Levels {
             steps
                 .iter()
                 .map(|&step| (self.product.factors[step.factor].name.clone(), of(step)))
@@ -307,16 +292,4 @@ impl<'a> Cells<'a> {
             text,
         }
     }
-}
-
-/// "costs 8.0% (7.0% to 9.0%)" for a rate whose direction is sure; signs otherwise.
-fn cost(metric: Metric, change: &Change) -> String {
-    if metric == Metric::RatePerS
-        && !change.is_factor()
-        && let Some(range) = change.range().filter(|_| change.is_one_sided())
-    {
-        let verb = if change.is_less() { "costs" } else { "gains" };
-        return format!("{verb} {} ({range})", change.amount());
-    }
-    format!("{} {}", metric.noun(), change.with_interval())
 }

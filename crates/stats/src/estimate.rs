@@ -1,14 +1,14 @@
-//! A mean over blocks with its uncertainty: Student's t.
+//! Mean over blocks with its uncertainty, by Student's t distribution.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::design::LEAST_BLOCKS;
+use crate::design::INTERVAL_BLOCKS_MIN;
 
-/// Values whose standard deviation is under this share of the largest of them are the same value,
-/// but for rounding.
-const SAME: f64 = 1e-12;
+/// Standard deviation, relative to the largest magnitude, below which values are equal except for
+/// rounding.
+const ROUNDING_TOLERANCE: f64 = 1e-12;
 
-/// A range of values.
+/// A closed range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -18,17 +18,17 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies inside or on an end.
+    /// Returns true if `value` is in the interval, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// Whether the whole interval lies inside `other`, ends included.
+    /// Returns true if the whole interval is in `other`, ends included.
     pub fn within(&self, other: &Interval) -> bool {
         other.low <= self.low && self.high <= other.high
     }
 
-    /// What lies in both; `low > high` when nothing does.
+    /// Intersection; `low > high` if it is empty.
     pub(crate) fn intersect(&self, other: &Interval) -> Interval {
         Interval {
             low: self.low.max(other.low),
@@ -36,7 +36,7 @@ impl Interval {
         }
     }
 
-    /// Both ends through an increasing function.
+    /// Applies an increasing function to both ends.
     pub(crate) fn map(&self, increasing: impl Fn(f64) -> f64) -> Interval {
         Interval {
             low: increasing(self.low),
@@ -45,22 +45,23 @@ impl Interval {
     }
 }
 
-/// The mean of one number a block.
+/// Mean of one number per block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
     /// Standard deviation between blocks (divisor n − 1); exactly zero when all blocks agree.
     pub deviation: f64,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
 impl Estimate {
-    /// From one finite number a block; `None` from fewer than [`LEAST_BLOCKS`].
+    /// Computes the estimate from one finite number per block; `None` for fewer than
+    /// [`INTERVAL_BLOCKS_MIN`].
     pub fn from_blocks(values: &[f64]) -> Option<Estimate> {
         let blocks = u32::try_from(values.len()).ok()?;
-        if blocks < LEAST_BLOCKS {
+        if blocks < INTERVAL_BLOCKS_MIN {
             return None;
         }
         let mean = mean(values);
@@ -71,7 +72,7 @@ impl Estimate {
             .fold(0.0_f64, |most, value| most.max(value.abs()));
         Some(Estimate {
             mean,
-            deviation: if deviation <= SAME * largest {
+            deviation: if deviation <= ROUNDING_TOLERANCE * largest {
                 0.0
             } else {
                 deviation
@@ -85,7 +86,8 @@ impl Estimate {
         self.deviation / f64::from(self.blocks).sqrt()
     }
 
-    /// Two-sided p-value of "the mean is zero". When all blocks agree it is 1 for zero and 0 else.
+    /// Two-sided p-value of "the mean is zero". If all blocks agree, it is 1 for a mean of zero and
+    /// otherwise 0.
     pub fn p_value(&self) -> f64 {
         if self.deviation == 0.0 {
             return if self.mean == 0.0 { 1.0 } else { 0.0 };
@@ -93,7 +95,7 @@ impl Estimate {
         2.0 * upper_tail((self.mean / self.error()).abs(), self.blocks - 1)
     }
 
-    /// The interval that misses the true mean with chance `miss` (0 to 1, half on each side).
+    /// Interval that misses the true mean with probability `miss` (0 to 1, half on each side).
     pub fn interval(&self, miss: f64) -> Interval {
         let reach = match self.error() {
             error if error > 0.0 => critical(miss, self.blocks - 1) * error,
@@ -114,14 +116,13 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     }
 }
 
-/// How far out `|t|` lies that is passed with chance `miss`, for `freedom` ≥ 1 degrees of freedom.
-/// Infinite for a `miss` of zero, zero for one of 1 and above.
+/// Critical value: the magnitude that `|t|` exceeds with probability `miss`, for `freedom` ≥ 1
+/// degrees of freedom. Infinite if `miss` ≤ 0, and zero if `miss` ≥ 1.
 pub fn critical(miss: f64, freedom: u32) -> f64 {
     critical_between(miss, f64::from(freedom))
 }
 
-/// [`critical`] for degrees of freedom between whole numbers, as two samples of different noise
-/// have them.
+/// [`critical`] for fractional degrees of freedom, as in Welch's test.
 pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
     if miss <= 0.0 {
         return f64::INFINITY;
@@ -135,16 +136,21 @@ pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Chance that t lies above `t` ≥ 0.
+/// Probability of a value above `t` ≥ 0.
 pub(crate) fn upper_tail(t: f64, freedom: u32) -> f64 {
     upper_tail_between(t, f64::from(freedom))
 }
 
-/// [`upper_tail`] for degrees of freedom between whole numbers.
+/// [`upper_tail`] for fractional degrees of freedom.
 pub(crate) fn upper_tail_between(t: f64, freedom: f64) -> f64 {
     student(freedom).map_or(1.0, |student| student.sf(t))
 }
 
 fn student(freedom: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom).ok()
+}
+
+/// Returns true if there are too few blocks for an interval.
+pub(crate) fn too_few(blocks: u32) -> bool {
+    blocks < INTERVAL_BLOCKS_MIN
 }

@@ -1,61 +1,62 @@
-//! From a design and its trials to verdicts.
+//! Evaluation of trials: from a design and measurements to verdicts.
 //!
-//! The looks are replayed from the first: what was rejected at one stays rejected, and a rejected
-//! hypothesis hands its share of the error rate to those still open, from that look on (Holm 1979;
-//! with looks, Ye et al. 2013 and Maurer and Bretz 2013). So the same trials give the same
-//! verdicts, whoever evaluated them before and how often.
+//! All looks are replayed from the first. A hypothesis that was rejected at one look stays
+//! rejected, and from that look on its share of the error rate is passed on to the hypotheses still
+//! open (Holm 1979; with looks, Ye et al. 2013 and Maurer and Bretz 2013). The same trials
+//! therefore give the same verdicts, however often and by whom they were evaluated before.
 
 use crate::comparison::{Comparison, Description, Effect, Verdict};
-use crate::design::{Design, DesignError, LEAST_BLOCKS, Pair};
+use crate::design::{Design, DesignError, Pair};
 use crate::effects::{self, FactorEffect};
 use crate::estimate::{Estimate, Interval};
-use crate::forecast::{Outlook, Step};
-use crate::looks::{LevelTable, Look, looks_until, spent_share};
-use crate::metric::{Direction, Metric, Scale};
+use crate::forecast::{FutureLook, Outlook};
+use crate::looks::{AlphaTable, Look, looks_until, spent_share};
+use crate::metric::{Direction, Metric};
 use crate::movement::{self, Movement};
-use crate::pairing::{self, Paired};
-use crate::sentence;
+use crate::pairing::{self, PairedValues};
+use crate::sentences::verdicts as sentence;
 use crate::summary::{self, VariantSummary};
 use crate::trials::{Block, Trials};
 
-/// What the trials so far say.
+/// Results of an experiment so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// Complete blocks there are.
+    /// Number of complete blocks.
     pub blocks: u32,
-    /// The looks taken, this one included. To be kept with the results and given to the next call
-    /// when more blocks are added.
+    /// Looks taken, including this one. Keep them with the results and pass them to the next call
+    /// when blocks have been added.
     pub looks: Vec<Look>,
-    /// Every comparison of the family, in the order of variants, then metrics.
+    /// Comparisons of the family, in the order of variants, then of metrics.
     pub comparisons: Vec<Comparison>,
-    /// The same for all metrics outside the family that were measured.
+    /// Comparisons on all measured metrics outside the family.
     pub described: Vec<Description>,
-    /// What else differs between each variant and its baseline.
+    /// Other metrics that differ between each variant and its baseline.
     pub movements: Vec<Movement>,
-    /// Main effects and two-way interactions, when the variants are a full product of two factors
-    /// or more.
+    /// Main effects and two-way interactions, if the variants are all combinations of at least two
+    /// factors.
     pub effects: Vec<FactorEffect>,
-    /// Each variant alone.
+    /// Summary of each variant.
     pub variants: Vec<VariantSummary>,
     planned_next: Option<u32>,
 }
 
 impl Evaluation {
-    /// Whether no comparison is undecided. More blocks would add nothing that was asked for.
+    /// Returns true if no comparison is undecided, so that more blocks aren't needed.
     pub fn decided(&self) -> bool {
         self.comparisons
             .iter()
             .all(|comparison| comparison.verdict != Verdict::Undecided)
     }
 
-    /// The number of complete blocks, in all, at which to evaluate again; `None` when all is
-    /// decided or the plan's blocks are used up.
+    /// Total number of complete blocks at which to evaluate again; `None` if all is decided or the
+    /// plan's blocks are used up.
     pub fn next_look(&self) -> Option<u32> {
         self.planned_next.filter(|_| !self.decided())
     }
 
-    /// Withholds the verdicts of the comparisons that `distorted` picks, and leaves out the effects
-    /// of factors on their metrics: those average over all variants, the distorted ones among them.
+    /// Withholds the verdicts of the comparisons for which `distorted` returns true. Also removes
+    /// the factor effects on their metrics, because those average over all variants, including the
+    /// distorted ones.
     pub fn withhold(&mut self, distorted: impl Fn(&Comparison) -> bool, reason: &str) {
         for comparison in &mut self.comparisons {
             if distorted(comparison) {
@@ -66,7 +67,7 @@ impl Evaluation {
         }
     }
 
-    /// Removes the effects of factors that `distorted` picks.
+    /// Removes the factor effects for which `distorted` returns true.
     pub fn withhold_effects(&mut self, distorted: impl Fn(&FactorEffect) -> bool) {
         self.effects.retain(|effect| !distorted(effect));
     }
@@ -75,26 +76,27 @@ impl Evaluation {
 /// Evaluates the complete blocks in `trials`.
 ///
 /// Each call at a new number of blocks is a look and spends error rate. Call it at `blocks_min`,
-/// then at each [`Evaluation::next_look`], and once where the experiment ends before that; never
-/// for a display that runs along. `earlier` are the looks of the evaluation before
-/// ([`Evaluation::looks`]); it may be empty when all of them were planned ones.
+/// then at each [`Evaluation::next_look`], and once more if the experiment ends early; never for a
+/// live display. `earlier` contains the looks of the previous evaluation ([`Evaluation::looks`]).
+/// It may be empty if all of them were planned.
 ///
 /// # Errors
-/// When the design contradicts itself.
+/// Returns an error if the design contradicts itself.
 pub fn evaluate(
     design: &Design,
     trials: &Trials,
     earlier: &[Look],
 ) -> Result<Evaluation, DesignError> {
-    evaluate_with(&mut LevelTable::new(), design, trials, earlier)
+    evaluate_with(&mut AlphaTable::new(), design, trials, earlier)
 }
 
-/// [`evaluate`] with the levels of earlier calls, which take most of its time.
+/// Like [`evaluate`], with the significance levels of earlier calls, whose computation takes most
+/// of the time.
 ///
 /// # Errors
-/// When the design contradicts itself.
+/// Returns an error if the design contradicts itself.
 pub fn evaluate_with(
-    table: &mut LevelTable,
+    table: &mut AlphaTable,
     design: &Design,
     trials: &Trials,
     earlier: &[Look],
@@ -135,29 +137,29 @@ pub fn evaluate_with(
 /// All hypotheses that share the error rate.
 struct Family<'a> {
     design: &'a Design,
-    /// The looks taken, then those still planned.
+    /// The looks taken, then the looks still planned.
     looks: Vec<Look>,
     taken: usize,
     hypotheses: Vec<Hypothesis>,
-    table: &'a mut LevelTable,
+    table: &'a mut AlphaTable,
 }
 
-/// "The variant's metric is that of its baseline."
+/// The null hypothesis that the variant's metric equals its baseline's.
 struct Hypothesis {
     pair: Pair,
     metric: Metric,
-    paired: Paired,
+    paired: PairedValues,
     estimate: Option<Estimate>,
-    /// The interval that stands after the looks so far, on the averaging scale.
+    /// Interval after the looks so far, on the averaging scale.
     interval: Option<Interval>,
-    /// Whether a look has rejected it.
+    /// True once a look has rejected the hypothesis.
     rejected: bool,
 }
 
 impl<'a> Family<'a> {
     fn new(
         design: &'a Design,
-        table: &'a mut LevelTable,
+        table: &'a mut AlphaTable,
         taken: &[Look],
         pairs: &[Pair],
         blocks: &[Block<'_>],
@@ -197,21 +199,24 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The levels at all looks for one of `sharing` hypotheses.
-    fn levels(&mut self, sharing: usize) -> &[f64] {
+    /// Significance levels at all looks for one of `sharing` hypotheses.
+    fn nominal_alphas(&mut self, sharing: usize) -> &[f64] {
         let alpha = self.design.alpha / sharing.max(1) as f64;
-        self.table.levels(&self.looks, alpha)
+        self.table.nominal_alphas(&self.looks, alpha)
     }
 
     fn level(&mut self, look: usize, sharing: usize) -> f64 {
-        self.levels(sharing).get(look).copied().unwrap_or(0.0)
+        self.nominal_alphas(sharing)
+            .get(look)
+            .copied()
+            .unwrap_or(0.0)
     }
 
     fn open(&self) -> usize {
         self.hypotheses.iter().filter(|one| !one.rejected).count()
     }
 
-    /// How often a single interval misses at the present look; `None` before the first.
+    /// Probability that a single interval misses at the present look; `None` before the first look.
     fn miss_now(&mut self) -> Option<f64> {
         let now = self.taken.checked_sub(1)?;
         Some(self.level(now, 1))
@@ -226,8 +231,8 @@ impl<'a> Family<'a> {
         self.holm(look);
     }
 
-    /// Holm's steps: the smallest p-value is held against the error rate shared by all that are
-    /// open; when it is rejected, the next against the rate shared by one fewer.
+    /// Holm's procedure: the smallest p-value is tested at the error rate shared by all open
+    /// hypotheses. If it is rejected, the next is tested at the rate shared by one fewer.
     fn holm(&mut self, look: usize) {
         loop {
             let open = self.open();
@@ -266,12 +271,12 @@ impl<'a> Family<'a> {
             name: design.name_of(variant),
             against_name: design.name_of(against),
         };
-        if let Some(gap) = hypothesis.paired.gap() {
-            comparison.withhold(&gap.reason(&comparison.name, &comparison.against_name));
+        if let Some(unmeasured) = hypothesis.paired.unmeasured() {
+            comparison.withhold(&sentence::unmeasured(&comparison, unmeasured));
             return comparison;
         }
         if comparison.verdict == Verdict::Undecided {
-            let margin = equivalence(hypothesis.metric, design.margin);
+            let margin = pairing::equivalence(hypothesis.metric, design.margin);
             comparison.more_blocks = hypothesis
                 .estimate
                 .and_then(|estimate| outlook.more_blocks(estimate, margin));
@@ -280,11 +285,11 @@ impl<'a> Family<'a> {
         comparison
     }
 
-    /// The looks to come, if what is open now stays open.
+    /// The future looks, assuming that the hypotheses open now stay open.
     fn outlook(&mut self) -> Outlook {
         let open = self.open().max(1);
-        let shared = self.levels(open).to_vec();
-        let alone = self.levels(1).to_vec();
+        let shared = self.nominal_alphas(open).to_vec();
+        let alone = self.nominal_alphas(1).to_vec();
         let coming = self
             .looks
             .iter()
@@ -292,13 +297,13 @@ impl<'a> Family<'a> {
             .skip(self.taken);
         Outlook {
             planned: coming
-                .map(|(look, (&shared, &alone))| Step {
+                .map(|(look, (&shared, &alone))| FutureLook {
                     blocks: look.blocks,
                     shared,
                     alone,
                 })
                 .collect(),
-            longest: Step {
+            longest: FutureLook {
                 blocks: self.design.blocks_max,
                 shared: self.design.alpha / open as f64,
                 alone: self.design.alpha,
@@ -308,11 +313,12 @@ impl<'a> Family<'a> {
 }
 
 impl Hypothesis {
-    /// Takes in the first `blocks` blocks. All looks' intervals hold at once with 95%, so what
-    /// stands is where they overlap. When the estimate from all blocks lies outside that, the
-    /// earlier blocks are contradicted by the later ones, and the newest interval stands alone.
+    /// Includes the first `blocks` blocks. The intervals of all looks hold simultaneously with 95%,
+    /// so the result is their intersection. If the estimate from all blocks is outside the
+    /// intersection, the later blocks contradict the earlier ones, and the newest interval is used
+    /// alone.
     fn update(&mut self, blocks: usize, miss: f64) {
-        let Paired::Complete(values) = &self.paired else {
+        let PairedValues::Complete(values) = &self.paired else {
             return;
         };
         let Some(estimate) = values.get(..blocks).and_then(Estimate::from_blocks) else {
@@ -325,16 +331,16 @@ impl Hypothesis {
         let borne_out = overlap.contains(estimate.mean);
         self.estimate = Some(estimate);
         self.interval = Some(if borne_out { overlap } else { newest });
-        // A rejection that the later blocks contradict is taken back; this look may repeat it.
+        // // A rejection that later blocks contradict is revoked; this look may repeat it.
         self.rejected &= borne_out;
     }
 
     fn effect(&self) -> Effect {
         match (&self.paired, self.estimate) {
-            (Paired::Complete(_), Some(estimate)) => {
+            (PairedValues::Complete(_), Some(estimate)) => {
                 Effect::on(self.metric.scale(), Some(estimate.mean), self.interval)
             }
-            (Paired::Complete(values), None) if !values.is_empty() => {
+            (PairedValues::Complete(values), None) if !values.is_empty() => {
                 let mean = crate::estimate::mean(values);
                 Effect::on(self.metric.scale(), Some(mean), None)
             }
@@ -346,7 +352,7 @@ impl Hypothesis {
         let (Some(estimate), Some(interval)) = (self.estimate, self.interval) else {
             return Verdict::Undecided;
         };
-        if interval.within(&equivalence(self.metric, margin)) {
+        if interval.within(&pairing::equivalence(self.metric, margin)) {
             return Verdict::Equivalent;
         }
         if !self.rejected {
@@ -360,21 +366,7 @@ impl Hypothesis {
     }
 }
 
-/// What counts as no difference, on the averaging scale.
-pub(crate) fn equivalence(metric: Metric, margin: f64) -> Interval {
-    match metric.scale() {
-        Scale::Ratio => Interval {
-            low: (-margin).ln_1p(),
-            high: margin.ln_1p(),
-        },
-        Scale::Difference => Interval {
-            low: -margin,
-            high: margin,
-        },
-    }
-}
-
-/// The comparisons on metrics outside the family. Blocks in which either value lacks are left out.
+/// Comparisons on metrics outside the family. Blocks in which either value is missing are left out.
 fn describe(
     design: &Design,
     pairs: &[Pair],
@@ -412,9 +404,4 @@ fn describe(
         }
     }
     described
-}
-
-/// Whether there are too few blocks for an interval.
-pub(crate) fn too_few(blocks: u32) -> bool {
-    blocks < LEAST_BLOCKS
 }

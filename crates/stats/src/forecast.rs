@@ -1,38 +1,39 @@
-//! How many more blocks would decide.
+//! Forecast of the number of further blocks that would decide a comparison.
 
-use crate::design::MOST_BLOCKS;
+use crate::design::BLOCKS_MAX;
 use crate::estimate::{Estimate, Interval, critical};
 
-/// The forecast asks for this chance that the look decides, if the truth is the present estimate:
-/// a look that decides with one half would be promised too soon.
-const CHANCE: f64 = 0.8;
+/// Required probability that the forecast look decides, if the present estimate is the truth. With
+/// one half, the forecast would be too optimistic.
+const DECISION_PROBABILITY: f64 = 0.8;
 
-/// Beyond this many times the plan's blocks no number is sensible.
-const HOPELESS: u32 = 10;
+/// A forecast above this multiple of the plan's blocks is not reported.
+const PLAN_FACTOR_MAX: u32 = 10;
 
-/// A look to come.
+/// A future look.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    /// Complete blocks then.
+pub(crate) struct FutureLook {
+    /// Complete blocks at the look.
     pub(crate) blocks: u32,
-    /// Level of its test, as the hypotheses still open share the error rate.
+    /// Significance level of its test if the hypotheses still open share the error rate.
     pub(crate) shared: f64,
-    /// Level of a single interval.
+    /// Significance level of a single interval.
     pub(crate) alone: f64,
 }
 
-/// The looks to come.
+/// The future looks.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlook {
-    /// Those of the plan.
-    pub(crate) planned: Vec<Step>,
-    /// The plan's last; a longer plan with a single look would have the same levels.
-    pub(crate) longest: Step,
+    /// Looks of the plan.
+    pub(crate) planned: Vec<FutureLook>,
+    /// Last look of the plan. A longer plan with a single look would have the same significance
+    /// levels.
+    pub(crate) longest: FutureLook,
 }
 
 impl Outlook {
-    /// About how many more blocks would decide, if mean and noise stay as they are; `None` when no
-    /// sensible number would.
+    /// Returns the approximate number of further blocks that would decide if mean and noise stay as
+    /// they are, or `None` if no reasonable number would.
     pub(crate) fn more_blocks(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
         let planned = self
             .planned
@@ -45,15 +46,15 @@ impl Outlook {
         blocks.checked_sub(now.blocks).filter(|&more| more > 0)
     }
 
-    /// The shortest longer plan with one look that would decide, by bisection: the more blocks,
-    /// the easier.
+    /// Finds the shortest longer plan with one look that would decide, by bisection: more blocks
+    /// never make the decision harder.
     fn longer_plan(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
-        let with = |blocks| Step {
+        let with = |blocks| FutureLook {
             blocks,
             ..self.longest
         };
         let mut low = self.longest.blocks;
-        let mut high = low.saturating_mul(HOPELESS).min(MOST_BLOCKS);
+        let mut high = low.saturating_mul(PLAN_FACTOR_MAX).min(BLOCKS_MAX);
         if !decides(now, equivalence, with(high)) {
             return None;
         }
@@ -69,11 +70,11 @@ impl Outlook {
     }
 }
 
-fn decides(now: Estimate, equivalence: Interval, step: Step) -> bool {
+fn decides(now: Estimate, equivalence: Interval, step: FutureLook) -> bool {
     let freedom = step.blocks - 1;
     let error = now.deviation / f64::from(step.blocks).sqrt();
-    // One side, so that the chance is CHANCE and not half as much again.
-    let spare = critical(2.0 * (1.0 - CHANCE), freedom);
+    // // One-sided, so that the probability is DECISION_PROBABILITY.
+    let spare = critical(2.0 * (1.0 - DECISION_PROBABILITY), freedom);
     let apart = now.mean.abs() >= (critical(step.shared, freedom) + spare) * error;
     let inside = (now.mean - equivalence.low).min(equivalence.high - now.mean);
     let same = inside >= (critical(step.alone, freedom) + spare) * error;

@@ -1,16 +1,16 @@
-//! From trials to verdicts: estimates with intervals, error rates that are kept, sentences.
+//! Statistics of experiments: estimates with intervals, bounded error rates, and verdicts as
+//! sentences.
 //!
-//! Enters: a [`Design`] (factors, variants, baseline, when to stop) and [`Trials`] (one number for
-//! each metric, block and variant). Leaves: an [`Evaluation`] (comparisons with verdicts, effects,
-//! summaries, when to look again) and the document `verdict.json`
-//! ([`VerdictDocument`]).
+//! Input: a [`Design`] (factors, variants, baseline, stopping rule) and [`Trials`] (one number per
+//! metric, block and variant). Output: an [`Evaluation`] (comparisons with verdicts, effects,
+//! summaries, the next look) and the document `verdict.json` ([`VerdictDocument`]).
 //!
-//! Two experiments that were made apart are set against one another in [`runs`]; what a result must
-//! not be, as conditions with three answers, is [`gate`].
+//! [`runs`] compares two experiments that were run separately. [`gate`] judges conditions on a
+//! result.
 //!
-//! Blocks are the only source of uncertainty: nothing here knows the requests inside a trial. It
-//! reads no file, no clock and no randomness; the same input gives the same output. What each
-//! number is, and what it is worth, stands in `docs/method.md`.
+//! The spread between blocks is the only source of uncertainty; single requests are unknown here.
+//! The crate reads no file, no clock and no random numbers: the same input gives the same output.
+//! docs/method.md documents every number.
 
 mod change;
 mod comparison;
@@ -19,36 +19,42 @@ mod document;
 mod effects;
 mod estimate;
 mod evaluate;
+mod explanation;
 mod forecast;
 pub mod gate;
-mod glance;
+mod gate_result;
+mod interim;
 mod looks;
 mod metric;
 mod movement;
 mod naming;
 mod observed;
 mod pairing;
+mod quantity;
+mod run_comparison;
 pub mod runs;
 mod scaling;
-mod sentence;
+mod sentences;
 mod summary;
 mod trials;
-mod why;
+mod withholding;
 
 pub use change::Change;
 pub use comparison::{Comparison, Description, Effect, Verdict};
-pub use design::{Design, DesignError, Factor, LEAST_BLOCKS, Levels, MOST_BLOCKS, Pair};
-pub use document::{About, VERDICT_SCHEMA, VerdictDocument};
+pub use design::{BLOCKS_MAX, Design, DesignError, Factor, INTERVAL_BLOCKS_MIN, Levels, Pair};
+pub use document::{ExperimentInfo, VERDICT_SCHEMA, VerdictDocument};
 pub use effects::{EffectKind, FactorEffect};
 pub use estimate::{Estimate, Interval, critical};
 pub use evaluate::{Evaluation, evaluate, evaluate_with};
-pub use glance::{Glance, glance};
-pub use looks::{LevelTable, Look, levels, spent_share};
-pub use metric::{Bearing, Direction, Metric, Scale, Unit, UnknownMetric};
+pub use explanation::{
+    Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding,
+};
+pub use interim::{InterimEstimate, interim_estimates};
+pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};
+pub use metric::{Direction, Metric, MetricRole, Scale, Unit, UnknownMetric};
 pub use movement::Movement;
 pub use naming::{is_named_with_factor, level_name};
 pub use observed::of_record;
 pub use scaling::{Scaling, ScalingPoint};
 pub use summary::{MetricSummary, VariantSummary};
 pub use trials::{Trials, Values};
-pub use why::{Limit, LimitKind, Moved, OneSided, Part, Why};

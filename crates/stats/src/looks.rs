@@ -1,52 +1,52 @@
-//! Looking more than once at growing data without raising the error rate.
+//! Group-sequential testing: several looks at growing data without raising the error rate.
 //!
-//! The error rate is spent as the blocks come in (Lan and DeMets 1983): at a share *f* of the
-//! planned blocks, `alpha · ln(1 + (e − 1) f)` is spent, their function of the Pocock kind. It
-//! spends early, so that a large effect is found at the first look. From what a look may spend
-//! follows the level at which its t-test is made: such that the chance to pass *this look's level
-//! and none before* is exactly the new part, for normal noise of unknown variance (Jennison and
-//! Turnbull 1991, "Exact calculations for sequential t, χ² and F tests").
+//! The error rate is spent as blocks are completed (Lan and DeMets 1983): at a fraction *f* of the
+//! planned blocks, `alpha · ln(1 + (e − 1) f)` is spent, their function of the Pocock type. It
+//! spends early, so that a large effect is found at the first look. The significance level of a
+//! look's t-test follows from the error rate that the look may spend: the probability of passing
+//! *this look's level and none before* must equal the newly spent part, for normal noise of unknown
+//! variance (Jennison and Turnbull 1991, "Exact calculations for sequential t, χ² and F tests").
 //!
-//! Those chances are cheap to compute because the successive t statistics form a Markov chain when
-//! the mean is zero. Write the n values as a vector; `u`, the cosine of its angle to (1, …, 1),
-//! gives `t² = (n − 1) u² / (1 − u²)`. The direction of a normal vector is independent of its
-//! length, and all earlier cosines are functions of the direction. One more value turns it by an
-//! angle φ with density ∝ cosⁿ⁻¹ φ on ±π/2:
+//! These probabilities are cheap to compute, because the successive t statistics form a Markov
+//! chain if the mean is zero. Write the n values as a vector. The cosine `u` of its angle to (1, …,
+//! 1) gives `t² = (n − 1) u² / (1 − u²)`. The direction of a normal vector is independent of its
+//! length, and all earlier cosines are functions of the direction. One more value turns the vector
+//! by an angle φ with density ∝ cosⁿ⁻¹ φ on ±π/2:
 //!
 //! `u′ = √(n/(n+1)) · cos φ · u + √(1/(n+1)) · sin φ`
 //!
-//! So the part of the distribution that has passed a look is kept as masses on a grid of |u| and
-//! carried on block by block.
+//! The part of the distribution that has passed a look is therefore kept as masses on a grid of |u|
+//! and updated block by block.
 
 use std::collections::HashMap;
 use std::f64::consts::{E, FRAC_PI_2};
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Design, LEAST_BLOCKS};
+use crate::design::{Design, INTERVAL_BLOCKS_MIN};
 use crate::estimate::{critical, upper_tail};
 
-/// One time that verdicts were sought. What is kept in the results, so that an experiment that
-/// stopped at an unplanned block and goes on later pays for that look too.
+/// A look: a moment at which verdicts are reached. Looks are stored with the results, so that an
+/// experiment that stopped at an unplanned block and is resumed accounts for that look too.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Complete blocks then.
+    /// Complete blocks at the look.
     pub blocks: u32,
-    /// How much of the error rate was spent in all by then, as a share of it (0 to 1).
+    /// Fraction of the error rate spent up to and including this look, 0 to 1.
     pub spent_share: f64,
 }
 
-/// Share of the error rate that may be spent when `fraction` of the blocks are in.
+/// Fraction of the error rate that may be spent when `fraction` of the planned blocks are complete.
+/// Both are 0 to 1.
 pub fn spent_share(fraction: f64) -> f64 {
     (1.0 + (E - 1.0) * fraction.clamp(0.0, 1.0)).ln()
 }
 
-/// The looks up to `blocks` complete blocks, the last of them the present one: those in `earlier`,
-/// the planned ones that have been passed since, and one now. A look at which nothing is left to
-/// spend is none: the present one then is the last that could spend.
+/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned ones passed
+/// since, and one now. If no error rate is left to spend, the last look is an earlier one.
 pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
-    // What was spent on looks that can't be replayed (their blocks are gone) stays spent.
+    // // Error rate spent on looks that can't be replayed (their blocks are missing) stays spent.
     let mut spent: f64 = 0.0;
     let mut given: Vec<Look> = earlier.to_vec();
     given.sort_by(|a, b| {
@@ -56,7 +56,7 @@ pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec
     });
     for look in given {
         spent = spent.max(look.spent_share.clamp(0.0, 1.0));
-        if look.blocks < LEAST_BLOCKS || look.blocks > blocks {
+        if look.blocks < INTERVAL_BLOCKS_MIN || look.blocks > blocks {
             continue;
         }
         push(
@@ -72,7 +72,7 @@ pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec
     let passed = planned
         .into_iter()
         .filter(|&look| last < look && look < blocks);
-    for at in passed.chain((blocks >= LEAST_BLOCKS && last < blocks).then_some(blocks)) {
+    for at in passed.chain((blocks >= INTERVAL_BLOCKS_MIN && last < blocks).then_some(blocks)) {
         let share = spent_share(f64::from(at) / f64::from(design.blocks_max));
         if share > spent {
             spent = share;
@@ -95,49 +95,50 @@ fn push(looks: &mut Vec<Look>, look: Look) {
     }
 }
 
-/// Levels that were computed once. They depend on the looks and the error rate alone, so whoever
-/// evaluates one design many times (a simulation) keeps one of these.
+/// Cache of significance levels. They depend only on the looks and the error rate, so a caller that
+/// evaluates a design repeatedly (a simulation) keeps one of these.
 #[derive(Debug, Clone, Default)]
-pub struct LevelTable {
-    known: HashMap<Question, Vec<f64>>,
+pub struct AlphaTable {
+    known: HashMap<AlphaKey, Vec<f64>>,
 }
 
-/// Looks and error rate, the fractions by their bits.
+/// Looks and error rate, with floating-point numbers as their bits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Question {
+struct AlphaKey {
     looks: Vec<(u32, u64)>,
     alpha: u64,
 }
 
-impl LevelTable {
-    /// An empty table.
+impl AlphaTable {
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As [`levels`].
-    pub(crate) fn levels(&mut self, looks: &[Look], alpha: f64) -> &[f64] {
+    /// Cached [`nominal_alphas`].
+    pub(crate) fn nominal_alphas(&mut self, looks: &[Look], alpha: f64) -> &[f64] {
         let looked = |look: &Look| (look.blocks, look.spent_share.to_bits());
-        let question = Question {
+        let question = AlphaKey {
             looks: looks.iter().map(looked).collect(),
             alpha: alpha.to_bits(),
         };
         self.known
             .entry(question)
-            .or_insert_with(|| levels(looks, alpha))
+            .or_insert_with(|| nominal_alphas(looks, alpha))
     }
 }
 
-/// Cells of the grid of |u|.
-const CELLS: usize = 1_024;
-/// Angles by which one more value may turn the vector.
-const TURNS: usize = 48;
+/// Number of cells of the grid of |u|.
+const GRID_CELLS: usize = 1_024;
+/// Number of angles by which one more value may turn the vector.
+const ANGLE_STEPS: usize = 48;
 
-/// The levels of the t-tests at each of `looks` for an error rate of `alpha` (0 to 1) in all.
-/// Each is at least what the look adds to the spending, as the looks overlap.
-pub fn levels(looks: &[Look], alpha: f64) -> Vec<f64> {
+/// Returns the significance level of the t-test at each of `looks`, for a total error rate of
+/// `alpha` (0 to 1). Each is at least the error rate that the look spends, because the rejections
+/// of different looks overlap.
+pub fn nominal_alphas(looks: &[Look], alpha: f64) -> Vec<f64> {
     let mut levels = Vec::with_capacity(looks.len());
-    let mut passed = Passed::none();
+    let mut passed = CrossedMass::none();
     let mut before: Option<Look> = None;
     for &look in looks {
         let spent = alpha * look.spent_share;
@@ -155,47 +156,48 @@ pub fn levels(looks: &[Look], alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// The part of the distribution of |u| that has passed some look, under a mean of zero.
-struct Passed {
-    /// Mass at `|u| = i / CELLS`, standing for the cell half a width around it.
+/// The part of the distribution of |u| that has passed some look, if the mean is zero.
+struct CrossedMass {
+    /// Mass at `|u| = i / GRID_CELLS`, representing the cell half a width around it.
     mass: Vec<f64>,
 }
 
-impl Passed {
+impl CrossedMass {
     fn none() -> Self {
-        Passed {
-            mass: vec![0.0; CELLS + 1],
+        CrossedMass {
+            mass: vec![0.0; GRID_CELLS + 1],
         }
     }
 
-    /// The same part of the paths, one value after `blocks`.
-    fn one_more(&self, blocks: u32) -> Passed {
+    /// The same paths after one more value.
+    fn one_more(&self, blocks: u32) -> CrossedMass {
         let n = f64::from(blocks);
         let (old, new) = ((n / (n + 1.0)).sqrt(), (1.0 / (n + 1.0)).sqrt());
-        let turns = turns(n);
-        let mut next = Passed::none();
+        let angle_steps = angle_steps(n);
+        let mut next = CrossedMass::none();
         for (cell, &mass) in self
             .mass
             .iter()
             .enumerate()
             .filter(|(_, mass)| **mass > 0.0)
         {
-            let u = cell as f64 / CELLS as f64;
-            for turn in &turns {
-                let moved = (old * turn.cos * u + new * turn.sin).abs().min(1.0);
-                // Shared between the two nearest points, which keeps the mean.
-                let place = moved * CELLS as f64;
-                let below = (place as usize).min(CELLS - 1);
+            let u = cell as f64 / GRID_CELLS as f64;
+            for step in &angle_steps {
+                let moved = (old * step.cos * u + new * step.sin).abs().min(1.0);
+                // // Splitting the mass between the two nearest points preserves the mean.
+                let place = moved * GRID_CELLS as f64;
+                let below = (place as usize).min(GRID_CELLS - 1);
                 let part = place - below as f64;
-                next.mass[below] += mass * turn.weight * (1.0 - part);
-                next.mass[below + 1] += mass * turn.weight * part;
+                next.mass[below] += mass * step.weight * (1.0 - part);
+                next.mass[below + 1] += mass * step.weight * part;
             }
         }
         next
     }
 
-    /// The level at which "passes now and never before" has chance `new`. It lies between `new`
-    /// (no overlap with earlier looks) and `spent` (all that may be spent by now).
+    /// Finds the level at which "passes now and never before" has the probability `new`. It is
+    /// between `new` (no overlap with earlier looks) and `spent` (everything that may be spent by
+    /// now).
     fn level_for(&self, new: f64, spent: f64, blocks: u32) -> f64 {
         let (mut low, mut high) = (new, spent);
         if self.mass.iter().all(|&mass| mass == 0.0) {
@@ -209,25 +211,25 @@ impl Passed {
                 high = level;
             }
         }
-        // The lower end: never more than may be spent.
+        // // The lower bound never exceeds the permitted error rate.
         low
     }
 
-    /// Mass at |u| of `from` and above.
+    /// Mass at |u| ≥ `from`.
     fn beyond(&self, from: f64) -> f64 {
-        let place = from * CELLS as f64 + 0.5;
-        let cell = (place as usize).min(CELLS);
+        let place = from * GRID_CELLS as f64 + 0.5;
+        let cell = (place as usize).min(GRID_CELLS);
         let inside = self.mass[cell] * (1.0 - (place - cell as f64)).clamp(0.0, 1.0);
         inside + self.mass[cell + 1..].iter().sum::<f64>()
     }
 
-    /// Adds all paths that pass `level` at this look: beyond it the mass is that of the whole
+    /// Adds all paths that pass `level` at this look: beyond it, the mass is that of the whole
     /// distribution.
-    fn with_level(mut self, level: f64, blocks: u32) -> Passed {
+    fn with_level(mut self, level: f64, blocks: u32) -> CrossedMass {
         let from = cosine(level, blocks);
-        for cell in 0..=CELLS {
-            let centre = cell as f64 / CELLS as f64;
-            let half = 0.5 / CELLS as f64;
+        for cell in 0..=GRID_CELLS {
+            let centre = cell as f64 / GRID_CELLS as f64;
+            let half = 0.5 / GRID_CELLS as f64;
             let (low, high) = ((centre - half).max(0.0), (centre + half).min(1.0));
             if high <= from {
                 continue;
@@ -240,36 +242,36 @@ impl Passed {
     }
 }
 
-/// One angle φ.
-struct Turn {
+/// One angle φ with its weight.
+struct AngleStep {
     cos: f64,
     sin: f64,
     weight: f64,
 }
 
-/// Angles and weights for the density ∝ cosⁿ⁻¹ φ. Its nth power vanishes beyond six standard
-/// deviations (about 1/√n each); the midpoint rule is as good as exact for such a function.
-fn turns(n: f64) -> Vec<Turn> {
+/// Angles and weights for the density ∝ cosⁿ⁻¹ φ. The density is negligible beyond six standard
+/// deviations (about 1/√n each), and the midpoint rule is practically exact for such a function.
+fn angle_steps(n: f64) -> Vec<AngleStep> {
     let reach = (6.0 / n.sqrt()).min(FRAC_PI_2);
-    let mut turns: Vec<Turn> = (0..TURNS)
+    let mut angle_steps: Vec<AngleStep> = (0..ANGLE_STEPS)
         .map(|place| {
-            let angle = reach * (2.0 * (place as f64 + 0.5) / TURNS as f64 - 1.0);
+            let angle = reach * (2.0 * (place as f64 + 0.5) / ANGLE_STEPS as f64 - 1.0);
             let (sin, cos) = angle.sin_cos();
-            Turn {
+            AngleStep {
                 cos,
                 sin,
                 weight: cos.powf(n - 1.0),
             }
         })
         .collect();
-    let sum: f64 = turns.iter().map(|turn| turn.weight).sum();
-    for turn in &mut turns {
-        turn.weight /= sum;
+    let sum: f64 = angle_steps.iter().map(|step| step.weight).sum();
+    for step in &mut angle_steps {
+        step.weight /= sum;
     }
-    turns
+    angle_steps
 }
 
-/// The |u| that is passed with chance `level` under a mean of zero.
+/// Value of |u| that is exceeded with probability `level` if the mean is zero.
 fn cosine(level: f64, blocks: u32) -> f64 {
     let t = critical(level, blocks - 1);
     if t.is_infinite() {
@@ -278,7 +280,7 @@ fn cosine(level: f64, blocks: u32) -> f64 {
     t / (f64::from(blocks - 1) + t * t).sqrt()
 }
 
-/// Chance that |u| is `from` or more.
+/// Probability that |u| ≥ `from`.
 fn chance_beyond(from: f64, blocks: u32) -> f64 {
     if from >= 1.0 {
         return 0.0;

@@ -1,4 +1,4 @@
-//! The metrics that variants can be compared on, and how each is read.
+//! Metrics on which variants can be compared.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,15 +6,14 @@ use std::str::FromStr;
 use prony_record::number;
 use serde::{Deserialize, Serialize};
 
-/// The table of metrics: what each is, its name in JSON and in plans (the unit ends it), what a
-/// sentence calls it, its unit, which way it is better, how variants are compared on it, and how it
-/// bears on a difference in speed. A new metric is one entry here, one value in the experiment's
-/// `runner/values.rs`, and its name in the schema.
+/// Table of metrics: name in JSON and in plans (which ends with the unit), name in sentences, unit,
+/// better direction, scale, and role in explanations. A new metric needs an entry here, a value in
+/// the experiment's `runner/values.rs`, and its name in the schema.
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
-        $scale:ident, $bearing:ident;)*) => {
-        /// One number that each trial yields. The names, in JSON and in plans, are those of
-        /// `verdict.json`; the unit ends the name.
+        $scale:ident, $role:ident;)*) => {
+        /// A number that each trial yields. The names in JSON and in plans are those of
+        /// `verdict.json` and end with the unit.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Metric {
@@ -22,7 +21,7 @@ macro_rules! metrics {
         }
 
         impl Metric {
-            /// Every metric, in the order in which they are printed.
+            /// Every metric, in the order of output.
             pub const ALL: &'static [Metric] = &[$(Metric::$metric,)*];
 
             /// The name in JSON and in plans.
@@ -30,132 +29,132 @@ macro_rules! metrics {
                 match self { $(Metric::$metric => $name,)* }
             }
 
-            /// What a sentence calls it.
+            /// Name in sentences.
             pub fn noun(self) -> &'static str {
                 match self { $(Metric::$metric => $noun,)* }
             }
 
-            /// What its values count.
+            /// Unit of the values.
             pub fn unit(self) -> Unit {
                 match self { $(Metric::$metric => Unit::$unit,)* }
             }
 
-            /// Which way it is better. What depends on how much work was done (network traffic) and
-            /// what tells about the generator has no better way.
+            /// Better direction. Metrics that depend on the amount of work (network traffic) or
+            /// that describe the generator have none.
             pub fn direction(self) -> Direction {
                 match self { $(Metric::$metric => Direction::$direction,)* }
             }
 
-            /// How variants are compared on it.
+            /// Scale on which variants are compared.
             pub fn scale(self) -> Scale {
                 match self { $(Metric::$metric => Scale::$scale,)* }
             }
 
-            /// How it bears on a difference in speed.
-            pub fn bearing(self) -> Bearing {
-                match self { $(Metric::$metric => Bearing::$bearing,)* }
+            /// Role in explaining a difference in speed.
+            pub fn role(self) -> MetricRole {
+                match self { $(Metric::$metric => MetricRole::$role,)* }
             }
         }
     };
 }
 
 metrics! {
-    /// Successful requests a second.
+    /// Successful requests per second.
     RatePerS = "rate_per_s", "request rate", PerS, Higher, Ratio, Result;
-    /// Time until all requests were done, microseconds; of loads of a fixed number of requests that
-    /// all succeeded.
+    /// Time until all requests were completed, in microseconds; for loads with a fixed number of
+    /// requests that all succeeded.
     TotalTimeUs = "total_time_us", "time for all requests", Micros, Lower, Ratio, Result;
-    /// Median response time, microseconds.
+    /// Median response time, in microseconds.
     P50Us = "p50_us", "median response time", Micros, Lower, Ratio, Result;
-    /// 99th percentile of the response time, microseconds.
+    /// 99th percentile of the response time, in microseconds.
     P99Us = "p99_us", "p99 response time", Micros, Lower, Ratio, Result;
-    /// Share of the started requests that failed, 0 to 1.
+    /// Fraction of the started requests that failed, 0 to 1.
     FailedShare = "failed_share", "failed share", Share, Lower, Difference, Result;
-    /// CPU time of the services' process trees for each request, microseconds.
+    /// CPU time of the services' process trees per request, in microseconds.
     ServerCpuUsPerRequest = "server_cpu_us_per_request", "server CPU per request", Micros, Lower, Ratio, Cost;
-    /// The part of it in user mode.
+    /// User-mode part of the services' CPU time per request, in microseconds.
     ServerCpuUserUsPerRequest = "server_cpu_user_us_per_request", "user CPU per request", Micros, Lower, Ratio, Cost;
-    /// The part of it in the kernel.
+    /// Kernel-mode part of the services' CPU time per request, in microseconds.
     ServerCpuSystemUsPerRequest = "server_cpu_system_us_per_request", "system CPU per request", Micros, Lower, Ratio, Cost;
-    /// CPU time of the machine's soft interrupts for each request, microseconds: mostly the network's
-    /// work. Some kernels also charge it to the processes that are interrupted
+    /// CPU time of the machine's soft interrupts per request, in microseconds; mostly network
+    /// processing. Some kernels also charge it to the interrupted processes
     /// ([`softirq_included`](crate::VerdictDocument::softirq_included)).
     HostSoftirqUsPerRequest = "host_softirq_us_per_request", "softirq CPU of the machine per request", Micros, Neither, Ratio, Cost;
-    /// User CPU of the services, percent of one core.
+    /// User CPU of the services, in percent of one core.
     ServerCpuUserPercent = "server_cpu_user_percent", "user CPU of the server", Percent, Lower, Ratio, Result;
-    /// System CPU of the services, percent of one core.
+    /// System CPU of the services, in percent of one core.
     ServerCpuSystemPercent = "server_cpu_system_percent", "system CPU of the server", Percent, Lower, Ratio, Result;
-    /// Context switches of the services' threads for each request.
+    /// Context switches of the services' threads per request.
     ContextSwitchesPerRequest = "context_switches_per_request", "context switches per request", Count, Neither, Ratio, Cost;
-    /// User CPU of the whole machine of the services, percent of one core.
+    /// User CPU of the services' whole machine, in percent of one core.
     MachineUserPercent = "machine_user_percent", "user CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// System CPU of that machine, interrupts left out, percent of one core.
+    /// System CPU of the services' whole machine without interrupts, in percent of one core.
     MachineSystemPercent = "machine_system_percent", "system CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// Idle CPU of that machine, percent of one core.
+    /// Idle CPU of the services' whole machine, in percent of one core.
     MachineIdlePercent = "machine_idle_percent", "idle CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// System calls of the services that read or write files, for each request.
+    /// System calls of the services that read or write files, per request.
     IoCallsPerRequest = "io_calls_per_request", "read and write calls per request", Count, Neither, Ratio, Cost;
-    /// Bytes that the services wrote towards disks, for each request.
+    /// Bytes that the services wrote to disks, per request.
     DiskWrittenBytesPerRequest = "disk_written_bytes_per_request", "bytes written to disk per request", Bytes, Neither, Ratio, Cost;
-    /// Instructions of the processor for each request, of services that have them counted.
+    /// Processor instructions per request, for services whose plan enables the counter.
     InstructionsPerRequest = "instructions_per_request", "instructions per request", Count, Neither, Ratio, Cost;
-    /// Resident memory of the services, bytes.
+    /// Resident memory of the services, in bytes.
     ServerMemoryBytes = "server_memory_bytes", "server memory", Bytes, Lower, Ratio, Aside;
-    /// What the target's place sends, bits a second.
+    /// Traffic sent by the target's place, in bits per second.
     NetworkOutBitsPerS = "network_out_bits_per_s", "network traffic", BitsPerS, Neither, Ratio, Result;
-    /// Bytes of HTTP that the load received for each request, above TLS.
+    /// HTTP bytes received by the load per request, above TLS.
     BytesInPerRequest = "bytes_in_per_request", "HTTP bytes received per request", Bytes, Neither, Ratio, Cost;
-    /// Bytes of bodies among them.
+    /// Body bytes received by the load per request.
     BodyBytesInPerRequest = "body_bytes_in_per_request", "body bytes per request", Bytes, Neither, Ratio, Cost;
-    /// Bytes through the link of the target's place, both ways, for each request; where the link is
+    /// Bytes in both directions through the link of the target's place, per request; if the link is
     /// its own.
     LinkBytesPerRequest = "link_bytes_per_request", "bytes on the link per request", Bytes, Neither, Ratio, Cost;
-    /// Packets through the interfaces of the target's place, both ways, for each request; where the
+    /// Packets in both directions through the interfaces of the target's place, per request; if the
     /// place is its own.
     PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
-    /// Share of a link's rate that the fuller direction carried, 0 to 1; of a link between named
+    /// Fraction of the link's rate used in the busier direction, 0 to 1; for a link between named
     /// places that has a rate.
     LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
-    /// Share of the bytes from the target to the load that were no bodies, 0 to 1: heads, TLS, TCP,
-    /// IP, Ethernet, what was sent again; of a link between named places.
+    /// Fraction of the bytes from the target to the load that weren't body bytes, 0 to 1: HTTP
+    /// heads, TLS, TCP, IP, Ethernet and retransmissions; for a link between named places.
     LinkOverheadShare = "link_overhead_share", "protocol overhead on the link", Share, Neither, Difference, Cost;
-    /// Connections that the load opened for each request.
+    /// Connections opened by the load per request.
     ConnectionsPerRequest = "connections_per_request", "connections opened per request", Count, Neither, Difference, Cost;
-    /// TCP connections that the target opened, to what stands behind it, for each request.
+    /// TCP connections opened by the target to its upstream servers, per request.
     UpstreamConnectionsPerRequest = "upstream_connections_per_request", "upstream connections opened per request", Count, Neither, Difference, Cost;
-    /// TLS handshakes for each request.
+    /// TLS handshakes per request.
     TlsHandshakesPerRequest = "tls_handshakes_per_request", "TLS handshakes per request", Count, Neither, Difference, Cost;
-    /// Share of the TLS handshakes that went on from an earlier session, 0 to 1.
+    /// Fraction of TLS handshakes that resumed an earlier session, 0 to 1.
     TlsResumedShare = "tls_resumed_share", "share of TLS handshakes resumed", Share, Neither, Difference, Saving;
-    /// TCP segments that the target's place sent again, for each request.
+    /// TCP segments retransmitted by the target's place, per request.
     RetransmitsPerRequest = "retransmits_per_request", "TCP retransmits per request", Count, Neither, Difference, Cost;
-    /// Connections that listeners of the target's place dropped, for each request.
+    /// Connections dropped by listeners of the target's place, per request.
     ListenDropsPerRequest = "listen_drops_per_request", "listen drops per request", Count, Neither, Difference, Cost;
-    /// CPU time of the load generator for each request, microseconds.
+    /// CPU time of the load generator per request, in microseconds.
     GeneratorCpuUsPerRequest = "generator_cpu_us_per_request", "generator CPU per request", Micros, Neither, Ratio, Aside;
 }
 
-/// What a metric's values count.
+/// Unit of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Events a second.
+    /// Events per second.
     PerS,
     /// Microseconds.
     Micros,
-    /// A share, 0 to 1.
+    /// A fraction, 0 to 1.
     Share,
     /// Percent of one core.
     Percent,
     /// Bytes.
     Bytes,
-    /// Bits a second.
+    /// Bits per second.
     BitsPerS,
-    /// A number of things.
+    /// A plain number.
     Count,
 }
 
 impl Unit {
-    /// A value with its unit, as every output prints it.
+    /// Formats a value with its unit, as in all output.
     pub fn shown(self, value: f64) -> String {
         match self {
             Unit::PerS => number::rate(value),
@@ -169,43 +168,43 @@ impl Unit {
     }
 }
 
-/// Which way a metric is better.
+/// Direction in which a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// More is better: `faster` when the variant has more.
+    /// Higher is better: `faster` means that the variant has more.
     Higher,
-    /// Less is better: `faster` when the variant has less.
+    /// Lower is better: `faster` means that the variant has less.
     Lower,
-    /// Neither way is better; such a metric is described, never judged.
+    /// Neither direction is better; the metric is described, never judged.
     Neither,
 }
 
-/// How a variant is set against its baseline.
+/// Scale on which a variant is compared with its baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// The ratio within the block, on the log scale. Values must be above zero.
+    /// Ratio within the block, averaged on the log scale. Values must be above zero.
     Ratio,
-    /// The difference within the block, for what may be zero.
+    /// Difference within the block, for values that may be zero.
     Difference,
 }
 
-/// How a metric bears on a difference in speed between two variants.
+/// Role of a metric in explaining a difference in speed between two variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bearing {
-    /// It is the speed itself, or the speed times something else here: it explains nothing.
+pub enum MetricRole {
+    /// The metric is the speed itself or is proportional to it, so that it explains nothing.
     Result,
-    /// What a request takes: a variant of which it takes more could be slower for that.
+    /// A cost per request: more of it could make a variant slower.
     Cost,
-    /// What spares a request something: a variant that has less of it could be slower for that.
+    /// A saving per request: less of it could make a variant slower.
     Saving,
-    /// It may move along, but doesn't make a server slower by itself.
+    /// The metric may change with the speed but doesn't affect it.
     Aside,
 }
 
 impl Metric {
-    /// Whether a trial can have measured this: a share lies between 0 and 1, a count is not below
-    /// zero, and a ratio can only be made of what is finite and above zero.
+    /// Returns true if a trial can have measured `value`: shares are in 0 to 1, counts are at least
+    /// zero, and values that are compared by ratio are finite and above zero.
     pub(crate) fn admits(self, value: f64) -> bool {
         match (self.scale(), self.unit()) {
             (Scale::Ratio, _) => value.is_finite() && value > 0.0,
@@ -221,10 +220,10 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A name that is no metric.
+/// A name that isn't a metric's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMetric(
-    /// The name as it was given.
+    /// The unknown name.
     pub String,
 );
 
@@ -233,7 +232,7 @@ impl fmt::Display for UnknownMetric {
         let known: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
         write!(
             out,
-            "\"{}\" is no metric (there are {})",
+            "unknown metric \"{}\" (metrics: {})",
             self.0,
             known.join(", ")
         )

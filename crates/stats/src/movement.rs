@@ -1,52 +1,53 @@
-//! What else differs between a variant and its baseline, and how surely: what a "why" is made of.
+//! Metrics that changed between a variant and its baseline: the input of an explanation.
 //!
-//! Every metric that could bear on a difference in speed is set against the baseline within each
-//! block, as the metrics outside the family are. As many are looked at, some would seem to move by
-//! chance: a metric counts as moved only where Holm's steps over all of them, for one comparison,
-//! reject that it is the same. docs/method.md has the rule by which they are ranked.
+//! Every metric that could explain a difference in speed is compared with the baseline within each
+//! block. Because many metrics are compared, some would seem to change by chance. A metric
+//! therefore counts as moved only if Holm's procedure over all metrics of one comparison rejects
+//! equality. docs/method.md documents their ranking.
 
 use crate::comparison::Effect;
 use crate::design::{Design, Levels, Pair};
 use crate::estimate::{Estimate, Interval, mean};
-use crate::metric::{Bearing, Metric, Scale};
+use crate::metric::{Metric, MetricRole, Scale};
 use crate::pairing;
-use crate::sentence;
+use crate::sentences::verdicts as sentence;
 use crate::trials::Block;
 
-/// What is added to a count before it is set in ratio to another, which may be zero: one in a
-/// thousand requests.
-const ONE_IN_A_THOUSAND: f64 = 1e-3;
+/// Added to both counts before they are divided, because a count may be zero: one in a thousand
+/// requests.
+const COUNT_OFFSET: f64 = 1e-3;
 
-/// One metric of one variant against its baseline.
+/// Change of one metric between a variant and its baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Movement {
-    /// The variant.
+    /// Levels of the variant.
     pub levels: Levels,
-    /// Its baseline.
+    /// Levels of its baseline.
     pub against: Levels,
-    /// What may have moved.
+    /// Metric that may have moved.
     pub metric: Metric,
-    /// By how much, with its interval.
+    /// Size of the change, with its interval.
     pub effect: Effect,
     /// Complete blocks in which both have a value.
     pub blocks: u32,
-    /// The mean over these blocks, geometric for ratios: of the variant and of its baseline.
+    /// Means over these blocks of the variant and of its baseline; geometric for ratios.
     pub means: (f64, f64),
-    /// Whether it moved, at the family's error rate over all metrics of this comparison.
+    /// True if equality is rejected at the family's error rate, shared by all metrics of this
+    /// comparison.
     pub moved: bool,
-    /// Whether the whole interval lies inside the plan's margin, so that it counts as the same
-    /// whether it moved or not.
+    /// True if the whole interval is within the plan's margin, so that the change is negligible
+    /// even if it is established.
     pub same: bool,
-    /// The least change that the interval admits, whichever its direction, as the logarithm of a
-    /// ratio: 0 where it holds no change at all. For differences it is the ratio of both values,
-    /// each with one in a thousand added.
+    /// Smallest change that the interval admits in either direction, as the logarithm of a ratio; 0
+    /// if the interval contains "no change". A difference is first converted to the ratio of both
+    /// values, each increased by one in a thousand.
     pub least: f64,
-    /// The same as a sentence without its end.
+    /// The movement as a clause without final period.
     pub text: String,
 }
 
 impl Movement {
-    /// Whether the estimate lies above none.
+    /// Returns true if the estimate is an increase.
     pub fn is_more(&self) -> bool {
         match (self.effect.ratio, self.effect.difference) {
             (Some(ratio), _) => ratio > 1.0,
@@ -55,9 +56,9 @@ impl Movement {
     }
 }
 
-/// The movements of every pair, in the order of pairs, then metrics. `miss` is how often a single
-/// interval misses, and the error rate that the metrics of one pair share; none before the first
-/// look, when there is nothing to say.
+/// Returns the movements of every pair, in the order of pairs, then of metrics. `miss` is both the
+/// probability that a single interval misses and the error rate shared by the metrics of one pair.
+/// It is `None` before the first look, when there are no movements.
 pub(crate) fn of(
     design: &Design,
     pairs: &[Pair],
@@ -69,14 +70,14 @@ pub(crate) fn of(
     };
     let of_pair = |&pair: &Pair| {
         let metrics = Metric::ALL.iter().copied();
-        let able = metrics.filter(|metric| metric.bearing() != Bearing::Result);
+        let able = metrics.filter(|metric| metric.role() != MetricRole::Result);
         let seen = able.filter_map(|metric| seen(design, blocks, pair, metric, miss));
         holm(seen.collect(), miss)
     };
     pairs.iter().flat_map(of_pair).collect()
 }
 
-/// A movement whose `moved` is yet to be decided by its p-value.
+/// Returns a p-value and a movement whose `moved` is still to be decided.
 fn seen(
     design: &Design,
     blocks: &[Block<'_>],
@@ -118,23 +119,23 @@ fn seen(
     Some((estimate.p_value(), movement))
 }
 
-/// An interval on the averaging scale as logarithms of ratios.
+/// Converts an interval on the averaging scale to logarithms of ratios.
 fn as_ratio(scale: Scale, interval: Interval, against: f64) -> Interval {
     match scale {
         Scale::Ratio => interval,
         Scale::Difference => {
-            let shifted = |value: f64| value.max(0.0) + ONE_IN_A_THOUSAND;
+            let shifted = |value: f64| value.max(0.0) + COUNT_OFFSET;
             interval.map(|by| (shifted(against + by) / shifted(against)).ln())
         }
     }
 }
 
-/// The distance of an interval from zero; 0 where it contains it.
+/// Distance of an interval from zero; 0 if it contains zero.
 fn least(interval: Interval) -> f64 {
     interval.low.max(-interval.high).max(0.0)
 }
 
-/// Holm's steps over the metrics of one pair.
+/// Applies Holm's procedure to the metrics of one pair.
 fn holm(mut seen: Vec<(f64, Movement)>, rate: f64) -> Vec<Movement> {
     let mut order: Vec<usize> = (0..seen.len()).collect();
     order.sort_by(|&a, &b| seen[a].0.total_cmp(&seen[b].0));
@@ -159,10 +160,10 @@ mod tests {
         assert_eq!(least(interval(-0.2, -0.1)), 0.1);
         let count =
             |low, high, against| least(as_ratio(Scale::Difference, interval(low, high), against));
-        // From none to one a request: a thousand times as many, and more.
+        // // From none to one per request.
         assert!((count(1.0, 1.0, 0.0) - 1001.0_f64.ln()).abs() < 1e-9);
         assert!((count(-1.0, -1.0, 1.0) - 1001.0_f64.ln()).abs() < 1e-9);
-        // One retransmit in ten thousand requests is next to nothing.
+        // // One retransmit in ten thousand requests is negligible.
         assert!(count(1e-4, 2e-4, 0.0) < 0.1);
         assert!(count(-2.0, -1.5, 1.0).is_finite(), "noise below zero");
     }

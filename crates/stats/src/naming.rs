@@ -1,13 +1,14 @@
-//! How sentences and tables name levels and variants: `unix`, but `keepalive = off` and `cores = 1`.
+//! Names of levels and variants in sentences and tables: `unix`, but `keepalive = off` and `cores =
+//! 1`.
 
-/// Words that say nothing without their factor.
+/// Words that are meaningless without their factor's name.
 const BARE_WORDS: [&str; 22] = [
     "on", "off", "yes", "no", "true", "false", "enabled", "disabled", "with", "without", "none",
     "some", "all", "default", "auto", "small", "medium", "large", "low", "high", "few", "many",
 ];
 
-/// Whether the levels of a factor are named with it: where one of them is a number, a size or a word
-/// such as `off`, which could be a level of anything.
+/// Returns true if the levels of a factor are named together with it: if any level is a number, a
+/// size or a word such as `off`, which could belong to any factor.
 pub fn is_named_with_factor<'a>(levels: impl IntoIterator<Item = &'a str>) -> bool {
     levels.into_iter().any(|level| {
         let starts_as_word = level.starts_with(char::is_alphabetic);
@@ -15,11 +16,12 @@ pub fn is_named_with_factor<'a>(levels: impl IntoIterator<Item = &'a str>) -> bo
     })
 }
 
-/// A level as sentences name it.
+/// Name of a level in sentences.
 pub fn level_name(factor: &str, level: &str, with_factor: bool) -> String {
-    match with_factor {
-        true => format!("{factor} = {level}"),
-        false => level.to_owned(),
+    if with_factor {
+        format!("{factor} = {level}")
+    } else {
+        level.to_owned()
     }
 }
 

@@ -1,12 +1,12 @@
-//! The metrics that a load's own record has, whoever watched the server or not.
+//! Metrics that a load's own record contains, without telemetry of the server.
 
 use prony_record::Record;
 
 use crate::metric::Metric;
 use crate::trials::Values;
 
-/// The values of every metric that this record alone tells. A load of which nothing succeeded has
-/// neither rate nor times.
+/// Returns the metrics that follow from this record alone. A load without any success has neither
+/// rate nor times.
 pub fn of_record(record: &Record) -> Values {
     let mut values = Values::new();
     let totals = &record.totals;
@@ -15,7 +15,7 @@ pub fn of_record(record: &Record) -> Values {
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
     }
-    // One that failed may have been done with sooner.
+    // // A failed request may have ended sooner than a complete one.
     if record.load.requests == Some(totals.ok) {
         values.insert(Metric::TotalTimeUs, totals.elapsed_s * 1e6);
     }
@@ -34,7 +34,7 @@ pub fn of_record(record: &Record) -> Values {
     values
 }
 
-/// What the load counted, for each of the requests that ended.
+/// Totals of the load per completed request.
 fn per_request(record: &Record, ended: f64) -> Values {
     let totals = &record.totals;
     let generator = &record.generator;

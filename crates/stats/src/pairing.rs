@@ -1,84 +1,63 @@
-//! Two variants within each block: the log ratio, or the difference.
+//! Differences between two variants within each block: of logarithms, or of values.
 
 use crate::design::Pair;
+use crate::estimate::Interval;
 use crate::metric::{Metric, Scale};
 use crate::trials::Block;
 
-/// The blocks of one comparison on one metric.
+/// Differences of one comparison on one metric.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Paired {
-    /// One number a block.
+pub(crate) enum PairedValues {
+    /// One number per block.
     Complete(Vec<f64>),
-    /// Some block can't be compared. Leaving it out would flatter a variant that sometimes fails,
-    /// so there is no comparison at all.
-    Gap(Gap),
+    /// Some block can't be compared. Leaving it out would favor a variant that sometimes fails, so
+    /// there is no comparison at all.
+    Incomplete(Unmeasured),
 }
 
-/// Where a value lacks, or is zero where only a ratio makes sense.
+/// Blocks in which a value is missing, or zero on the ratio scale.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Gap {
-    variant: Vec<u32>,
-    against: Vec<u32>,
-    metric: &'static str,
+pub(crate) struct Unmeasured {
+    /// Numbers of the blocks without a value of the variant.
+    pub(crate) variant: Vec<u32>,
+    /// Numbers of the blocks without a value of its baseline.
+    pub(crate) against: Vec<u32>,
 }
 
-impl Paired {
-    pub(crate) fn gap(&self) -> Option<&Gap> {
+impl PairedValues {
+    pub(crate) fn unmeasured(&self) -> Option<&Unmeasured> {
         match self {
-            Paired::Complete(_) => None,
-            Paired::Gap(gap) => Some(gap),
+            PairedValues::Complete(_) => None,
+            PairedValues::Incomplete(unmeasured) => Some(unmeasured),
         }
     }
 }
 
-impl Gap {
-    /// For "verdict withheld: …".
-    pub(crate) fn reason(&self, variant: &str, against: &str) -> String {
-        let sides: Vec<String> = [(variant, &self.variant), (against, &self.against)]
-            .into_iter()
-            .filter(|(_, blocks)| !blocks.is_empty())
-            .map(|(name, blocks)| {
-                let numbers: Vec<String> = blocks.iter().map(u32::to_string).collect();
-                let word = if blocks.len() == 1 { "block" } else { "blocks" };
-                format!(
-                    "{name} has no {} in {word} {}",
-                    self.metric,
-                    numbers.join(", ")
-                )
-            })
-            .collect();
-        format!("{} (zero, or not measured)", sides.join(", and "))
-    }
-}
-
-/// The metric of a pair in every block.
-pub(crate) fn pair(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Paired {
+/// Differences of a pair in every block.
+pub(crate) fn pair(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> PairedValues {
     let mut values = Vec::with_capacity(blocks.len());
-    let mut gap = Gap {
-        metric: metric.noun(),
-        ..Gap::default()
-    };
+    let mut unmeasured = Unmeasured::default();
     for block in blocks {
         let variant = averaged(block, pair.variant, metric);
         let against = averaged(block, pair.against, metric);
         if variant.is_none() {
-            gap.variant.push(block.number);
+            unmeasured.variant.push(block.number);
         }
         if against.is_none() {
-            gap.against.push(block.number);
+            unmeasured.against.push(block.number);
         }
         if let (Some(variant), Some(against)) = (variant, against) {
             values.push(variant - against);
         }
     }
     if values.len() == blocks.len() {
-        Paired::Complete(values)
+        PairedValues::Complete(values)
     } else {
-        Paired::Gap(gap)
+        PairedValues::Incomplete(unmeasured)
     }
 }
 
-/// The same in those blocks where both values are there.
+/// Differences of a pair in the blocks in which both values are present.
 pub(crate) fn present(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Vec<f64> {
     blocks
         .iter()
@@ -89,8 +68,8 @@ pub(crate) fn present(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Vec<f
         .collect()
 }
 
-/// A trial's value on the scale on which blocks are averaged: its logarithm, or itself. `None`
-/// when it was not measured or can't be compared.
+/// A trial's value on the averaging scale: its logarithm, or the value itself. `None` if it was not
+/// measured or can't be compared.
 pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Option<f64> {
     let value = block
         .value(variant, metric)
@@ -99,4 +78,18 @@ pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Opt
         Scale::Ratio => value.ln(),
         Scale::Difference => value,
     })
+}
+
+/// Range that counts as no difference, on the averaging scale.
+pub(crate) fn equivalence(metric: Metric, margin: f64) -> Interval {
+    match metric.scale() {
+        Scale::Ratio => Interval {
+            low: (-margin).ln_1p(),
+            high: margin.ln_1p(),
+        },
+        Scale::Difference => Interval {
+            low: -margin,
+            high: margin,
+        },
+    }
 }

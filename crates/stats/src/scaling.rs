@@ -1,7 +1,7 @@
-//! How a metric grows along a factor whose levels are numbers: cores, workers, connections.
+//! Growth of a metric along a factor whose levels are numbers: cores, workers, connections.
 //!
-//! Made of the variants' means over the blocks, one line for each combination of the other factors' levels. It
-//! describes: no verdict hangs on it.
+//! Computed from the variants' means over the blocks, with one line for each combination of the
+//! other factors' levels. It is descriptive and has no verdict.
 
 use std::collections::BTreeMap;
 
@@ -11,43 +11,43 @@ use crate::design::{Design, Factor, Levels};
 use crate::metric::{Direction, Metric, Scale};
 use crate::summary::VariantSummary;
 
-/// One metric along one factor, the other factors fixed.
+/// One metric along one factor, with the other factors fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// The factor whose levels are numbers.
     pub factor: String,
-    /// The levels of the others.
+    /// Levels of the other factors.
     pub levels: Levels,
-    /// What grows.
+    /// Metric that grows.
     pub metric: Metric,
-    /// By level, ascending; at least two.
+    /// Points by level, ascending; at least two.
     pub points: Vec<ScalingPoint>,
-    /// How much each further one adds, by the straight line through the points (least squares).
+    /// Increase of the metric per unit of the level: the slope of the least-squares line.
     pub slope: f64,
-    /// The share of the differences between the points that this line explains, 0 to 1. Absent
-    /// under three points, through two of which every line is straight.
+    /// Fraction of the variance between the points that the line explains (R², 0 to 1). Absent for
+    /// fewer than three points, because any two are on a line.
     pub straightness: Option<f64>,
 }
 
-/// One level.
+/// One level and the metric's value there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScalingPoint {
-    /// The level's number.
+    /// The level as a number.
     pub at: u32,
-    /// The metric's mean there, geometric over the blocks; earlier versions stored the median of the
-    /// trials, and the name is theirs.
+    /// Geometric mean of the metric over the blocks. The field's name dates from earlier versions,
+    /// which stored the median of the trials.
     pub median: f64,
-    /// The lower end of its 95% interval, where it has one.
+    /// Lower end of the 95% interval, if there is one.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// Its share of what the first level's would be, grown in proportion: 1 is in step.
+    /// Ratio of the value to the first level's value scaled in proportion; 1 is linear scaling.
     pub in_step: f64,
 }
 
 impl ScalingPoint {
-    /// The figure that reports show: the mean over the blocks. Earlier versions stored the median of
-    /// the trials, and an interval that is centered on this mean on the log scale.
+    /// Returns the value to report: the mean over the blocks. Earlier versions stored the median of
+    /// the trials, and an interval centered on this mean on the log scale.
     pub fn level(&self) -> f64 {
         match self.low.zip(self.high) {
             Some((low, high)) if low > 0.0 => (low * high).sqrt(),
@@ -56,7 +56,7 @@ impl ScalingPoint {
     }
 }
 
-/// Every line that the variants make.
+/// Returns every line that the variants form.
 pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
     let grows = |metric: &&Metric| {
         metric.direction() == Direction::Higher && metric.scale() == Scale::Ratio
@@ -71,7 +71,7 @@ pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
         .collect()
 }
 
-/// A level's number; a level that is called otherwise stands beside the line.
+/// Parses a level as a positive number; other levels are not part of a line.
 fn number(level: &str) -> Option<u32> {
     level.parse().ok().filter(|&number| number > 0)
 }
@@ -131,7 +131,7 @@ fn along(factor: &Factor, metric: Metric, variants: &[VariantSummary]) -> Vec<Sc
         .collect()
 }
 
-/// The least-squares line's slope, and how much of the points' variance it explains.
+/// Returns the slope of the least-squares line and the fraction of variance that it explains.
 fn straight_line(points: &[ScalingPoint]) -> (f64, Option<f64>) {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|point| f64::from(point.at)).sum::<f64>() / count;
@@ -142,7 +142,7 @@ fn straight_line(points: &[ScalingPoint]) -> (f64, Option<f64>) {
         (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
     }
     let slope = xy / xx;
-    // A metric that never changes lies on a line that is level.
+    // // A constant metric is explained exactly by a horizontal line.
     let explained = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
     (slope, (points.len() > 2).then_some(explained))
 }

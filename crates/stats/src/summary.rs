@@ -1,4 +1,4 @@
-//! Each variant alone: what its trials measured.
+//! Summary of each variant by itself.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,36 @@ use crate::metric::{Direction, Metric, Scale, Unit};
 use crate::pairing;
 use crate::trials::Block;
 
-/// Chance that the interval of a variant's own level misses.
-const MISS: f64 = 0.05;
+/// Probability that the interval of a variant's own level misses.
+const MISS_PROBABILITY: f64 = 0.05;
 
-/// One metric of one variant over the complete blocks. Absent where no trial measured it.
+/// One metric of one variant over the complete blocks. Absent if no trial measured it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MetricSummary {
     /// Median of the trials.
     pub median: f64,
-    /// Mean over the blocks, geometric where variants are compared by ratio and no block has zero: the
-    /// figure that every report shows, since the ratio of two of them is the ratio shown. Absent in documents of
-    /// earlier versions; see [`MetricSummary::level`].
+    /// Mean over the blocks: geometric if variants are compared by ratio and no block has zero.
+    /// Every report shows this figure, because the ratio of two of them is the reported ratio.
+    /// Absent in documents of earlier versions; see [`MetricSummary::level`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     /// Lower end of the 95% t interval of the geometric mean (of the arithmetic mean for shares).
-    /// Absent under three blocks.
+    /// Absent below three blocks.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: Option<f64>,
-    /// The best trial: the highest where more is better or neither is, the lowest where less is.
+    /// The best trial: the highest value if higher is better or neither direction is, otherwise the
+    /// lowest.
     pub best: f64,
 }
 
 impl MetricSummary {
-    /// The mean over the blocks. Documents of earlier versions don't have it, but their interval is
-    /// centered on it, on the scale on which blocks are averaged.
+    /// Returns the mean over the blocks. Documents of earlier versions lack it, but their interval
+    /// is centered on it on the averaging scale.
     pub fn level(&self, metric: Metric) -> f64 {
         let center = match (self.low.zip(self.high), metric.scale()) {
             (Some((low, high)), Scale::Ratio) if low > 0.0 => Some((low * high).sqrt()),
-            // An end may have been cut off at zero or at the whole.
+            // // The interval is centered on the mean only if no end was clamped to 0 or 1.
             (Some((low, high)), Scale::Difference) if low > 0.0 && high < 1.0 => {
                 Some(f64::midpoint(low, high))
             }
@@ -52,16 +53,16 @@ impl MetricSummary {
 /// One variant over the complete blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantSummary {
-    /// Its levels.
+    /// Levels of the variant.
     pub levels: Levels,
-    /// What sentences call it.
+    /// Name in sentences.
     pub name: String,
-    /// Trials counted: one for each complete block.
+    /// Number of trials: one for each complete block.
     pub trials: u32,
-    /// Its request rate as percent of its baseline's, the geometric mean over blocks; 100 for a
-    /// baseline. Absent where it can't be had.
+    /// Request rate as a percentage of the baseline's (geometric mean over blocks); 100 for a
+    /// baseline. Absent if it can't be computed.
     pub relative_percent: Option<f64>,
-    /// By metric.
+    /// Summaries by metric.
     pub metrics: BTreeMap<Metric, MetricSummary>,
 }
 
@@ -104,7 +105,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
     let level = averaged.as_deref().map(mean);
     let interval = averaged
         .and_then(|values| Estimate::from_blocks(&values))
-        .map(|estimate| estimate.interval(MISS))
+        .map(|estimate| estimate.interval(MISS_PROBABILITY))
         .map(|interval| match metric.scale() {
             Scale::Ratio => interval.map(f64::exp),
             Scale::Difference if metric.unit() == Unit::Share => {
@@ -120,7 +121,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
                 Scale::Ratio => level.exp(),
                 Scale::Difference => level,
             })
-            // A block without any has no logarithm: the mean is arithmetic then.
+            // // A zero has no logarithm, so the mean is arithmetic.
             .or_else(|| Some(mean(&values)))
             .filter(|level| level.is_finite()),
         low: interval.map(|interval| interval.low),
@@ -129,7 +130,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
     })
 }
 
-/// The middle of sorted values, or the mean of the two in the middle.
+/// Median of sorted values.
 fn median(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     if sorted.len() % 2 == 1 {

@@ -1,28 +1,28 @@
-//! What the trials yielded, by block and variant.
+//! Measurements of an experiment by block and variant.
 
 use std::collections::BTreeMap;
 
 use crate::metric::Metric;
 
-/// The metrics of one trial. A metric that could not be measured is absent; one that is not a
-/// finite number counts as absent.
+/// Values of one trial by metric. A metric that could not be measured is absent; a value that isn't
+/// finite counts as absent.
 pub type Values = BTreeMap<Metric, f64>;
 
-/// The trials of an experiment. The order of adding and merging does not matter.
+/// The trials of an experiment. The order of adding and merging doesn't matter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trials {
     blocks: BTreeMap<u32, BTreeMap<usize, Values>>,
 }
 
 impl Trials {
-    /// No trials yet.
+    /// Creates an empty set of trials.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one trial: `block` as numbered by the experiment, `variant` its place in
-    /// [`Design::variants`](crate::Design::variants). A second trial of the same variant in the
-    /// same block takes the place of the first (a block that was interrupted is run again).
+    /// Adds one trial. `block` is the experiment's block number and `variant` an index in
+    /// [`Design::variants`](crate::Design::variants). A second trial of the same variant and block
+    /// replaces the first, because an interrupted block is repeated.
     pub fn add(&mut self, block: u32, variant: usize, values: Values) {
         self.blocks
             .entry(block)
@@ -30,20 +30,20 @@ impl Trials {
             .insert(variant, values);
     }
 
-    /// Adds all trials of `other`; where both have the same one, that of `other` stays.
+    /// Adds all trials of `other`, which replace those of the same variant and block.
     pub fn merge(&mut self, other: Trials) {
         for (block, variants) in other.blocks {
             self.blocks.entry(block).or_default().extend(variants);
         }
     }
 
-    /// How many blocks have a trial of each of `variants` variants.
+    /// Number of blocks that have a trial of each of `variants` variants.
     pub fn complete_blocks(&self, variants: usize) -> u32 {
         u32::try_from(self.complete(variants).len()).unwrap_or(u32::MAX)
     }
 
-    /// The complete blocks, in the order of their numbers. Whether the variants are complete is
-    /// all that decides, never what was measured.
+    /// Returns the complete blocks in the order of their numbers. Completeness depends only on the
+    /// presence of trials, never on their values.
     pub(crate) fn complete(&self, variants: usize) -> Vec<Block<'_>> {
         self.blocks
             .iter()
@@ -53,16 +53,16 @@ impl Trials {
     }
 }
 
-/// One complete block.
+/// A block with a trial of every variant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block<'a> {
-    /// As numbered by the experiment.
+    /// The experiment's block number.
     pub(crate) number: u32,
     trials: &'a BTreeMap<usize, Values>,
 }
 
 impl Block<'_> {
-    /// What a variant's trial measured, when it is a finite number.
+    /// Returns a variant's value of a metric if it is finite.
     pub(crate) fn value(&self, variant: usize, metric: Metric) -> Option<f64> {
         let value = *self.trials.get(&variant)?.get(&metric)?;
         value.is_finite().then_some(value)

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_stats::{
-    About, Design, DesignError, EffectKind, Evaluation, Factor, Levels, Metric, Trials, Verdict,
-    VerdictDocument, evaluate,
+    Design, DesignError, EffectKind, Evaluation, ExperimentInfo, Factor, Levels, Metric, Trials,
+    Verdict, VerdictDocument, evaluate,
 };
 
 fn factor(name: &str, levels: &[&str]) -> Factor {
@@ -153,7 +153,7 @@ fn an_effect_that_depends_on_another_factor_names_both() {
 }
 
 #[test]
-fn no_effect_is_told_from_what_is_withheld() {
+fn effects_on_withheld_metrics_are_removed() {
     let design = places(&[("place", "native"), ("socket", "unix")]);
     let mut evaluation = run(&design, &[950.0, 1000.0, 874.0, 920.0]);
     let told = evaluation.effects.clone();
@@ -323,7 +323,7 @@ fn metrics_have_the_names_of_the_document() {
 fn the_document_has_the_keys_of_its_schema() {
     let design = places(&[("place", "native"), ("socket", "unix")]);
     let evaluation = run(&design, &[97.0, 100.0, 87.0, 90.0]);
-    let about = About {
+    let about = ExperimentInfo {
         name: "sockets".to_owned(),
         question: "What does a jail cost?".to_owned(),
         seed: 7,

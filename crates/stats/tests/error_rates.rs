@@ -3,7 +3,9 @@
 
 mod simulation;
 
-use prony_stats::{Estimate, Evaluation, Look, Trials, Verdict, evaluate, levels, spent_share};
+use prony_stats::{
+    Estimate, Evaluation, Look, Trials, Verdict, evaluate, nominal_alphas, spent_share,
+};
 use simulation::{Draws, Noise, Setting, Share};
 
 const EXPERIMENTS: u32 = 2_000;
@@ -54,7 +56,7 @@ fn the_levels_spend_exactly_what_they_may() {
         spent_share: spent_share(f64::from(blocks) / 15.0),
     });
     let alpha = 0.05;
-    let levels = levels(&looks, alpha);
+    let levels = nominal_alphas(&looks, alpha);
     let of = 100_000;
     let mut draws = Draws::seeded(1);
     let mut first_passed = [0_u32; 5];
@@ -89,9 +91,9 @@ fn a_share_of_the_error_rate_never_has_a_higher_level() {
         blocks,
         spent_share: spent_share(f64::from(blocks) / 15.0),
     });
-    let mut before = levels(&looks, 0.05);
+    let mut before = nominal_alphas(&looks, 0.05);
     for sharing in 2..40 {
-        let now = levels(&looks, 0.05 / f64::from(sharing));
+        let now = nominal_alphas(&looks, 0.05 / f64::from(sharing));
         assert!(
             now.iter().zip(&before).all(|(now, before)| now < before),
             "{sharing}"

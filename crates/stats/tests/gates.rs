@@ -1,8 +1,8 @@
 //! What gates can be read, where others can't, and what becomes of them.
 
 use prony_record::Record;
-use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
-use prony_stats::runs::{Doubt, Observed, Run, RunVariant};
+use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
+use prony_stats::runs::{Run, RunVariant, TrialValues, WithheldMetric};
 use prony_stats::{Comparison, Design, Factor, Levels, Metric, Trials, Values, Verdict, evaluate};
 
 fn levels(pairs: &[(&str, &str)]) -> Levels {
@@ -20,14 +20,14 @@ fn variant(name: &str, pairs: &[(&str, &str)]) -> RunVariant {
 }
 
 /// Two places and two sockets; `native, unix` is the baseline.
-fn crossed() -> Known {
+fn crossed() -> GateScope {
     let cells = [
         ("native", "tcp"),
         ("native", "unix"),
         ("jail", "tcp"),
         ("jail", "unix"),
     ];
-    Known {
+    GateScope {
         variants: cells
             .iter()
             .map(|(place, socket)| {
@@ -40,8 +40,8 @@ fn crossed() -> Known {
     }
 }
 
-fn new_and_old() -> Known {
-    Known {
+fn new_and_old() -> GateScope {
+    GateScope {
         variants: vec![
             variant("new", &[("server", "new")]),
             variant("old", &[("server", "old")]),
@@ -52,7 +52,7 @@ fn new_and_old() -> Known {
 }
 
 #[test]
-fn what_can_be_read_is() {
+fn valid_gates_are_parsed() {
     let known = new_and_old();
     for typed in [
         "p99 of new > baseline + 5%",
@@ -98,7 +98,7 @@ fn what_can_be_read_is() {
 }
 
 #[test]
-fn what_can_not_be_read_is_pointed_at_with_what_is_known() {
+fn errors_mark_their_position_and_list_alternatives() {
     let known = new_and_old();
     for (typed, marked, told) in [
         ("", "", "a metric, a sign and a limit"),
@@ -199,7 +199,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
             record.response_time_us.max = 1e7;
             records.push((block, place, record));
             trials.add(block, place, values.clone());
-            run.trials.push(Observed {
+            run.trials.push(TrialValues {
                 block,
                 variant: place,
                 values,
@@ -229,7 +229,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
 
 impl Lab {
     fn judge(&self, typed: &str, stored: Option<&Lab>) -> Vec<GateResult> {
-        let known = Known {
+        let known = GateScope {
             stored: stored.map(|_| "stored".to_owned()),
             ..new_and_old()
         };
@@ -239,7 +239,7 @@ impl Lab {
         }
         let new = by_reference(&self.records);
         let old = stored.map(|lab| by_reference(&lab.records));
-        let source = |run, records, label| Source {
+        let source = |run, records, label| RunEvidence {
             run,
             records,
             label,
@@ -305,7 +305,7 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
 }
 
 #[test]
-fn without_a_subject_every_variant_is_judged_and_the_baseline_not_against_itself() {
+fn without_a_subject_every_variant_except_the_baseline_is_judged() {
     let slower = lab(0.90, 0.01, 5);
     assert_eq!(slower.judge("failed > 1%", None).len(), 2);
     let against = slower.judge("rate < 0.95 baseline", None);
@@ -314,14 +314,14 @@ fn without_a_subject_every_variant_is_judged_and_the_baseline_not_against_itself
 }
 
 #[test]
-fn too_few_blocks_and_doubts_can_not_tell() {
+fn too_few_blocks_and_withheld_metrics_are_unclear() {
     let short = lab(0.5, 0.01, 2);
     assert_eq!(short.ruling("rate of new < 0.95 baseline"), Ruling::Unclear);
     assert_eq!(short.ruling("p99 of new > 1ms"), Ruling::Unclear);
     assert_eq!(short.ruling("verdict of new is slower"), Ruling::Unclear);
     assert_eq!(short.ruling("verdict of new is undecided"), Ruling::Failed);
     let mut doubted = lab(0.9, 0.01, 8);
-    doubted.run.doubts.push(Doubt {
+    doubted.run.doubts.push(WithheldMetric {
         variant: 0,
         metric: Metric::RatePerS,
         reason: "the generator was at its limit".to_owned(),
@@ -343,7 +343,7 @@ fn too_few_blocks_and_doubts_can_not_tell() {
 }
 
 #[test]
-fn the_stored_run_is_held_against_without_pairs() {
+fn the_stored_run_is_compared_without_pairing() {
     let (then, now) = (lab(1.0, 0.01, 8), lab(0.9, 0.01, 8));
     let ruling = |typed: &str| -> Vec<Ruling> {
         now.judge(typed, Some(&then))

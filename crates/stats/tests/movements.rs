@@ -4,7 +4,7 @@
 mod simulation;
 
 use prony_stats::{
-    Bearing, Design, Evaluation, LevelTable, Metric, Scale, Trials, Values, evaluate_with,
+    AlphaTable, Design, Evaluation, Metric, MetricRole, Scale, Trials, Values, evaluate_with,
 };
 use simulation::{Draws, Setting};
 
@@ -13,12 +13,12 @@ const BLOCKS: u32 = 6;
 
 fn explaining() -> Vec<Metric> {
     let all = Metric::ALL.iter().copied();
-    all.filter(|metric| metric.bearing() != Bearing::Result)
+    all.filter(|metric| metric.role() != MetricRole::Result)
         .collect()
 }
 
 /// An experiment in which the second variant has `factor` times as much of one metric.
-fn run(draws: &mut Draws, table: &mut LevelTable, raised: Metric, factor: f64) -> Evaluation {
+fn run(draws: &mut Draws, table: &mut AlphaTable, raised: Metric, factor: f64) -> Evaluation {
     let mut design: Design = Setting::new(&[1.0, 1.0], 0.02, (BLOCKS, BLOCKS)).design();
     // No margin hides a false alarm.
     design.margin = 1e-9;
@@ -49,8 +49,8 @@ fn run(draws: &mut Draws, table: &mut LevelTable, raised: Metric, factor: f64) -
 }
 
 #[test]
-fn that_anything_moved_where_nothing_did_is_said_in_one_of_twenty() {
-    let (mut draws, mut table) = (Draws::seeded(71), LevelTable::new());
+fn false_movements_are_at_most_five_percent() {
+    let (mut draws, mut table) = (Draws::seeded(71), AlphaTable::new());
     let (mut any, mut alone) = (0, 0);
     for _ in 0..EXPERIMENTS {
         let evaluation = run(&mut draws, &mut table, Metric::RatePerS, 1.0);
@@ -64,8 +64,8 @@ fn that_anything_moved_where_nothing_did_is_said_in_one_of_twenty() {
 }
 
 #[test]
-fn what_moved_is_seen_with_its_sign_and_its_least_change() {
-    let (mut draws, mut table) = (Draws::seeded(72), LevelTable::new());
+fn movements_have_their_sign_and_least_change() {
+    let (mut draws, mut table) = (Draws::seeded(72), AlphaTable::new());
     let raised = Metric::ServerCpuSystemUsPerRequest;
     let mut seen = 0;
     let mut covered = 0;

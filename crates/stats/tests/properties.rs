@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_stats::{
-    About, Comparison, Design, Estimate, Factor, LEAST_BLOCKS, Levels, Metric, Trials, Verdict,
-    VerdictDocument, critical, evaluate,
+    Comparison, Design, Estimate, ExperimentInfo, Factor, INTERVAL_BLOCKS_MIN, Levels, Metric,
+    Trials, Verdict, VerdictDocument, critical, evaluate,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fixed_design_is_the_paired_t_test_with_holm(
+    fn a_fixed_design_equals_the_paired_t_test_with_holm(
         blocks in rates(5, 3..12),
         shift in 0.8..1.0_f64,
     ) {
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_adding_and_merging_is_nothing(
+    fn the_order_of_adding_and_merging_does_not_matter(
         blocks in rates(3, 1..8),
         order in Just((0..24_usize).collect::<Vec<_>>()).prop_shuffle(),
         half in prop::collection::vec(any::<bool>(), 24),
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn swapping_the_sides_turns_the_verdict_round(blocks in rates(2, 5..6), shift in 0.7..1.3_f64) {
+    fn swapping_the_sides_inverts_the_verdict(blocks in rates(2, 5..6), shift in 0.7..1.3_f64) {
         let forth: Vec<Vec<f64>> =
             blocks.iter().map(|block| vec![block[0], block[1] * shift]).collect();
         let back: Vec<Vec<f64>> =
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_was_measured_the_document_is_sound(
+    fn documents_never_contain_nan_or_infinity(
         blocks in prop::collection::vec(prop::collection::vec(
             (anything(), anything(), anything()), 3), 0..9),
     ) {
@@ -276,10 +276,10 @@ proptest! {
                 comparison.verdict,
                 Verdict::Faster | Verdict::Slower | Verdict::Equivalent
             );
-            prop_assert!(!judged || comparison.blocks >= LEAST_BLOCKS);
+            prop_assert!(!judged || comparison.blocks >= INTERVAL_BLOCKS_MIN);
             prop_assert!(!judged || comparison.effect.low.is_some());
         }
-        let document = VerdictDocument::new(About::default(), &design, evaluation, Vec::new());
+        let document = VerdictDocument::new(ExperimentInfo::default(), &design, evaluation, Vec::new());
         let json = serde_json::to_string(&document).unwrap();
         // NaN and infinity would print as null and fail where a number belongs.
         let back: VerdictDocument = serde_json::from_str(&json).unwrap();
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn looks_one_by_one_are_looks_at_once(blocks in rates(3, 15..16)) {
+    fn evaluating_at_each_look_equals_evaluating_once(blocks in rates(3, 15..16)) {
         let design = design(3, (5, 15), 0.02, &[Metric::RatePerS]);
         let mut earlier = Vec::new();
         let mut before: Vec<Comparison> = Vec::new();

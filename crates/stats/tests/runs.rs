@@ -2,14 +2,14 @@
 
 use prony_stats::gate::Ruling;
 use prony_stats::runs::{
-    Doubt, Observed, Run, RunAbout, RunVariant, RunsAbout, RunsDocument, compare,
+    Run, RunInfo, RunPairInfo, RunVariant, RunsDocument, TrialValues, WithheldMetric, compare,
 };
 use prony_stats::{Levels, Metric, Verdict};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-fn about() -> RunsAbout {
-    let one = |label: &str| RunAbout {
+fn about() -> RunPairInfo {
+    let one = |label: &str| RunInfo {
         label: label.to_owned(),
         source: format!("runs/{label}"),
         name: "test".to_owned(),
@@ -17,7 +17,7 @@ fn about() -> RunsAbout {
         unit: "block".to_owned(),
         count: 0,
     };
-    RunsAbout {
+    RunPairInfo {
         old: one("A"),
         new: one("B"),
         differences: Vec::new(),
@@ -39,7 +39,7 @@ fn run(rates: [f64; 2], noise: f64, blocks: u32, random: &mut ChaCha8Rng) -> Run
         let shared = (noise * normal()).exp();
         for (variant, rate) in rates.iter().enumerate() {
             let value = rate * shared * (noise * normal()).exp();
-            trials.push(Observed {
+            trials.push(TrialValues {
                 block,
                 variant,
                 values: [(Metric::RatePerS, value), (Metric::P99Us, 1e6 / value)].into(),
@@ -99,7 +99,7 @@ fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent()
 }
 
 #[test]
-fn a_wider_margin_makes_it_no_regression() {
+fn a_wider_margin_rules_out_the_regression() {
     let mut random = ChaCha8Rng::seed_from_u64(2);
     let old = run([900.0, 1_000.0], 0.003, 8, &mut random);
     let new = run([870.0, 1_000.0], 0.003, 8, &mut random);
@@ -109,7 +109,7 @@ fn a_wider_margin_makes_it_no_regression() {
 }
 
 #[test]
-fn one_trial_a_side_is_described_and_no_more() {
+fn one_trial_per_run_has_no_verdict() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let old = run([900.0, 1_000.0], 0.01, 1, &mut random);
     let new = run([800.0, 1_000.0], 0.01, 1, &mut random);
@@ -118,20 +118,16 @@ fn one_trial_a_side_is_described_and_no_more() {
     assert_eq!(tcp.verdict, Some(Verdict::Withheld));
     assert_eq!(tcp.regression, Some(Ruling::Unclear));
     assert!(tcp.effect.ratio.is_some() && tcp.effect.low.is_none());
-    assert!(
-        tcp.text.contains("one block a side says nothing"),
-        "{}",
-        tcp.text
-    );
+    assert!(tcp.text.contains("one block per run doesn"), "{}", tcp.text);
     assert_eq!(document.relative, []);
 }
 
 #[test]
-fn what_either_run_could_not_carry_is_withheld_with_its_reason() {
+fn verdicts_withheld_in_either_run_stay_withheld() {
     let mut random = ChaCha8Rng::seed_from_u64(4);
     let mut old = run([900.0, 1_000.0], 0.01, 5, &mut random);
     let mut new = run([800.0, 1_000.0], 0.01, 5, &mut random);
-    old.doubts.push(Doubt {
+    old.doubts.push(WithheldMetric {
         variant: 0,
         metric: Metric::RatePerS,
         reason: "5% of the requests failed".to_owned(),
@@ -174,7 +170,7 @@ fn variants_that_one_run_lacks_are_named() {
 /// Of runs in which nothing changed at most one in twenty says that anything did, and the intervals
 /// cover; the rate of false alarms of a regression is far below that.
 #[test]
-fn error_rates_are_kept() {
+fn false_alarms_are_at_most_five_percent() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
     let (runs, mut alarms, mut regressions, mut covered) = (4_000, 0, 0, 0);
     for _ in 0..runs {

@@ -92,7 +92,7 @@ fn a_percentile_says_which_way_is_faster() {
 }
 
 #[test]
-fn what_a_request_costs() {
+fn a_cost_per_request() {
     assert_eq!(
         said(Metric::ServerCpuUsPerRequest, &around(40.0, 1.08, 0.012)),
         (
@@ -134,7 +134,7 @@ fn a_share_is_compared_by_its_difference() {
 }
 
 #[test]
-fn equivalent_wins_where_two_hold() {
+fn equivalent_takes_precedence() {
     assert_eq!(
         said(Metric::RatePerS, &around(12_000.0, 1.0102, 0.012)),
         (
@@ -147,7 +147,7 @@ fn equivalent_wins_where_two_hold() {
 }
 
 #[test]
-fn undecided_says_what_would_decide() {
+fn undecided_forecasts_the_blocks_needed() {
     let mut design = sockets(Metric::RatePerS);
     (design.blocks_min, design.blocks_max) = (5, 15);
     let evaluation = run(
@@ -157,7 +157,7 @@ fn undecided_says_what_would_decide() {
     );
     assert_eq!(
         evaluation.comparisons[0].text,
-        "tcp and unix can't be told apart yet: request rate −2.5% \
+        "tcp and unix can't be distinguished yet: request rate −2.5% \
          (95% interval −5.4% to +0.6%, 5 blocks); about 5 more blocks would decide"
     );
     assert_eq!(evaluation.comparisons[0].more_blocks, Some(5));
@@ -172,7 +172,7 @@ fn undecided_says_what_would_decide() {
 
     let (_, text) = said(Metric::RatePerS, &around(12_000.0, 1.0, 0.5));
     assert!(
-        text.ends_with("no sensible number of blocks would decide"),
+        text.ends_with("no reasonable number of blocks would decide"),
         "{text}"
     );
 }
@@ -182,16 +182,16 @@ fn too_few_blocks_give_no_interval() {
     for (blocks, text) in [
         (
             0,
-            "tcp and unix can't be told apart yet: no complete block (request rate)",
+            "tcp and unix can't be distinguished yet: no complete block (request rate)",
         ),
         (
             1,
-            "tcp and unix can't be told apart yet: request rate −2.0% from 1 complete block, \
+            "tcp and unix can't be distinguished yet: request rate −2.0% from 1 complete block, \
              and an interval needs 3",
         ),
         (
             2,
-            "tcp and unix can't be told apart yet: request rate −2.0% from 2 complete blocks, \
+            "tcp and unix can't be distinguished yet: request rate −2.0% from 2 complete blocks, \
              and an interval needs 3",
         ),
     ] {

@@ -156,7 +156,7 @@ fn top_level() -> Vec<ReferenceKey> {
 #[rustfmt::skip]
 fn trials() -> Vec<ReferenceKey> {
     use ValueType::{Either, Table, Time};
-    let blocks = Either(vec![integer(1, u64::from(prony_stats::MOST_BLOCKS)), Table]);
+    let blocks = Either(vec![integer(1, u64::from(prony_stats::BLOCKS_MAX)), Table]);
     vec![
         key("blocks", blocks, "{ min = 5, max = 15 }", "{ min = 5, max = 10 }", "each variant runs once per block; a number fixes the count"),
         key("warmup", Time, "\"2s\"", "\"1s\"", "load before each measurement, not measured"),
@@ -168,7 +168,7 @@ fn trials() -> Vec<ReferenceKey> {
 
 #[rustfmt::skip]
 fn blocks() -> Vec<ReferenceKey> {
-    let count = || integer(1, u64::from(prony_stats::MOST_BLOCKS));
+    let count = || integer(1, u64::from(prony_stats::BLOCKS_MAX));
     vec![
         key("min", count(), "5", "5", "blocks before the first verdict"),
         key("max", count(), "15", "30", "blocks after which an undecided comparison stays undecided"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prony_load::Control;
 use prony_record::LoadInfo;
-use prony_stats::{Glance, VerdictDocument};
+use prony_stats::{InterimEstimate, VerdictDocument};
 
 use super::TrialResult;
 use crate::telemetry::Latest;
@@ -70,7 +70,7 @@ pub enum Event<'a> {
         /// Which, from 1.
         block: u32,
         /// What the blocks so far look like; verdicts come with [`Event::Looked`].
-        glances: &'a [Glance],
+        glances: &'a [InterimEstimate],
     },
     /// Verdicts were sought.
     Looked {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_record::{
     Finding, FindingId, FindingName, Record, Severity, TrialFolding, WithheldVerdicts,
 };
-use prony_stats::{Comparison, Design, Evaluation, Levels, LimitKind, Metric, Verdict, critical};
+use prony_stats::{Comparison, Design, Evaluation, Levels, BottleneckKind, Metric, Verdict, critical};
 
 use super::noise::{self, NoiseEffect, lost_percent};
 use super::response_findings;
@@ -320,7 +320,7 @@ fn server_idle(
         let all: Vec<&TrialResult> = results.iter().filter(|it| it.variant == variant).collect();
         // Where something is known to be at its limit, the services' idle time is no riddle.
         let limit = why::limit_of(&name(variant), &all).kind;
-        if !matches!(limit, LimitKind::Waiting | LimitKind::Unknown) {
+        if !matches!(limit, BottleneckKind::Waiting | BottleneckKind::Unknown) {
             continue;
         }
         let trials = all
@@ -490,17 +490,17 @@ fn whole_blocks(results: &[TrialResult], variants: usize) -> Vec<Vec<(f64, f64)>
 fn few_blocks(blocks: u32) -> Option<Found> {
     let text = match blocks {
         0 => "No block is complete, so that nothing can be compared.".to_owned(),
-        b if b < prony_stats::LEAST_BLOCKS => format!(
+        b if b < prony_stats::INTERVAL_BLOCKS_MIN => format!(
             "{b} complete {} can't carry an interval; {} are the least, {FEW_BLOCKS} the usual.",
             if b == 1 { "block" } else { "blocks" },
-            prony_stats::LEAST_BLOCKS
+            prony_stats::INTERVAL_BLOCKS_MIN
         ),
         b if b < FEW_BLOCKS => format!(
             "With {b} blocks the intervals are wide; {FEW_BLOCKS} or more see smaller differences."
         ),
         _ => return None,
     };
-    let severity = if blocks < prony_stats::LEAST_BLOCKS {
+    let severity = if blocks < prony_stats::INTERVAL_BLOCKS_MIN {
         Severity::Warning
     } else {
         Severity::Note

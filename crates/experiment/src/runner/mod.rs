@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use prony_load::Control;
 use prony_record::FindingId;
 use prony_stats::{
-    About, Design, Evaluation, Factor, LevelTable, Look, Trials as Observations, VerdictDocument,
-    evaluate_with, glance,
+    AlphaTable, Design, Evaluation, ExperimentInfo, Factor, Look, Trials as Observations,
+    VerdictDocument, evaluate_with, interim_estimates,
 };
 
 use crate::host::Host;
@@ -267,7 +267,7 @@ pub fn run_on(
         precheck_time: Duration::ZERO,
         began: Instant::now(),
         stored,
-        table: LevelTable::new(),
+        table: AlphaTable::new(),
         looks: Vec::new(),
         on,
     };
@@ -326,7 +326,7 @@ struct Experiment<'a> {
     precheck_time: Duration,
     began: Instant,
     stored: Stored,
-    table: LevelTable,
+    table: AlphaTable,
     looks: Vec<Look>,
     on: &'a mut dyn FnMut(Event<'_>),
 }
@@ -527,7 +527,7 @@ impl Experiment<'_> {
         }
         self.stored.block_ended();
         // A design that contradicts itself was refused before anything ran.
-        let glances = glance(&self.design, &self.observations()).unwrap_or_default();
+        let glances = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
         (self.on)(Event::BlockEnded {
             block,
             glances: &glances,
@@ -624,7 +624,7 @@ impl Experiment<'_> {
                     .collect()
             })
             .collect();
-        let about = About {
+        let about = ExperimentInfo {
             name: self.plan.name.clone(),
             question: self.plan.question.clone(),
             seed: self.stored.seed(),

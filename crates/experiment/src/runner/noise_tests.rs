@@ -1,7 +1,7 @@
 //! Verdicts on a crowded machine, by trials that were made up: CPU taken by neighbours slows a
 //! variant by the share of the cores that it loses.
 
-use prony_stats::{Factor, LevelTable, Levels, Metric, Trials, Values, evaluate, evaluate_with};
+use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
 use super::*;
 use crate::why::{Capacity, CoreParties, CoreUse};
@@ -186,7 +186,7 @@ fn false_verdicts_on_a_crowded_machine_become_rare() {
     const BLOCKS: u32 = 8;
     let design = design(BLOCKS);
     let mut draws = Draws(42);
-    let mut table = LevelTable::new();
+    let mut table = AlphaTable::new();
     let mut false_verdicts = |preference: f64| {
         let (mut alone, mut judged) = (0, 0);
         for _ in 0..EXPERIMENTS {

@@ -2,7 +2,7 @@
 //! schedule of an open loop; or none of them, when requests waited for something else.
 
 use prony_record::{FindingId, Record};
-use prony_stats::{Limit, LimitKind, Metric};
+use prony_stats::{Bottleneck, BottleneckKind, Metric};
 
 use super::capacity::{Capacity, CoreParties, CoreUse};
 use crate::runner::TrialResult;
@@ -20,33 +20,33 @@ const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
 /// What limited the trials of one variant. Shares are medians over the trials; parties are those of
 /// the trial in the middle, so that they add up.
-pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Limit {
+pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
     let (kind, text) = of(trials);
-    Limit {
+    Bottleneck {
         name: name.to_owned(),
         kind,
         text: format!("{name}: {text}"),
     }
 }
 
-fn of(trials: &[&TrialResult]) -> (LimitKind, String) {
+fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     let records: Vec<&Record> = trials.iter().filter_map(|t| t.record.as_ref()).collect();
     if let Some(text) = generator(&records) {
-        return (LimitKind::Generator, text);
+        return (BottleneckKind::Generator, text);
     }
     if let Some(text) = schedule(&records) {
-        return (LimitKind::Schedule, text);
+        return (BottleneckKind::Schedule, text);
     }
     let shares = trials.iter().filter_map(|t| t.capacity.link_share);
     if let Some(share) = median(shares).filter(|&share| share >= FULL_SHARE) {
         let text = format!("a link was full ({:.0}% of its rate).", share * 100.0);
-        return (LimitKind::Link, text);
+        return (BottleneckKind::Link, text);
     }
     let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
     let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
     let (Some(machine), true) = (middle(machines), is_watched) else {
         let text = "its server was not started here, so nothing of it was watched.";
-        return (LimitKind::Unknown, text.to_owned());
+        return (BottleneckKind::Unknown, text.to_owned());
     };
     let groups = groups(trials);
     let mut full = groups.iter().map(|(who, parties)| (who.as_str(), parties));
@@ -67,10 +67,10 @@ fn of(trials: &[&TrialResult]) -> (LimitKind, String) {
 }
 
 /// Full cores are the services' limit unless somebody else had a part in it.
-fn kind_of_full(parties: &CoreParties) -> LimitKind {
+fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBOURS_PERCENT {
-        true => LimitKind::ServerCores,
-        false => LimitKind::Machine,
+        true => BottleneckKind::ServerCores,
+        false => BottleneckKind::Machine,
     }
 }
 
@@ -80,7 +80,7 @@ fn nothing_full(
     groups: &[(String, CoreParties)],
     machine: &CoreParties,
     trials: &[&TrialResult],
-) -> (LimitKind, String) {
+) -> (BottleneckKind, String) {
     let own = match groups {
         [] => vec![("services", machine)],
         groups => groups.iter().map(|(who, it)| (who.as_str(), it)).collect(),
@@ -97,7 +97,7 @@ fn nothing_full(
              else that was watched was at its limit; on a quiet machine there would be more to see.",
             neighbours_used(parties)
         );
-        return (LimitKind::Machine, text);
+        return (BottleneckKind::Machine, text);
     }
     let disk = if writes_to_disk(trials) {
         "a disk, "
@@ -116,7 +116,7 @@ fn nothing_full(
              connections."
         ),
     };
-    (LimitKind::Waiting, text)
+    (BottleneckKind::Waiting, text)
 }
 
 /// Whether the services wrote towards disks, as far as that was watched.

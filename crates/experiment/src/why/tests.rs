@@ -1,7 +1,7 @@
 //! What is told of differences whose reason is known, because it was made up.
 
 use prony_record::{Finding, FindingId, Record, Severity};
-use prony_stats::{Factor, Levels, LimitKind, Trials, Values, evaluate};
+use prony_stats::{Factor, Levels, BottleneckKind, Trials, Values, evaluate};
 
 use super::*;
 use crate::runner::TrialResult;
@@ -35,7 +35,7 @@ fn around(value: f64, block: u32, salt: u32) -> f64 {
 }
 
 /// The experiment in which TCP has the first of the two values of each metric and UNIX the second.
-fn told(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Why> {
+fn told(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Explanation> {
     told_of(family, metrics, &|_, _| {}, &[])
 }
 
@@ -44,7 +44,7 @@ fn told_of(
     metrics: &[(Metric, f64, f64)],
     watched: &dyn Fn(usize, &mut TrialResult),
     findings: &[About<'_>],
-) -> Vec<Why> {
+) -> Vec<Explanation> {
     let design = design(family);
     let mut trials = Trials::new();
     let mut results = Vec::new();
@@ -80,7 +80,7 @@ fn told_of(
     of(&design, &evaluation, &results, findings)
 }
 
-fn parts(why: &Why) -> Vec<(Metric, Part)> {
+fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
     why.moved.iter().map(|m| (m.metric, m.part)).collect()
 }
 
@@ -105,11 +105,11 @@ fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
     assert_eq!(
         parts(why),
         [
-            (Metric::ConnectionsPerRequest, Part::With),
-            (Metric::ServerCpuSystemUsPerRequest, Part::With),
-            (Metric::ServerCpuUsPerRequest, Part::With),
-            (Metric::ServerMemoryBytes, Part::Aside),
-            (Metric::ContextSwitchesPerRequest, Part::Against),
+            (Metric::ConnectionsPerRequest, MovementRole::With),
+            (Metric::ServerCpuSystemUsPerRequest, MovementRole::With),
+            (Metric::ServerCpuUsPerRequest, MovementRole::With),
+            (Metric::ServerMemoryBytes, MovementRole::Aside),
+            (Metric::ContextSwitchesPerRequest, MovementRole::Against),
         ]
     );
     assert_eq!(
@@ -150,8 +150,8 @@ fn what_a_faster_variant_spares_goes_with_it() {
     assert_eq!(
         parts(&all[0]),
         [
-            (Metric::TlsResumedShare, Part::With),
-            (Metric::ServerCpuUsPerRequest, Part::With),
+            (Metric::TlsResumedShare, MovementRole::With),
+            (Metric::ServerCpuUsPerRequest, MovementRole::With),
         ]
     );
 }
@@ -180,8 +180,8 @@ fn metrics_that_point_two_ways_are_told_apart() {
     let metrics: Vec<&[Metric]> = all.iter().map(|why| why.metrics.as_slice()).collect();
     let faster: &[Metric] = &[Metric::RatePerS, Metric::P50Us];
     assert_eq!(metrics, [faster, &[Metric::P99Us]]);
-    assert_eq!(parts(&all[0])[0].1, Part::With);
-    assert_eq!(parts(&all[1])[0].1, Part::Against);
+    assert_eq!(parts(&all[0])[0].1, MovementRole::With);
+    assert_eq!(parts(&all[1])[0].1, MovementRole::Against);
     assert!(
         all[1]
             .text
@@ -325,7 +325,7 @@ fn limits_are_what_was_full() {
     };
     assert_eq!(
         (tcp.kind, unix.kind),
-        (LimitKind::ServerCores, LimitKind::Waiting)
+        (BottleneckKind::ServerCores, BottleneckKind::Waiting)
     );
     assert_eq!(tcp.text, "tcp: one core was full: balancer 97%, idle 3%.");
     assert!(
@@ -347,7 +347,7 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
             .collect::<Vec<_>>()
     };
     let unknown = kinds(&|_, _| {});
-    assert_eq!(unknown, [LimitKind::Unknown; 2]);
+    assert_eq!(unknown, [BottleneckKind::Unknown; 2]);
     let saturated = kinds(&|variant, result| {
         let finding = Finding::new(FindingId::GeneratorSaturated, Severity::Error, "");
         if let (UNIX, Some(record)) = (variant, &mut result.record) {
@@ -355,14 +355,17 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
         }
         result.capacity.link_share = Some(0.95);
     });
-    assert_eq!(saturated, [LimitKind::Link, LimitKind::Generator]);
+    assert_eq!(saturated, [BottleneckKind::Link, BottleneckKind::Generator]);
     let crowded = kinds(&|variant, result| {
         result.telemetry.services_cores = 1;
         result.capacity.machine_cores = 2;
         result.capacity.idle_percent = 4.0;
         result.telemetry.foreign_percent = if variant == TCP { 120.0 } else { 0.0 };
     });
-    assert_eq!(crowded, [LimitKind::Machine, LimitKind::ServerCores]);
+    assert_eq!(
+        crowded,
+        [BottleneckKind::Machine, BottleneckKind::ServerCores]
+    );
     let scheduled = kinds(&|variant, result| {
         let Some(record) = &mut result.record else {
             return;
@@ -370,11 +373,14 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
         record.rate.offered_per_s = Some(1_000.0);
         record.rate.ok_per_s = if variant == TCP { 700.0 } else { 999.0 };
     });
-    assert_eq!(scheduled, [LimitKind::Unknown, LimitKind::Schedule]);
+    assert_eq!(
+        scheduled,
+        [BottleneckKind::Unknown, BottleneckKind::Schedule]
+    );
 }
 
 /// What is said to limit a variant whose trials all had this capacity.
-fn limit_with(capacity: &Capacity) -> (LimitKind, String) {
+fn limit_with(capacity: &Capacity) -> (BottleneckKind, String) {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |_: usize, result: &mut TrialResult| {
         result.telemetry.services_cores = 1;
@@ -435,7 +441,7 @@ fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> C
 #[test]
 fn a_neighbour_that_fills_the_services_core_is_named() {
     let (kind, text) = limit_with(&on_core_0(41.2, 57.3, 0.0));
-    assert_eq!(kind, LimitKind::Machine);
+    assert_eq!(kind, BottleneckKind::Machine);
     assert_eq!(
         text,
         "tcp: core 0 was full: web 41%, other processes 57% (mostly yes, process 123), idle 2%."
@@ -459,7 +465,7 @@ fn neighbours_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
         assert!(!text.contains("a lock"), "{text}");
     }
     let (kind, text) = limit_with(&on_core_0(30.0, 1.0, 2.0));
-    assert_eq!(kind, LimitKind::Waiting);
+    assert_eq!(kind, BottleneckKind::Waiting);
     assert!(text.contains("a lock, a backend"), "{text}");
 }
 
@@ -477,7 +483,7 @@ fn all_parties_on_full_cores_are_listed_and_add_up() {
         ..Capacity::default()
     };
     let (kind, text) = limit_with(&capacity);
-    assert_eq!(kind, LimitKind::Machine);
+    assert_eq!(kind, BottleneckKind::Machine);
     assert_eq!(
         text,
         "tcp: all 2 cores (200%) were full: services 51%, the load 55%, other processes 92% \

@@ -48,9 +48,10 @@ impl RecordScan {
             if bytes.is_empty() {
                 return found;
             }
-            let wanted = match self.have < HEADER {
-                true => HEADER,
-                false => HEADER + ALERT_BYTES.min(self.length()),
+            let wanted = if self.have < HEADER {
+                HEADER
+            } else {
+                HEADER + ALERT_BYTES.min(self.length())
             };
             let missing = (wanted - self.have).min(bytes.len());
             let (taken, rest) = bytes.split_at(missing);

@@ -98,15 +98,16 @@ impl Traffic {
             if in_part && !self.complete(ciphertext)? {
                 return Ok(Event::NeedMore);
             }
-            let record = match in_part {
-                true => &self.partial[..],
-                false => match whole_record(ciphertext)? {
+            let record = if in_part {
+                &self.partial[..]
+            } else {
+                match whole_record(ciphertext)? {
                     Some(record) => record,
                     None => {
                         self.put_by(ciphertext, buffers)?;
                         return Ok(Event::NeedMore);
                     }
-                },
+                }
             };
             let (content, plain) = self.opening.open(record, buffers.plain())?;
             let length = plain.len();

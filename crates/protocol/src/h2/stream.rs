@@ -115,9 +115,10 @@ impl Stream {
             Answer::Tunnel => return Err(StreamViolation::FieldsInTunnel),
             Answer::Body { .. } => {
                 fields.check_trailers()?;
-                return match ends {
-                    true => Ok(Section::Trailers),
-                    false => Err(StreamViolation::TrailersDoNotEnd),
+                return if ends {
+                    Ok(Section::Trailers)
+                } else {
+                    Err(StreamViolation::TrailersDoNotEnd)
                 };
             }
         };

@@ -107,9 +107,10 @@ impl Streams {
             return Standing::Idle;
         }
         let stream = &self.places[self.place(id)];
-        let cancelled = match stream.id == id {
-            true => stream.state == State::Cancelled,
-            false => id <= self.last_cancelled,
+        let cancelled = if stream.id == id {
+            stream.state == State::Cancelled
+        } else {
+            id <= self.last_cancelled
         };
         if cancelled {
             Standing::Cancelled
@@ -187,9 +188,10 @@ impl Streams {
     /// Bytes of a stream's body that were not sent, unless a later stream took its place.
     pub(super) fn unsent_bytes(&self, id: u32) -> u64 {
         let stream = &self.places[self.place(id)];
-        match stream.id == id {
-            true => stream.unsent_bytes,
-            false => 0,
+        if stream.id == id {
+            stream.unsent_bytes
+        } else {
+            0
         }
     }
 

@@ -1,52 +1,53 @@
-//! What gates are judged by.
+//! Measurements that gates are judged by.
 
 use prony_record::Record;
 
-use super::quantity::{Quantity, What};
 use crate::comparison::{Comparison, Verdict};
 use crate::metric::{Metric, Scale};
+use crate::quantity::{Quantity, QuantitySource};
 use crate::runs::{Run, RunsDocument};
 
-/// A run and the records of its trials.
+/// A run with the records of its trials.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
-    /// What its trials measured.
+pub struct RunEvidence<'a> {
+    /// Values of the run's trials.
     pub run: &'a Run,
-    /// Block, variant and record of each of its trials.
+    /// Block, variant index and record of each trial.
     pub records: &'a [(u32, usize, &'a Record)],
-    /// What sentences call it.
+    /// Name in sentences.
     pub label: &'a str,
-    /// Whether its trials are loads that nobody put in blocks.
+    /// True if the trials are single loads, not blocks of an experiment.
     pub is_loads: bool,
 }
 
-/// What gates are judged by.
+/// All measurements that gates are judged by.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// The run that they are about.
-    pub new: Source<'a>,
-    /// The run that it is held against.
-    pub stored: Option<Source<'a>>,
-    /// The experiment's own comparisons, with the intervals that its looks allow.
+    /// The run that the gates are about.
+    pub new: RunEvidence<'a>,
+    /// The stored run to compare with.
+    pub stored: Option<RunEvidence<'a>>,
+    /// The experiment's own comparisons, with intervals that account for its looks.
     pub comparisons: &'a [Comparison],
-    /// The comparisons of the two runs: where they are given, gates on verdicts are about them.
+    /// Comparisons between the two runs. If present, gates on verdicts refer to these.
     pub between: Option<&'a RunsDocument>,
-    /// Chance that an interval misses: that of the last look, 0.05 for a single one.
+    /// Probability that an interval misses: that of the last look, or 0.05 for a single look.
     pub miss: f64,
 }
 
-/// The verdict on a metric of a variant.
-pub(super) struct Stated<'a> {
+/// Verdict on a metric of a variant.
+pub(super) struct StatedVerdict<'a> {
     pub(super) metric: Metric,
     pub(super) verdict: Verdict,
     pub(super) text: &'a str,
 }
 
-impl Source<'_> {
-    /// A quantity of a variant's trials by block, as it was measured.
+impl RunEvidence<'_> {
+    /// Values of a quantity in a variant's trials, with their block numbers, ascending. `None` if a
+    /// trial has no usable value.
     pub(super) fn values(&self, variant: usize, quantity: &Quantity) -> Vec<(u32, Option<f64>)> {
         let mut values: Vec<(u32, Option<f64>)> = match quantity.what {
-            What::Metric(metric) => self
+            QuantitySource::Metric(metric) => self
                 .run
                 .trials
                 .iter()
@@ -56,13 +57,13 @@ impl Source<'_> {
                     (trial.block, value.filter(|&value| metric.admits(value)))
                 })
                 .collect(),
-            What::Measure(measure) => self
+            QuantitySource::Measure(measure) => self
                 .records
                 .iter()
                 .filter(|(_, of, _)| *of == variant)
                 .map(|(block, _, record)| {
                     let value = match measure.count(record) {
-                        // Two trials of different lengths have different counts.
+                        // // Trials of different lengths have different counts.
                         Some((_, 0)) => None,
                         Some((count, whole)) => Some(count as f64 / whole as f64),
                         None => measure.amount(record).map(|amount| amount.value()),
@@ -76,7 +77,7 @@ impl Source<'_> {
         values
     }
 
-    /// Why the run itself can't carry a verdict on this; the end of a sentence.
+    /// Reason why the run withholds verdicts on this quantity; it completes a sentence.
     pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&str> {
         let mut doubts = self
             .run
@@ -84,18 +85,18 @@ impl Source<'_> {
             .iter()
             .filter(|doubt| doubt.variant == variant);
         let found = match quantity.what {
-            What::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
-            // What distorts one time or rate distorts the others.
-            What::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
-            What::Measure(_) => None,
+            QuantitySource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
+            // // A finding that distorts one time or rate distorts the others.
+            QuantitySource::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
+            QuantitySource::Measure(_) => None,
         };
         found.map(|doubt| doubt.reason.as_str())
     }
 }
 
 impl Evidence<'_> {
-    /// The verdicts on a variant: between the runs where there are two of a kind, else within.
-    pub(super) fn verdicts(&self, variant: usize) -> Vec<Stated<'_>> {
+    /// Verdicts on a variant: between the runs if they were compared, otherwise within the run.
+    pub(super) fn verdicts(&self, variant: usize) -> Vec<StatedVerdict<'_>> {
         let Some(variant) = self.new.run.variants.get(variant) else {
             return Vec::new();
         };
@@ -105,7 +106,7 @@ impl Evidence<'_> {
                 .iter()
                 .filter(|between| between.levels == variant.levels && between.name == variant.name)
                 .filter_map(|between| {
-                    Some(Stated {
+                    Some(StatedVerdict {
                         metric: between.metric,
                         verdict: between.verdict?,
                         text: &between.text,
@@ -116,7 +117,7 @@ impl Evidence<'_> {
                 .comparisons
                 .iter()
                 .filter(|comparison| comparison.levels == variant.levels)
-                .map(|comparison| Stated {
+                .map(|comparison| StatedVerdict {
                     metric: comparison.metric,
                     verdict: comparison.verdict,
                     text: &comparison.text,

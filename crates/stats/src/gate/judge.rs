@@ -1,17 +1,18 @@
-//! Whether a gate holds: by the interval where there is one, by the facts where they are facts.
+//! Judgement of gates: by the interval if the figure is an estimate, by the value if it is a count.
 
 use prony_record::condition::{Measure, Sign};
 
-use super::evidence::{Evidence, Source};
-use super::quantity::Quantity;
-use super::said::{self, Basis};
-use super::{Gate, GateResult, GateScale, Limit, Reference, Rule, Ruling};
+use super::evidence::{Evidence, RunEvidence};
+use super::{Gate, GateLimit, GateReference, GateRule};
 use crate::comparison::Verdict;
 use crate::estimate::{Estimate, Interval, mean};
+use crate::gate_result::{GateResult, GateScale, Ruling};
 use crate::metric::{Metric, Scale};
-use crate::runs::Gap;
+use crate::quantity::{Quantity, QuantitySource};
+use crate::runs::MeanDifference;
+use crate::sentences::gates::{self as sentence, GateBasis, GateNumbers};
 
-/// One gate for one variant; none where it doesn't concern that variant at all.
+/// Judges a gate for one variant; `None` if the gate doesn't apply to that variant.
 pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Option<GateResult> {
     let name = evidence.new.run.variants.get(variant)?.name.clone();
     let result = |measure: &str, ruling, text| GateResult {
@@ -27,16 +28,16 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
         limit: None,
     };
     match &gate.rule {
-        Rule::Verdict { metric, wanted, is } => {
+        GateRule::Verdict { metric, wanted, is } => {
             let (ruling, text) = verdict(evidence, variant, *metric, wanted, *is)?;
             Some(result("verdict", ruling, text))
         }
-        Rule::Figure {
+        GateRule::Figure {
             quantity,
             sign,
             limit,
         } => {
-            let case = Case {
+            let case = GateCase {
                 evidence,
                 variant,
                 name: &name,
@@ -57,8 +58,8 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
     }
 }
 
-/// A gate on verdicts. One that is undecided or withheld doesn't tell whether the variant is
-/// faster, slower or the same.
+/// Judges a gate on verdicts. An undecided or withheld verdict leaves the gate unclear, unless the
+/// gate names that verdict.
 fn verdict(
     evidence: &Evidence<'_>,
     variant: usize,
@@ -73,7 +74,7 @@ fn verdict(
         .filter(|one| metric.is_none_or(|m| m == one.metric))
     {
         let open = matches!(stated.verdict, Verdict::Undecided | Verdict::Withheld);
-        // Whoever names `undecided` or `withheld` means it; else they tell nothing.
+        // // A gate that names `undecided` or `withheld` means exactly these verdicts.
         let ruling = match (wanted.contains(&stated.verdict), open) {
             (true, _) if is => Ruling::Failed,
             (true, _) => Ruling::Passed,
@@ -88,24 +89,15 @@ fn verdict(
     worst
 }
 
-/// The numbers behind a ruling.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Numbers {
-    pub(super) scale: GateScale,
-    pub(super) value: f64,
-    pub(super) interval: Option<Interval>,
-    pub(super) limit: f64,
-}
-
-struct Found {
+struct Judgement {
     ruling: Ruling,
     text: String,
-    numbers: Option<Numbers>,
+    numbers: Option<GateNumbers>,
 }
 
-impl Found {
-    fn unclear(text: String) -> Found {
-        Found {
+impl Judgement {
+    fn unclear(text: String) -> Judgement {
+        Judgement {
             ruling: Ruling::Unclear,
             text,
             numbers: None,
@@ -114,7 +106,7 @@ impl Found {
 }
 
 /// One gate for one variant.
-struct Case<'a> {
+struct GateCase<'a> {
     evidence: &'a Evidence<'a>,
     variant: usize,
     name: &'a str,
@@ -122,23 +114,20 @@ struct Case<'a> {
     sign: Sign,
 }
 
-impl Case<'_> {
-    fn found(&self, limit: Limit) -> Found {
+impl GateCase<'_> {
+    fn found(&self, limit: GateLimit) -> Judgement {
         let new = &self.evidence.new;
         match limit {
-            Limit::Fixed { value, is_share } => match self.quantity.counts() {
+            GateLimit::Fixed { value, is_share } => match self.quantity.counts() {
                 Some(measure) => self.counted(measure, value, is_share),
                 None => match new.doubt(self.variant, self.quantity) {
                     Some(reason) => self.withheld(reason),
                     None => self.fixed(value),
                 },
             },
-            Limit::Relative { to, factor, shift } => {
+            GateLimit::Relative { to, factor, shift } => {
                 let Some(reference) = self.reference(to) else {
-                    return Found::unclear(format!(
-                        "{}: there is nothing of the kind to hold it against",
-                        self.subject()
-                    ));
+                    return Judgement::unclear(sentence::no_reference(&self.subject()));
                 };
                 let doubt = new
                     .doubt(self.variant, self.quantity)
@@ -151,40 +140,38 @@ impl Case<'_> {
         }
     }
 
-    /// What the gate is about: `p99 of new`.
     fn subject(&self) -> String {
-        match self.name.is_empty() {
-            true => self.quantity.name.clone(),
-            false => format!("{} of {}", self.quantity.name, self.name),
-        }
+        sentence::subject(&self.quantity.name, self.name)
     }
 
-    fn withheld(&self, reason: &str) -> Found {
-        Found::unclear(format!("{}: withheld: {reason}", self.subject()))
+    fn withheld(&self, reason: &str) -> Judgement {
+        Judgement::unclear(sentence::withheld(&self.subject(), reason))
     }
 
-    /// Requests that happened are no estimate: all trials together have so many of them.
-    fn counted(&self, measure: Measure, limit: f64, is_share: bool) -> Found {
+    /// Judges a count of requests. It is a fact rather than an estimate, summed over all trials.
+    fn counted(&self, measure: Measure, limit: f64, is_share: bool) -> Judgement {
         let records = self.evidence.new.records.iter();
         let counts = records
             .filter(|(_, variant, _)| *variant == self.variant)
             .filter_map(|(_, _, record)| measure.count(record));
         let (count, whole) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if whole == 0 && is_share {
-            return Found::unclear(format!("{}: no request ended", self.subject()));
+            return Judgement::unclear(sentence::no_requests(&self.subject()));
         }
-        let value = match is_share {
-            true => count as f64 / whole as f64,
-            false => count as f64,
+        let value = if is_share {
+            count as f64 / whole as f64
+        } else {
+            count as f64
         };
-        let ruling = match self.sign.holds(value, limit) {
-            true => Ruling::Failed,
-            false => Ruling::Passed,
+        let ruling = if self.sign.holds(value, limit) {
+            Ruling::Failed
+        } else {
+            Ruling::Passed
         };
-        Found {
+        Judgement {
             ruling,
-            text: said::counted(&self.subject(), (count, whole), is_share, limit),
-            numbers: Some(Numbers {
+            text: sentence::counted(&self.subject(), (count, whole), is_share, limit),
+            numbers: Some(GateNumbers {
                 scale: GateScale::Value,
                 value,
                 interval: None,
@@ -193,11 +180,11 @@ impl Case<'_> {
         }
     }
 
-    fn fixed(&self, limit: f64) -> Found {
+    fn fixed(&self, limit: f64) -> Judgement {
         let source = &self.evidence.new;
         let values = match self.whole(source, self.variant) {
             Ok(values) => values,
-            Err(lacking) => return Found::unclear(lacking),
+            Err(lacking) => return Judgement::unclear(lacking),
         };
         let is_ratio = self.quantity.scale() == Scale::Ratio;
         let averaged: Vec<f64> = values
@@ -207,7 +194,7 @@ impl Case<'_> {
         let back = |value: f64| if is_ratio { value.exp() } else { value };
         let estimate = Estimate::from_blocks(&averaged);
         let interval = estimate.map(|estimate| estimate.interval(self.evidence.miss).map(back));
-        let numbers = Numbers {
+        let numbers = GateNumbers {
             scale: GateScale::Value,
             value: back(mean(&averaged)),
             interval,
@@ -215,7 +202,7 @@ impl Case<'_> {
         };
         let ruling = match interval {
             Some(interval) => self.rule(interval, limit),
-            // A load that was made once is judged by what it measured, as when it was made.
+            // // A load that was run once is judged by its own value.
             None if source.is_loads => {
                 let held = values.iter().filter(|(_, v)| self.sign.holds(*v, limit));
                 match held.count() {
@@ -226,19 +213,19 @@ impl Case<'_> {
             }
             None => Ruling::Unclear,
         };
-        let basis = Basis {
+        let basis = GateBasis {
             numbers,
             trials: values.len(),
             unit: unit_of(source),
         };
-        Found {
+        Judgement {
             ruling,
-            text: said::fixed(&self.subject(), self.quantity, &basis),
+            text: sentence::fixed(&self.subject(), self.quantity, &basis),
             numbers: Some(numbers),
         }
     }
 
-    fn relative(&self, reference: &Compared<'_>, factor: f64, shift: f64) -> Found {
+    fn relative(&self, reference: &ReferenceTrials<'_>, factor: f64, shift: f64) -> Judgement {
         let is_ratio = self.quantity.scale() == Scale::Ratio && shift == 0.0;
         let stated = (is_ratio && reference.is_baseline)
             .then(|| self.stated(reference.variant))
@@ -249,27 +236,28 @@ impl Case<'_> {
         };
         let ((value, interval), trials) = match measured {
             Ok(measured) => measured,
-            Err(lacking) => return Found::unclear(lacking),
+            Err(lacking) => return Judgement::unclear(lacking),
         };
-        let (scale, limit) = match is_ratio {
-            true => (GateScale::Ratio, factor),
-            false => (GateScale::Difference, shift),
+        let (scale, limit) = if is_ratio {
+            (GateScale::Ratio, factor)
+        } else {
+            (GateScale::Difference, shift)
         };
-        let numbers = Numbers {
+        let numbers = GateNumbers {
             scale,
             value,
             interval,
             limit,
         };
         let ruling = interval.map_or(Ruling::Unclear, |interval| self.rule(interval, limit));
-        let basis = Basis {
+        let basis = GateBasis {
             numbers,
             trials,
             unit: unit_of(&self.evidence.new),
         };
-        Found {
+        Judgement {
             ruling,
-            text: said::relative(
+            text: sentence::relative(
                 &self.subject(),
                 &reference.name,
                 self.quantity,
@@ -280,10 +268,10 @@ impl Case<'_> {
         }
     }
 
-    /// The ratio to its baseline as the experiment's verdict has it: the interval that its looks
-    /// allow.
+    /// Ratio to the baseline from the experiment's own comparison, whose interval accounts for its
+    /// looks.
     fn stated(&self, against: usize) -> Option<(f64, Option<Interval>)> {
-        let super::quantity::What::Metric(metric) = self.quantity.what else {
+        let QuantitySource::Metric(metric) = self.quantity.what else {
             return None;
         };
         let variants = &self.evidence.new.run.variants;
@@ -298,26 +286,23 @@ impl Case<'_> {
         Some((effect.ratio?, interval))
     }
 
-    /// The ratio, or the difference, out of the trials: within the blocks of one run, or as two
-    /// samples.
+    /// Computes the ratio or the difference from the trials: within the blocks of one run, or
+    /// between the samples of two runs.
     fn measured(
         &self,
-        reference: &Compared<'_>,
+        reference: &ReferenceTrials<'_>,
         factor: f64,
         is_ratio: bool,
     ) -> Result<((f64, Option<Interval>), usize), String> {
         let new = self.whole(&self.evidence.new, self.variant)?;
         let old = self.whole(&reference.source, reference.variant)?;
-        let on_scale = |value: f64, factor: f64| match is_ratio {
-            true => value.ln(),
-            false => factor * value,
-        };
+        let on_scale = |value: f64, factor: f64| if is_ratio { value.ln() } else { factor * value };
         let back = |value: f64| if is_ratio { value.exp() } else { value };
         let new_values: Vec<f64> = new.iter().map(|(_, v)| on_scale(*v, 1.0)).collect();
         let old_values: Vec<f64> = old.iter().map(|(_, v)| on_scale(*v, factor)).collect();
         let miss = self.evidence.miss;
         if reference.is_stored {
-            let gap = Gap::between(&old_values, &new_values);
+            let gap = MeanDifference::between(&old_values, &new_values);
             let value = back(mean(&new_values) - mean(&old_values));
             let interval = gap.map(|gap| gap.interval(0.05).map(back));
             return Ok(((value, interval), new.len()));
@@ -334,8 +319,8 @@ impl Case<'_> {
         Ok(((back(mean(&within)), interval), within.len()))
     }
 
-    /// All trials' values; the sentence of what lacks otherwise.
-    fn whole(&self, source: &Source<'_>, variant: usize) -> Result<Vec<(u32, f64)>, String> {
+    /// Returns the values of all trials, or a sentence about the trials that lack one.
+    fn whole(&self, source: &RunEvidence<'_>, variant: usize) -> Result<Vec<(u32, f64)>, String> {
         let values = source.values(variant, self.quantity);
         let unit = unit_of(source);
         let lacking: Vec<String> = values
@@ -343,15 +328,10 @@ impl Case<'_> {
             .filter(|(_, value)| value.is_none())
             .map(|(block, _)| block.to_string())
             .collect();
-        if values.len() == lacking.len() {
-            return Err(format!("{}: not measured", self.subject()));
-        }
-        if !lacking.is_empty() {
-            return Err(format!(
-                "{}: not measured in {unit} {}",
-                self.subject(),
-                lacking.join(", ")
-            ));
+        if values.is_empty() || !lacking.is_empty() {
+            let everywhere = values.len() == lacking.len();
+            let blocks = if everywhere { &[][..] } else { &lacking[..] };
+            return Err(sentence::not_measured(&self.subject(), unit, blocks));
         }
         Ok(values
             .into_iter()
@@ -359,11 +339,11 @@ impl Case<'_> {
             .collect())
     }
 
-    fn trials_of(&self, source: &Source<'_>, variant: usize) -> usize {
+    fn trials_of(&self, source: &RunEvidence<'_>, variant: usize) -> usize {
         source.values(variant, self.quantity).len()
     }
 
-    /// By the whole interval.
+    /// Judges by the whole interval.
     fn rule(&self, interval: Interval, limit: f64) -> Ruling {
         let ends = [interval.low, interval.high].map(|end| self.sign.holds(end, limit));
         match ends {
@@ -373,9 +353,9 @@ impl Case<'_> {
         }
     }
 
-    fn reference(&self, to: Reference) -> Option<Compared<'_>> {
+    fn reference(&self, to: GateReference) -> Option<ReferenceTrials<'_>> {
         let new = self.evidence.new;
-        let within = |variant: usize| Compared {
+        let within = |variant: usize| ReferenceTrials {
             source: new,
             variant,
             name: new.run.variants[variant].name.clone(),
@@ -383,12 +363,12 @@ impl Case<'_> {
             is_stored: false,
         };
         match to {
-            Reference::Variant(variant) => Some(within(variant)),
-            Reference::Baseline => new.run.counterpart(self.variant).map(within),
-            Reference::Stored => {
+            GateReference::Variant(variant) => Some(within(variant)),
+            GateReference::Baseline => new.run.counterpart(self.variant).map(within),
+            GateReference::Stored => {
                 let stored = self.evidence.stored?;
                 let variant = new.run.same_in(self.variant, stored.run)?;
-                Some(Compared {
+                Some(ReferenceTrials {
                     source: stored,
                     variant,
                     name: stored.label.to_owned(),
@@ -400,16 +380,16 @@ impl Case<'_> {
     }
 }
 
-/// What a variant is held against.
-struct Compared<'a> {
-    source: Source<'a>,
+/// Trials that a variant is compared with.
+struct ReferenceTrials<'a> {
+    source: RunEvidence<'a>,
     variant: usize,
     name: String,
-    /// Whether the experiment's own comparisons are about this pair.
+    /// True if the experiment's own comparisons cover this pair.
     is_baseline: bool,
     is_stored: bool,
 }
 
-fn unit_of(source: &Source<'_>) -> &'static str {
+fn unit_of(source: &RunEvidence<'_>) -> &'static str {
     if source.is_loads { "load" } else { "block" }
 }

@@ -20,60 +20,38 @@
 //! passes where none of the interval does, and else can't tell. So a value near its limit doesn't
 //! flap with the noise. Counts of requests against a fixed value are facts and judged as such.
 
+mod error;
 mod evidence;
-mod grammar;
 mod judge;
-mod quantity;
-mod said;
+mod parser;
+mod scope;
 
 use prony_record::condition::Sign;
-use serde::{Deserialize, Serialize};
 
 use crate::comparison::Verdict;
 use crate::metric::Metric;
+use crate::quantity::Quantity;
 
-pub use evidence::{Evidence, Source};
-pub use grammar::{GateError, Known};
-use quantity::Quantity;
+pub use crate::gate_result::{GateResult, GateScale, Ruling};
+pub use error::GateError;
+pub use evidence::{Evidence, RunEvidence};
+pub use scope::GateScope;
 
-/// What becomes of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ruling {
-    /// It surely holds: what must not be is.
-    Failed,
-    /// The measurement can't tell.
-    Unclear,
-    /// It surely doesn't hold.
-    Passed,
-}
-
-impl Ruling {
-    /// The word in JSON and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Ruling::Failed => "failed",
-            Ruling::Unclear => "unclear",
-            Ruling::Passed => "passed",
-        }
-    }
-}
-
-/// A condition, read and checked against the variants that there are.
+/// A condition that was parsed and checked against the existing variants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     typed: String,
-    /// Places of the variants that it is about.
+    /// Indices of the variants that it is about.
     subjects: Vec<usize>,
-    rule: Rule,
+    rule: GateRule,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Rule {
+enum GateRule {
     Figure {
         quantity: Quantity,
         sign: Sign,
-        limit: Limit,
+        limit: GateLimit,
     },
     Verdict {
         metric: Option<Metric>,
@@ -82,96 +60,58 @@ enum Rule {
     },
 }
 
-/// What a figure is held against.
+/// Limit that a figure is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Limit {
-    /// A value, in the quantity's own unit; a share of the whole for `share`.
+enum GateLimit {
+    /// A value in the quantity's own unit; a fraction of the whole if `is_share`.
     Fixed { value: f64, is_share: bool },
-    /// `factor` times the reference's figure, and `shift` more.
+    /// `factor` times the reference's figure, plus `shift`.
     Relative {
-        to: Reference,
+        to: GateReference,
         factor: f64,
         shift: f64,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reference {
-    /// Each variant's own baseline.
+enum GateReference {
+    /// The baseline of each variant.
     Baseline,
     /// The same variant in the stored run.
     Stored,
-    /// A variant of the same run, by its place.
+    /// A variant of the same run, by index.
     Variant(usize),
 }
 
-/// What became of a gate for one variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GateResult {
-    /// As it was typed.
-    pub gate: String,
-    /// The variant; empty for a load.
-    pub name: String,
-    /// What was measured, by its name; `verdict` for a gate on verdicts.
-    pub measure: String,
-    /// What became of it.
-    pub ruling: Ruling,
-    /// Why, in a sentence.
-    pub text: String,
-    /// What `value`, `low`, `high` and `limit` are: a figure in the measure's unit, its ratio to
-    /// the reference's, or its difference from that. None where there are none.
-    pub scale: Option<GateScale>,
-    /// The estimate.
-    pub value: Option<f64>,
-    /// Lower end of the 95% interval.
-    pub low: Option<f64>,
-    /// Upper end.
-    pub high: Option<f64>,
-    /// What it is held against.
-    pub limit: Option<f64>,
-}
-
-/// What a gate's numbers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GateScale {
-    /// A figure in the measure's unit: microseconds, a second, 0 to 1, bytes, or a count.
-    Value,
-    /// Over the reference's figure.
-    Ratio,
-    /// Less the reference's figure (times the factor that was typed), in the measure's unit.
-    Difference,
-}
-
 impl Gate {
-    /// Reads a gate.
+    /// Parses a gate.
     ///
     /// # Errors
     ///
-    /// What can't be read, where, and what is known there.
-    pub fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
-        grammar::parse(typed, known)
+    /// Returns the position of the first error and the accepted alternatives.
+    pub fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
+        parser::parse(typed, known)
     }
 
-    /// Reads a requirement, which fails where [`Gate::parse`]'s gate would pass. Results call it
+    /// Parses a requirement, which fails if the gate of the same text would pass. Results name it
     /// `require …`.
     ///
     /// # Errors
     ///
-    /// As [`Gate::parse`].
-    pub fn require(typed: &str, known: &Known) -> Result<Gate, GateError> {
+    /// As for [`Gate::parse`].
+    pub fn require(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         let gate = Gate::parse(typed, known)?;
         let rule = match gate.rule {
-            Rule::Figure {
+            GateRule::Figure {
                 quantity,
                 sign,
                 limit,
-            } => Rule::Figure {
+            } => GateRule::Figure {
                 quantity,
                 sign: sign.inverse(),
                 limit,
             },
-            Rule::Verdict { metric, wanted, is } => Rule::Verdict {
+            GateRule::Verdict { metric, wanted, is } => GateRule::Verdict {
                 metric,
                 wanted,
                 is: !is,
@@ -184,12 +124,12 @@ impl Gate {
         })
     }
 
-    /// As it was typed.
+    /// Text as the user wrote it.
     pub fn typed(&self) -> &str {
         &self.typed
     }
 
-    /// What becomes of it, for each variant that it is about.
+    /// Judges the gate for each variant that it is about.
     pub fn judge(&self, evidence: &Evidence<'_>) -> Vec<GateResult> {
         let each = self.subjects.iter();
         each.filter_map(|&variant| judge::judge(self, variant, evidence))

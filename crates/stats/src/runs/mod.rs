@@ -1,81 +1,81 @@
-//! Two runs of the same variants against one another: another day, another build, another machine.
+//! Comparison of two runs of the same variants: another day, another build, another machine.
 //!
-//! Enters: two [`Run`]s, each with one number for each metric, block and variant. Leaves: for each
-//! variant that both have, how the new one compares with the old one. No block belongs to both, so
-//! nothing can be paired: two samples on the scale in which blocks are averaged, Welch's t, and
-//! Holm's steps over the family. What drifts between the runs is in no interval.
+//! Input: two [`Run`]s, each with one number per metric, block and variant. Output: for each
+//! variant that both have, the new run compared with the old one. No block belongs to both runs, so
+//! values can't be paired: the runs are two samples on the averaging scale, compared by Welch's
+//! t-test with Holm's procedure over the family. The intervals don't include drift between the
+//! runs.
 
-mod document;
-mod sentence;
 mod welch;
 
 use crate::comparison::{Effect, Verdict};
-use crate::design::{LEAST_BLOCKS, Levels};
+use crate::design::{INTERVAL_BLOCKS_MIN, Levels};
 use crate::estimate::{Interval, mean};
-use crate::evaluate::equivalence;
-use crate::gate::Ruling;
+use crate::gate_result::Ruling;
 use crate::metric::{Direction, Metric, Scale};
+use crate::pairing::equivalence;
+use crate::sentences::runs as sentence;
 use crate::trials::Values;
 
-pub use document::{
-    Between, Difference, DifferencePart, RUNS_SCHEMA, Relative, RunAbout, RunFinding, RunsAbout,
-    RunsDocument,
+pub use crate::run_comparison::{
+    Difference, DifferencePart, RUNS_SCHEMA, RelativeChange, RunComparison, RunFinding, RunInfo,
+    RunPairInfo, RunsDocument,
 };
-pub(crate) use welch::Gap;
+pub(crate) use welch::MeanDifference;
 
-/// Chance that an interval misses, and that any verdict of the family is a false alarm.
-const MISS: f64 = 0.05;
+/// Probability that an interval misses, and that any verdict of the family is a false alarm.
+const MISS_PROBABILITY: f64 = 0.05;
 
-/// One run: an experiment, or loads that were made alike.
+/// One run: an experiment, or loads with the same settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
     /// Its variants.
     pub variants: Vec<RunVariant>,
     /// The levels that its baseline fixes; empty for loads.
     pub baseline: Levels,
-    /// What it counts as no difference, as a share.
+    /// Largest change that it counts as no difference, as a fraction.
     pub margin: f64,
-    /// The metrics that it was judged on.
+    /// Metrics that it was judged on.
     pub family: Vec<Metric>,
-    /// The trials of its complete blocks.
-    pub trials: Vec<Observed>,
-    /// What the run itself could not carry a verdict on.
-    pub doubts: Vec<Doubt>,
+    /// Trials of its complete blocks.
+    pub trials: Vec<TrialValues>,
+    /// Metrics on which the run itself withheld a verdict.
+    pub doubts: Vec<WithheldMetric>,
 }
 
 /// One variant of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunVariant {
-    /// What sentences call it.
+    /// Name in sentences.
     pub name: String,
     /// Its levels; empty for a load.
     pub levels: Levels,
 }
 
-/// What one trial measured.
+/// Measurements of one trial.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observed {
-    /// Its block.
+pub struct TrialValues {
+    /// Block number.
     pub block: u32,
-    /// Its variant's place.
+    /// Index of the variant in [`Run::variants`].
     pub variant: usize,
-    /// By metric.
+    /// Values by metric.
     pub values: Values,
 }
 
 /// A metric on which a run's own verdict was withheld.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
-    /// The variant's place.
+pub struct WithheldMetric {
+    /// Index of the variant in [`Run::variants`].
     pub variant: usize,
     /// The metric.
     pub metric: Metric,
-    /// Why, as the end of a sentence.
+    /// Reason; it completes a sentence.
     pub reason: String,
 }
 
 impl Run {
-    /// The variant's place in [`Run::variants`] to which `variant` is compared within this run.
+    /// Returns the index in [`Run::variants`] of the baseline of `variant` within this run.
     pub(crate) fn counterpart(&self, variant: usize) -> Option<usize> {
         let mut wanted = self.variants.get(variant)?.levels.clone();
         if self.baseline.is_empty() {
@@ -89,8 +89,8 @@ impl Run {
             .position(|other| other.levels == wanted)
     }
 
-    /// The same variant in another run: the one of the same levels, or of the same name. Where both
-    /// have but one it is that one, whatever it is called.
+    /// Returns the index of the same variant in another run: the one with the same levels or,
+    /// failing that, the same name. If both runs have only one variant, it is that one.
     pub(crate) fn same_in(&self, variant: usize, other: &Run) -> Option<usize> {
         let wanted = self.variants.get(variant)?;
         let mut others = other.variants.iter();
@@ -106,10 +106,10 @@ impl Run {
         by_levels.or(only)
     }
 
-    /// A metric of a variant in each of its trials, on the averaging scale, by block; none where it
-    /// was not measured or can't be compared.
+    /// Returns a metric of a variant on the averaging scale, with block numbers, ascending. `None`
+    /// if a trial has no usable value.
     fn averaged(&self, variant: usize, metric: Metric) -> Vec<(u32, Option<f64>)> {
-        let mut trials: Vec<&Observed> = self
+        let mut trials: Vec<&TrialValues> = self
             .trials
             .iter()
             .filter(|trial| trial.variant == variant)
@@ -137,26 +137,26 @@ impl Run {
     }
 }
 
-/// Compares `new` with `old`. `margin` takes the place of the new one's.
-pub fn compare(about: RunsAbout, old: &Run, new: &Run, margin: Option<f64>) -> RunsDocument {
+/// Compares `new` with `old`. `margin` overrides that of the new run.
+pub fn compare(about: RunPairInfo, old: &Run, new: &Run, margin: Option<f64>) -> RunsDocument {
     let margin = margin.unwrap_or(new.margin);
     let pairs: Vec<(usize, usize)> = (0..new.variants.len())
         .filter_map(|variant| Some((new.same_in(variant, old)?, variant)))
         .collect();
-    let sides = Sides {
+    let sides = RunSides {
         old,
         new,
         about: &about,
         margin,
     };
     let family = family(old, new);
-    let mut judged: Vec<Judged> = pairs
+    let mut judged: Vec<MeasuredPair> = pairs
         .iter()
         .flat_map(|&pair| family.iter().map(move |&metric| (pair, metric)))
         .map(|(pair, metric)| sides.measure(pair, metric))
         .collect();
     holm(&mut judged);
-    let comparisons: Vec<Between> = judged.iter().map(|one| sides.verdict(one)).collect();
+    let comparisons: Vec<RunComparison> = judged.iter().map(|one| sides.verdict(one)).collect();
     let others = Metric::ALL.iter().filter(|metric| !family.contains(metric));
     let others: Vec<Metric> = others.copied().collect();
     let described = pairs
@@ -191,7 +191,7 @@ pub fn compare(about: RunsAbout, old: &Run, new: &Run, margin: Option<f64>) -> R
     }
 }
 
-/// What both runs are judged on: what either was, where more or less of it is better.
+/// Returns the metrics that either run was judged on and that have a better direction.
 fn family(old: &Run, new: &Run) -> Vec<Metric> {
     let mut family: Vec<Metric> = Vec::new();
     for &metric in new.family.iter().chain(&old.family) {
@@ -202,17 +202,17 @@ fn family(old: &Run, new: &Run) -> Vec<Metric> {
     family
 }
 
-/// One variant on one metric, measured in both.
-struct Judged {
+/// One variant on one metric, measured in both runs.
+struct MeasuredPair {
     pair: (usize, usize),
     metric: Metric,
     old: Vec<(u32, Option<f64>)>,
     new: Vec<(u32, Option<f64>)>,
-    gap: Option<Gap>,
+    gap: Option<MeanDifference>,
     rejected: bool,
 }
 
-impl Judged {
+impl MeasuredPair {
     fn means(&self) -> (Option<f64>, Option<f64>) {
         let of = |values: &[(u32, Option<f64>)]| {
             let values: Vec<f64> = values.iter().filter_map(|(_, value)| *value).collect();
@@ -230,19 +230,19 @@ impl Judged {
     }
 
     fn interval(&self) -> Option<Interval> {
-        self.gap.map(|gap| gap.interval(MISS))
+        self.gap.map(|gap| gap.interval(MISS_PROBABILITY))
     }
 }
 
-/// Holm's steps over all that have a p-value; those without one (too few blocks) count too, as
-/// nobody knew beforehand.
-fn holm(judged: &mut [Judged]) {
+/// Applies Holm's procedure. Comparisons without a p-value (too few blocks) are counted too,
+/// because the number of comparisons must not depend on the data.
+fn holm(judged: &mut [MeasuredPair]) {
     let mut open = judged.len();
     let mut order: Vec<usize> = (0..judged.len()).collect();
-    let p = |one: &Judged| one.gap.map_or(1.0, |gap| gap.p_value());
+    let p = |one: &MeasuredPair| one.gap.map_or(1.0, |gap| gap.p_value());
     order.sort_by(|&a, &b| p(&judged[a]).total_cmp(&p(&judged[b])));
     for place in order {
-        if p(&judged[place]) > MISS / open as f64 {
+        if p(&judged[place]) > MISS_PROBABILITY / open as f64 {
             return;
         }
         judged[place].rejected = judged[place].gap.is_some();
@@ -250,28 +250,29 @@ fn holm(judged: &mut [Judged]) {
     }
 }
 
-/// The two runs and what they are called.
-struct Sides<'a> {
+/// The two runs with their labels.
+struct RunSides<'a> {
     old: &'a Run,
     new: &'a Run,
-    about: &'a RunsAbout,
+    about: &'a RunPairInfo,
     margin: f64,
 }
 
-impl Sides<'_> {
-    fn measure(&self, pair: (usize, usize), metric: Metric) -> Judged {
+impl RunSides<'_> {
+    fn measure(&self, pair: (usize, usize), metric: Metric) -> MeasuredPair {
         let (old, new) = (
             self.old.averaged(pair.0, metric),
             self.new.averaged(pair.1, metric),
         );
-        // A trial that gave nothing is no reason to leave out just that one.
+        // // A trial without a value makes the whole sample unusable; leaving it out would be
+        // biased.
         let whole = |values: &[(u32, Option<f64>)]| -> Option<Vec<f64>> {
             values.iter().map(|(_, value)| *value).collect()
         };
         let gap = whole(&old)
             .zip(whole(&new))
-            .and_then(|(old, new)| Gap::between(&old, &new));
-        Judged {
+            .and_then(|(old, new)| MeanDifference::between(&old, &new));
+        MeasuredPair {
             pair,
             metric,
             old,
@@ -281,7 +282,7 @@ impl Sides<'_> {
         }
     }
 
-    fn between(&self, one: &Judged) -> Between {
+    fn between(&self, one: &MeasuredPair) -> RunComparison {
         let back = |value: Option<f64>| {
             value.map(|value| match one.metric.scale() {
                 Scale::Ratio => value.exp(),
@@ -294,7 +295,7 @@ impl Sides<'_> {
         };
         let (old, new) = one.means();
         let variant = &self.new.variants[one.pair.1];
-        Between {
+        RunComparison {
             levels: variant.levels.clone(),
             name: variant.name.clone(),
             metric: one.metric,
@@ -309,7 +310,7 @@ impl Sides<'_> {
         }
     }
 
-    fn verdict(&self, one: &Judged) -> Between {
+    fn verdict(&self, one: &MeasuredPair) -> RunComparison {
         let mut between = self.between(one);
         if let Some(reason) = self.withheld(one) {
             between.verdict = Some(Verdict::Withheld);
@@ -336,15 +337,15 @@ impl Sides<'_> {
         between
     }
 
-    /// Why there can be no verdict; the end of a sentence.
-    fn withheld(&self, one: &Judged) -> Option<String> {
+    /// Returns the reason why there can't be a verdict; it completes a sentence.
+    fn withheld(&self, one: &MeasuredPair) -> Option<String> {
         let sides = [
             (self.old, one.pair.0, &one.old, &self.about.old),
             (self.new, one.pair.1, &one.new, &self.about.new),
         ];
         for (run, variant, _, about) in sides {
             if let Some(reason) = run.doubt(variant, one.metric) {
-                return Some(format!("in {}, {reason}", about.label));
+                return Some(sentence::withheld_in(about, reason));
             }
         }
         for (_, _, values, about) in sides {
@@ -354,29 +355,23 @@ impl Sides<'_> {
                 .map(|(block, _)| block.to_string())
                 .collect();
             if !lacking.is_empty() {
-                return Some(format!(
-                    "{} has no {} in {} {} (zero, or not measured)",
-                    about.label,
-                    one.metric.noun(),
-                    about.unit,
-                    lacking.join(", ")
-                ));
+                return Some(sentence::unmeasured(about, one.metric, &lacking));
             }
         }
-        let few = |values: &[(u32, Option<f64>)]| values.len() < LEAST_BLOCKS as usize;
+        let few = |values: &[(u32, Option<f64>)]| values.len() < INTERVAL_BLOCKS_MIN as usize;
         (few(&one.old) || few(&one.new))
             .then(|| sentence::too_few(self.about, one.old.len(), one.new.len()))
     }
 
-    fn description(&self, one: &Judged) -> Option<Between> {
+    fn description(&self, one: &MeasuredPair) -> Option<RunComparison> {
         let mut between = self.between(one);
         between.effect.ratio.or(between.effect.difference)?;
         between.text = sentence::description(&between, self.about);
         Some(between)
     }
 
-    /// How far a variant is from its baseline, now against then.
-    fn relative(&self, pair: (usize, usize), metric: Metric) -> Option<Relative> {
+    /// Change of a variant's ratio to its baseline, from the old run to the new one.
+    fn relative(&self, pair: (usize, usize), metric: Metric) -> Option<RelativeChange> {
         let of = |run: &Run, variant: usize| -> Option<(usize, Vec<f64>)> {
             let against = run.counterpart(variant)?;
             let (values, base) = (run.averaged(variant, metric), run.averaged(against, metric));
@@ -394,14 +389,14 @@ impl Sides<'_> {
         if self.new.same_in(against, self.old) != Some(old_against) {
             return None;
         }
-        let interval = Gap::between(&old, &new)?.interval(MISS);
+        let interval = MeanDifference::between(&old, &new)?.interval(MISS_PROBABILITY);
         let (then, now) = (mean(&old), mean(&new));
         let back = |value: f64| match metric.scale() {
             Scale::Ratio => value.exp(),
             Scale::Difference => value,
         };
         let (variant, against) = (&self.new.variants[pair.1], &self.new.variants[against]);
-        let mut relative = Relative {
+        let mut relative = RelativeChange {
             levels: variant.levels.clone(),
             against: against.levels.clone(),
             name: variant.name.clone(),
@@ -417,10 +412,10 @@ impl Sides<'_> {
     }
 }
 
-/// Whether the new one is worse by more than the margin. Established only where equality is
-/// rejected too, at the family's error rate: however many variants and metrics there are, a false
-/// alarm comes at most once in twenty runs.
-fn regression(one: &Judged, interval: Interval, margin: Interval) -> Ruling {
+/// Judges if the new run is worse by more than the margin. It is established only if equality is
+/// rejected too, at the family's error rate. The probability of any false alarm is therefore at
+/// most 5%, however many variants and metrics there are.
+fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> Ruling {
     let (surely, ruled_out) = match one.metric.direction() {
         Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),
         _ => (interval.low > margin.high, interval.high <= margin.high),

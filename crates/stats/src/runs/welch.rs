@@ -1,24 +1,25 @@
-//! Two samples that share no blocks: Welch's t.
+//! Welch's t-test of two samples that share no blocks.
 //!
-//! The two runs may scatter by different amounts, so their variances are not pooled: the standard
-//! error is √(s₁²/n₁ + s₂²/n₂), and Student's t has the degrees of freedom of Welch (1947) and
-//! Satterthwaite (1946). Where the noise is alike this costs next to nothing against the pooled
-//! test; where it isn't, the pooled test would be wrong.
+//! The two runs may have different noise, so their variances aren't pooled: the standard error is
+//! √(s₁²/n₁ + s₂²/n₂), and Student's t has the degrees of freedom of Welch (1947) and Satterthwaite
+//! (1946). If the variances are equal, this loses hardly any power against the pooled test;
+//! otherwise the pooled test would be wrong.
 
 use crate::estimate::{Estimate, Interval, critical_between, upper_tail_between};
 
-/// The mean of the second sample less that of the first, with its uncertainty.
+/// Mean of the second sample minus that of the first, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Gap {
+pub(crate) struct MeanDifference {
     /// On the averaging scale.
     pub(crate) mean: f64,
     error: f64,
     freedom: f64,
 }
 
-impl Gap {
-    /// From one finite number a block of each; `None` where either has too few for an estimate.
-    pub(crate) fn between(old: &[f64], new: &[f64]) -> Option<Gap> {
+impl MeanDifference {
+    /// Computes the difference from one finite number per block; `None` if either sample has too
+    /// few blocks.
+    pub(crate) fn between(old: &[f64], new: &[f64]) -> Option<MeanDifference> {
         let (old, new) = (Estimate::from_blocks(old)?, Estimate::from_blocks(new)?);
         let parts = [old, new].map(|side| side.error().powi(2));
         let whole: f64 = parts.iter().sum();
@@ -27,15 +28,15 @@ impl Gap {
             .zip(parts)
             .map(|(side, part)| part * part / f64::from(side.blocks - 1))
             .sum();
-        Some(Gap {
+        Some(MeanDifference {
             mean: new.mean - old.mean,
             error: whole.sqrt(),
             freedom: whole * whole / weighed,
         })
     }
 
-    /// Two-sided p-value of "there is no difference". Without any scatter it is 1 for none and 0
-    /// else.
+    /// Two-sided p-value of "there is no difference". Without any variance it is 1 for no
+    /// difference and otherwise 0.
     pub(crate) fn p_value(&self) -> f64 {
         if self.error == 0.0 {
             return if self.mean == 0.0 { 1.0 } else { 0.0 };
@@ -43,7 +44,7 @@ impl Gap {
         2.0 * upper_tail_between((self.mean / self.error).abs(), self.freedom)
     }
 
-    /// The interval that misses the true difference with chance `miss` (0 to 1).
+    /// Interval that misses the true difference with probability `miss` (0 to 1).
     pub(crate) fn interval(&self, miss: f64) -> Interval {
         let reach = match self.error {
             error if error > 0.0 => critical_between(miss, self.freedom) * error,
@@ -65,7 +66,7 @@ mod tests {
         // Worked by hand from the variances 0.085 and 0.287: t = 4.839, 6.178 degrees of freedom.
         let old = [10.1, 9.6, 10.4, 9.9, 10.0];
         let new = [11.2, 12.1, 10.9, 11.6, 10.8];
-        let gap = Gap::between(&old, &new).unwrap();
+        let gap = MeanDifference::between(&old, &new).unwrap();
         assert!((gap.mean - 1.32).abs() < 1e-12);
         let t = gap.mean / gap.error;
         let (s_old, s_new): (f64, f64) = (0.085, 0.287);
@@ -82,10 +83,10 @@ mod tests {
 
     #[test]
     fn without_scatter_an_interval_is_a_point() {
-        let gap = Gap::between(&[1.0; 3], &[1.0; 4]).unwrap();
+        let gap = MeanDifference::between(&[1.0; 3], &[1.0; 4]).unwrap();
         assert_eq!((gap.p_value(), gap.interval(0.05).low), (1.0, 0.0));
-        let gap = Gap::between(&[1.0; 3], &[2.0; 3]).unwrap();
+        let gap = MeanDifference::between(&[1.0; 3], &[2.0; 3]).unwrap();
         assert_eq!((gap.p_value(), gap.interval(0.05).high), (0.0, 1.0));
-        assert_eq!(Gap::between(&[1.0; 2], &[2.0; 9]), None);
+        assert_eq!(MeanDifference::between(&[1.0; 2], &[2.0; 9]), None);
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use prony_stats::{
-    Design, Evaluation, Factor, LevelTable, Levels, Metric, Trials, Values, evaluate_with,
+    AlphaTable, Design, Evaluation, Factor, Levels, Metric, Trials, Values, evaluate_with,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -125,14 +125,14 @@ impl Setting {
 /// Random numbers from a seed, and the levels of the designs met so far.
 pub struct Draws {
     generator: ChaCha8Rng,
-    table: LevelTable,
+    table: AlphaTable,
 }
 
 impl Draws {
     pub fn seeded(seed: u64) -> Draws {
         Draws {
             generator: ChaCha8Rng::seed_from_u64(seed),
-            table: LevelTable::new(),
+            table: AlphaTable::new(),
         }
     }
 

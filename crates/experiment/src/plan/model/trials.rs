@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_stats::{Direction, MOST_BLOCKS, Metric};
+use prony_stats::{BLOCKS_MAX, Direction, Metric};
 
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::plan::syntax::{self, PlanReader, TomlNode, TomlValue};
@@ -83,7 +83,7 @@ pub(crate) fn read_trials(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
 
 fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanReader<'_>) {
     let count = |node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>| {
-        let number = reader.whole(node, subject, 1..=u64::from(MOST_BLOCKS))?;
+        let number = reader.whole(node, subject, 1..=u64::from(BLOCKS_MAX))?;
         usize::try_from(number).ok()
     };
     let TomlValue::Table(table) = &node.value else {

@@ -267,12 +267,13 @@ impl Connection {
 /// The block of fields within the payload of HEADERS (RFC 9113 §6.2).
 fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Violation> {
     let too_short = Violation::FrameLength(header.kind);
-    let (padding, mut content) = match header.has(flag::PADDED) {
-        true => payload
+    let (padding, mut content) = if header.has(flag::PADDED) {
+        payload
             .split_first()
             .ok_or(too_short)
-            .map(|(&p, rest)| (usize::from(p), rest))?,
-        false => (0, payload),
+            .map(|(&p, rest)| (usize::from(p), rest))?
+    } else {
+        (0, payload)
     };
     if header.has(flag::PRIORITY) {
         content = content.get(5..).ok_or(too_short)?;

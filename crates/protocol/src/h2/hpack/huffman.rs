@@ -163,11 +163,13 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         if left < 8 && window == u64::MAX {
             return Ok(());
         }
-        let (symbol, bits) =
-            long_symbol(window).map_err(|error| match left < LONGEST as usize {
-                true => HuffmanError::Padding,
-                false => error,
-            })?;
+        let (symbol, bits) = long_symbol(window).map_err(|error| {
+            if left < LONGEST as usize {
+                HuffmanError::Padding
+            } else {
+                error
+            }
+        })?;
         out.push(symbol);
         bit += bits as usize;
     }

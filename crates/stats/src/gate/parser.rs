@@ -1,124 +1,16 @@
-//! From what was typed to a gate, or to the place where it can't be read.
-
-use std::fmt;
+//! Parser of gates: text to [`Gate`], or an error with the position.
 
 use prony_record::condition::{self, Sign};
 
-use super::quantity::{self, Quantity};
-use super::{Gate, Limit, Reference, Rule};
+use super::error::GateError;
+use super::scope::GateScope;
+use super::{Gate, GateLimit, GateReference, GateRule};
 use crate::comparison::Verdict;
-use crate::design::Levels;
 use crate::metric::{Metric, Scale};
-use crate::runs::{Run, RunVariant};
+use crate::quantity::{self, Quantity};
 
-/// What gates may name.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Known {
-    /// The variants that gates are about.
-    pub variants: Vec<RunVariant>,
-    /// The levels that the baseline fixes; empty for loads.
-    pub baseline: Levels,
-    /// What the stored run is called, where there is one.
-    pub stored: Option<String>,
-}
-
-impl Known {
-    fn counterpart(&self, variant: usize) -> Option<usize> {
-        // The rule is one: a run without trials has the same variants.
-        let run = Run {
-            variants: self.variants.clone(),
-            baseline: self.baseline.clone(),
-            ..Run::default()
-        };
-        run.counterpart(variant)
-    }
-
-    /// Every variant by its name, and by its levels alone (`1` for `cores = 1`), as earlier versions
-    /// named it.
-    fn all_names(&self) -> Vec<(usize, String)> {
-        let varies = |factor: &str| {
-            let mut levels = self
-                .variants
-                .iter()
-                .map(|variant| variant.levels.get(factor));
-            let first = levels.next().flatten();
-            levels.any(|level| level != first)
-        };
-        let names = self
-            .variants
-            .iter()
-            .enumerate()
-            .flat_map(|(place, variant)| {
-                let levels = variant.levels.iter();
-                let varying = levels.filter(|(factor, _)| varies(factor));
-                let varying: Vec<&str> = varying.map(|(_, level)| level.as_str()).collect();
-                [(place, variant.name.clone()), (place, varying.join(", "))]
-            });
-        names.filter(|(_, name)| !name.is_empty()).collect()
-    }
-
-    /// The names, for whoever typed another one.
-    fn names(&self) -> String {
-        let names: Vec<String> = self
-            .variants
-            .iter()
-            .filter(|variant| !variant.name.is_empty())
-            .map(|variant| quoted(&variant.name))
-            .collect();
-        if names.is_empty() {
-            return "a load has no variants; leave \"of …\" out".to_owned();
-        }
-        let level = self
-            .variants
-            .first()
-            .and_then(|variant| variant.levels.first());
-        let level = level.map_or(String::new(), |(factor, level)| {
-            format!("; {factor}={level} means all that have this level")
-        });
-        format!("the variants are {}{level}", names.join(", "))
-    }
-}
-
-/// A name as it can be typed.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':');
-    match !name.is_empty() && name.chars().all(plain) {
-        true => name.to_owned(),
-        false => format!("\"{name}\""),
-    }
-}
-
-/// What can't be read, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GateError {
-    typed: String,
-    /// In bytes.
-    from: usize,
-    to: usize,
-    /// What is wrong there, and what is known.
-    pub what: String,
-}
-
-/// The sentence, then the text with the place marked below it.
-impl fmt::Display for GateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let before = self.typed[..self.from].chars().count();
-        let length = self.typed[self.from..self.to].chars().count().max(1);
-        write!(
-            f,
-            "{}\n  {}\n  {}{}",
-            self.what,
-            self.typed,
-            " ".repeat(before),
-            "^".repeat(length)
-        )
-    }
-}
-
-impl std::error::Error for GateError {}
-
-pub(super) fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
-    let mut reader = Reader {
+pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
+    let mut reader = GateParser {
         typed,
         at: 0,
         known,
@@ -148,22 +40,22 @@ pub(super) fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
     })
 }
 
-/// A subject, and where it was typed.
-struct Subject {
+/// A parsed subject with its position in the text.
+struct GateSubject {
     variants: Vec<usize>,
     from: usize,
     to: usize,
-    /// Whether it was typed at all.
+    /// False if the subject was omitted, which means every variant.
     is_named: bool,
 }
 
-struct Reader<'a> {
+struct GateParser<'a> {
     typed: &'a str,
     at: usize,
-    known: &'a Known,
+    known: &'a GateScope,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> GateParser<'a> {
     fn rest(&self) -> &'a str {
         &self.typed[self.at..]
     }
@@ -173,7 +65,7 @@ impl<'a> Reader<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Letters, digits, points and underscores.
+    /// Takes letters, digits, periods and underscores.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
@@ -182,7 +74,8 @@ impl<'a> Reader<'a> {
         &rest[..end]
     }
 
-    /// A metric's name; `p(99)` is another way to write `p99`. Names of findings may have hyphens.
+    /// Takes the name of a metric. `p(99)` is a synonym of `p99`. Names of findings may contain
+    /// hyphens.
     fn metric_name(&mut self) -> String {
         let rest = self.rest();
         let is_name = |c: char| c.is_ascii_alphabetic() || c == '-';
@@ -205,7 +98,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes this word if it is the next one.
+    /// Takes the next word if it is `wanted`.
     fn takes(&mut self, wanted: &str) -> bool {
         self.space();
         let before = self.at;
@@ -226,15 +119,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands from here to the next space.
+    /// Range from here to the next white space.
     fn here(&self) -> std::ops::Range<usize> {
         let rest = self.rest();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
         self.at..self.at + end
     }
 
-    /// After `verdict`.
-    fn verdict(&mut self) -> Result<(Vec<usize>, Rule), GateError> {
+    /// Parses a gate after `verdict`.
+    fn verdict(&mut self) -> Result<(Vec<usize>, GateRule), GateError> {
         let mut metric = None;
         if self.takes("on") {
             let start = self.at;
@@ -270,7 +163,7 @@ impl<'a> Reader<'a> {
                 "withheld" => Verdict::Withheld,
                 _ => {
                     let what = format!(
-                        "\"{word}\" is no verdict; they are faster, slower, equivalent, undecided \
+                        "unknown verdict \"{word}\"; verdicts are faster, slower, equivalent, undecided \
                          and withheld"
                     );
                     return Err(self.wrong(start..self.at, &what));
@@ -281,19 +174,19 @@ impl<'a> Reader<'a> {
             }
         }
         self.end()?;
-        Ok((subject.variants, Rule::Verdict { metric, wanted, is }))
+        Ok((subject.variants, GateRule::Verdict { metric, wanted, is }))
     }
 
-    /// After the name of a quantity.
-    fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, Rule), GateError> {
+    /// Parses a gate after the name of a quantity.
+    fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, GateRule), GateError> {
         let subject = self.of()?;
         self.space();
         if self.rest().is_empty() && condition::finding(&quantity.name).is_some() {
             let (value, is_share) = (0.0, false);
-            let rule = Rule::Figure {
+            let rule = GateRule::Figure {
                 quantity,
                 sign: Sign::Above,
-                limit: Limit::Fixed { value, is_share },
+                limit: GateLimit::Fixed { value, is_share },
             };
             return Ok((subject.variants, rule));
         }
@@ -305,7 +198,7 @@ impl<'a> Reader<'a> {
         self.space();
         let limit = self.limit(&quantity, &subject)?;
         let subjects = self.concerned(subject, limit)?;
-        let rule = Rule::Figure {
+        let rule = GateRule::Figure {
             quantity,
             sign,
             limit,
@@ -313,10 +206,10 @@ impl<'a> Reader<'a> {
         Ok((subjects, rule))
     }
 
-    /// `of …`, or every variant.
-    fn of(&mut self) -> Result<Subject, GateError> {
+    /// Parses `of …`; without it the subject is every variant.
+    fn of(&mut self) -> Result<GateSubject, GateError> {
         if !self.takes("of") {
-            return Ok(Subject {
+            return Ok(GateSubject {
                 variants: (0..self.known.variants.len()).collect(),
                 from: self.at,
                 to: self.at,
@@ -325,7 +218,7 @@ impl<'a> Reader<'a> {
         }
         let from = self.at;
         let variants = self.subject()?;
-        Ok(Subject {
+        Ok(GateSubject {
             variants,
             from,
             to: self.at,
@@ -360,7 +253,7 @@ impl<'a> Reader<'a> {
         Err(self.wrong(place, &what))
     }
 
-    /// A variant by its name: in quotes, or the longest name that stands here.
+    /// Parses a variant's name: quoted, or the longest name that matches here.
     fn name(&mut self) -> Result<Option<Vec<usize>>, GateError> {
         let rest = self.rest();
         let start = self.at;
@@ -391,7 +284,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// `socket=tcp`, or several with commas between.
+    /// Parses `socket=tcp`, or several of these separated by commas.
     fn levels(&mut self) -> Result<Option<Vec<usize>>, GateError> {
         let known = self.known;
         let mut kept: Vec<usize> = (0..known.variants.len()).collect();
@@ -405,9 +298,10 @@ impl<'a> Reader<'a> {
                 let after = rest.strip_prefix(factor.as_str());
                 after.is_some_and(|after| after.trim_start().starts_with('='))
             }) else {
-                return match any {
-                    true => Err(self.wrong(self.here(), "a factor's name and a level are needed")),
-                    false => Ok(None),
+                return if any {
+                    Err(self.wrong(self.here(), "a factor's name and a level are needed"))
+                } else {
+                    Ok(None)
                 };
             };
             self.at += rest.find('=').unwrap_or(0) + 1;
@@ -444,7 +338,11 @@ impl<'a> Reader<'a> {
         Ok(Some(kept))
     }
 
-    fn limit(&mut self, quantity: &Quantity, subject: &Subject) -> Result<Limit, GateError> {
+    fn limit(
+        &mut self,
+        quantity: &Quantity,
+        subject: &GateSubject,
+    ) -> Result<GateLimit, GateError> {
         let start = self.at;
         let text = self.rest().trim_end();
         if text.is_empty() {
@@ -452,32 +350,34 @@ impl<'a> Reader<'a> {
         }
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let fixed = match quantity.value(&compact) {
-            Ok((value, is_share)) => return Ok(Limit::Fixed { value, is_share }),
+            Ok((value, is_share)) => return Ok(GateLimit::Fixed { value, is_share }),
             Err(error) => error,
         };
         let factor = self.factor(start)?;
         let Some(to) = self.reference(subject)? else {
             let end = start + text.len();
-            // Whoever typed a digit meant a value.
-            let what = match text.starts_with(|c: char| c.is_ascii_digit()) {
-                true => fixed,
-                false => format!(
+            // // After a digit the text can only be a value, so the error of the value is the
+            // relevant one.
+            let what = if text.starts_with(|c: char| c.is_ascii_digit()) {
+                fixed
+            } else {
+                format!(
                     "{fixed}, nor anything to compare with: baseline{}; {}",
                     match &self.known.stored {
                         Some(label) => format!(", stored ({label})"),
                         None => String::new(),
                     },
                     self.known.names()
-                ),
+                )
             };
             return Err(self.wrong(start..end, &what));
         };
         let (factor, shift) = self.shift(quantity, factor)?;
         self.end()?;
-        Ok(Limit::Relative { to, factor, shift })
+        Ok(GateLimit::Relative { to, factor, shift })
     }
 
-    /// `0.95 `, `0.95 * `, `95% of ` before a reference.
+    /// Parses a factor before a reference: `0.95 `, `0.95 * ` or `95% of `.
     fn factor(&mut self, start: usize) -> Result<f64, GateError> {
         let rest = self.rest();
         let end = rest
@@ -507,23 +407,25 @@ impl<'a> Reader<'a> {
         Ok(factor)
     }
 
-    fn reference(&mut self, subject: &Subject) -> Result<Option<Reference>, GateError> {
+    fn reference(&mut self, subject: &GateSubject) -> Result<Option<GateReference>, GateError> {
         let start = self.at;
         let by_name = self.name()?;
         if let Some(&[place]) = by_name.as_deref() {
             if subject.is_named && subject.variants == [place] {
                 return Err(self.wrong(start..self.at, "that is the variant itself"));
             }
-            return Ok(Some(Reference::Variant(place)));
+            return Ok(Some(GateReference::Variant(place)));
         }
         let word = self.word();
         let stored = self.known.stored.as_deref();
         match word {
-            "baseline" if !self.known.baseline.is_empty() => return Ok(Some(Reference::Baseline)),
-            // Loads have no baseline of their own: it is what they are held against.
-            // "A" is what `prony report` called the first of two runs in earlier versions.
+            "baseline" if !self.known.baseline.is_empty() => {
+                return Ok(Some(GateReference::Baseline));
+            }
+            // // For a load, "baseline" means the stored load. "A" was the name of the first of two
+            // runs in `prony report` of earlier versions.
             "baseline" | "stored" | "A" if stored.is_some() => {
-                return Ok(Some(Reference::Stored));
+                return Ok(Some(GateReference::Stored));
             }
             "baseline" => {
                 let what = "a load alone has no baseline (name another with --against)";
@@ -534,13 +436,13 @@ impl<'a> Reader<'a> {
                 return Err(self.wrong(start..self.at, what));
             }
             word if stored == Some(word) && !word.is_empty() => {
-                return Ok(Some(Reference::Stored));
+                return Ok(Some(GateReference::Stored));
             }
             _ => {}
         }
         self.at = start;
         Ok(match self.levels()?.as_deref() {
-            Some(&[place]) => Some(Reference::Variant(place)),
+            Some(&[place]) => Some(GateReference::Variant(place)),
             Some(_) => {
                 let what = "several variants have this level; name one to compare with";
                 return Err(self.wrong(start..self.at, what));
@@ -549,7 +451,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// ` + 5%`, ` - 3ms` after a reference: the factor with a percentage in it, and the rest.
+    /// Parses a shift after a reference: ` + 5%` changes the factor, ` - 3ms` is an absolute shift.
     fn shift(&mut self, quantity: &Quantity, factor: f64) -> Result<(f64, f64), GateError> {
         self.space();
         let rest = self.rest();
@@ -564,7 +466,7 @@ impl<'a> Reader<'a> {
         let place = self.at..self.typed.trim_end().len();
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
         self.at = self.typed.len();
-        // Of what may be zero a percentage says little: there it is percentage points.
+        // // For values that may be zero, a percentage means percentage points.
         if quantity.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
         {
@@ -584,16 +486,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The variants that a limit can concern: none is compared with itself, or with a baseline that
-    /// it doesn't have.
-    fn concerned(&self, subject: Subject, limit: Limit) -> Result<Vec<usize>, GateError> {
-        let Limit::Relative { to, .. } = limit else {
+    /// Returns the variants that a limit applies to: a variant isn't compared with itself, nor with
+    /// a baseline that it lacks.
+    fn concerned(&self, subject: GateSubject, limit: GateLimit) -> Result<Vec<usize>, GateError> {
+        let GateLimit::Relative { to, .. } = limit else {
             return Ok(subject.variants);
         };
         let has_other = |variant: usize| match to {
-            Reference::Stored => true,
-            Reference::Variant(other) => variant != other,
-            Reference::Baseline => self
+            GateReference::Stored => true,
+            GateReference::Variant(other) => variant != other,
+            GateReference::Baseline => self
                 .known
                 .counterpart(variant)
                 .is_some_and(|against| against != variant),
@@ -603,26 +505,26 @@ impl<'a> Reader<'a> {
             .into_iter()
             .filter(|&v| has_other(v))
             .collect();
-        match kept.is_empty() {
-            true => {
-                let what = "there is nothing else to compare this with; it is its own baseline, or \
+        if kept.is_empty() {
+            let what = "there is nothing else to compare this with; it is its own baseline, or \
                             has none";
-                Err(self.wrong(subject.from..subject.to, what))
-            }
-            false => Ok(kept),
+            Err(self.wrong(subject.from..subject.to, what))
+        } else {
+            Ok(kept)
         }
     }
 
     fn end(&mut self) -> Result<(), GateError> {
         self.space();
-        match self.rest().is_empty() {
-            true => Ok(()),
-            false => Err(self.wrong(self.at..self.typed.len(), "nothing more is expected here")),
+        if self.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(self.wrong(self.at..self.typed.len(), "nothing more is expected here"))
         }
     }
 }
 
-/// Whether `rest` begins with `name`, and not with a longer word.
+/// Returns true if `rest` begins with `name` as a whole word.
 fn stands(rest: &str, name: &str) -> bool {
     let Some(after) = rest.strip_prefix(name) else {
         return false;

@@ -1,22 +1,23 @@
-//! Two runs against one another, as sentences.
+//! Sentences about the comparison of two runs.
 
-use super::{Between, Relative, RunsAbout};
+use super::{counted, statement};
 use crate::change::Change;
 use crate::comparison::{Effect, Verdict};
-use crate::design::LEAST_BLOCKS;
+use crate::design::INTERVAL_BLOCKS_MIN;
 use crate::metric::{Metric, Scale};
-use crate::sentence::{counted, statement};
+use crate::run_comparison::{RelativeChange, RunComparison, RunInfo, RunPairInfo};
 
-/// A variant as it is in one of the runs: `tcp in B`.
+/// Name of a variant in one of the runs: `tcp in B`.
 fn within(name: &str, label: &str) -> String {
-    match name.is_empty() {
-        true => label.to_owned(),
-        false => format!("{name} in {label}"),
+    if name.is_empty() {
+        label.to_owned()
+    } else {
+        format!("{name} in {label}")
     }
 }
 
 /// `95% interval 2.2% to 4.0%, 8 and 6 blocks`.
-fn basis(between: &Between, about: &RunsAbout, range: Option<String>) -> String {
+fn basis(between: &RunComparison, about: &RunPairInfo, range: Option<String>) -> String {
     let (old, new) = (between.old_trials, between.new_trials);
     let unit = &about.new.unit;
     let counts = match (old, new) {
@@ -31,7 +32,7 @@ fn basis(between: &Between, about: &RunsAbout, range: Option<String>) -> String 
 }
 
 /// `p99 response time of tcp in B against A`.
-fn subject(between: &Between, about: &RunsAbout) -> String {
+fn subject(between: &RunComparison, about: &RunPairInfo) -> String {
     format!(
         "{} against {}",
         within(&between.name, &about.new.label),
@@ -39,10 +40,10 @@ fn subject(between: &Between, about: &RunsAbout) -> String {
     )
 }
 
-pub(super) fn verdict(
-    between: &Between,
+pub(crate) fn verdict(
+    between: &RunComparison,
     verdict: Verdict,
-    about: &RunsAbout,
+    about: &RunPairInfo,
     margin: f64,
 ) -> String {
     let Some(change) = Change::of(between.metric, &between.effect) else {
@@ -81,7 +82,7 @@ pub(super) fn verdict(
             )
         }
         Verdict::Undecided | Verdict::Withheld => format!(
-            "{new} and {old} can't be told apart: {noun} {} ({}); more or longer {}s would narrow it",
+            "{new} and {old} can't be distinguished: {noun} {} ({}); more or longer {}s would narrow it",
             change.signed(),
             basis(between, about, change.signed_range()),
             about.new.unit
@@ -89,7 +90,7 @@ pub(super) fn verdict(
     }
 }
 
-pub(super) fn withheld(between: &Between, about: &RunsAbout, reason: &str) -> String {
+pub(crate) fn withheld(between: &RunComparison, about: &RunPairInfo, reason: &str) -> String {
     let subject = subject(between, about);
     let noun = between.metric.noun();
     match Change::of(between.metric, &between.effect) {
@@ -102,23 +103,39 @@ pub(super) fn withheld(between: &Between, about: &RunsAbout, reason: &str) -> St
     }
 }
 
-/// Why so few can carry no verdict.
-pub(super) fn too_few(about: &RunsAbout, old: usize, new: usize) -> String {
+/// The verdict of one run was withheld, for `reason`; it completes a sentence.
+pub(crate) fn withheld_in(run: &RunInfo, reason: &str) -> String {
+    format!("in {}, {reason}", run.label)
+}
+
+/// Some trials of a run have no value of a metric; it completes a sentence.
+pub(crate) fn unmeasured(run: &RunInfo, metric: Metric, numbers: &[String]) -> String {
+    format!(
+        "{} has no {} in {} {} (zero, or not measured)",
+        run.label,
+        metric.noun(),
+        run.unit,
+        numbers.join(", ")
+    )
+}
+
+/// Reason why too few trials can't support a verdict; it completes a sentence.
+pub(crate) fn too_few(about: &RunPairInfo, old: usize, new: usize) -> String {
     let unit = &about.new.unit;
     match (old, new) {
         (1, 1) => format!(
-            "one {unit} a side says nothing of how much {unit}s vary; {LEAST_BLOCKS} a side carry \
-             an interval"
+            "one {unit} per run doesn't show how much {unit}s vary; an interval needs \
+             {INTERVAL_BLOCKS_MIN} per run"
         ),
         _ => format!(
-            "an interval needs {LEAST_BLOCKS} {unit}s a side, and there are {old} in {} and {new} \
+            "an interval needs {INTERVAL_BLOCKS_MIN} {unit}s per run, and there are {old} in {} and {new} \
              in {}",
             about.old.label, about.new.label
         ),
     }
 }
 
-pub(super) fn description(between: &Between, about: &RunsAbout) -> String {
+pub(crate) fn description(between: &RunComparison, about: &RunPairInfo) -> String {
     let Some(change) = Change::of(between.metric, &between.effect) else {
         return String::new();
     };
@@ -133,7 +150,7 @@ pub(super) fn description(between: &Between, about: &RunsAbout) -> String {
 
 /// `tcp against unix: request rate −3.1% in A, −4.9% in B; the ratio changed by −1.9% (95% interval
 /// …)`.
-pub(super) fn relative(relative: &Relative, about: &RunsAbout) -> String {
+pub(crate) fn relative(relative: &RelativeChange, about: &RunPairInfo) -> String {
     let Some(change) = Change::of(relative.metric, &relative.effect) else {
         return String::new();
     };

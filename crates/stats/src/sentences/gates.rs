@@ -1,25 +1,34 @@
-//! What a gate saw, as a sentence.
+//! Sentences about gates.
 
 use prony_record::{condition::Amount, number};
 
-use super::GateScale;
-use super::judge::Numbers;
-use super::quantity::Quantity;
 use crate::change::Change;
 use crate::comparison::Effect;
+use crate::estimate::Interval;
+use crate::gate_result::GateScale;
 use crate::metric::Metric;
+use crate::quantity::Quantity;
 
-/// The numbers, and out of how much they come.
-pub(super) struct Basis {
-    pub(super) numbers: Numbers,
-    pub(super) trials: usize,
-    pub(super) unit: &'static str,
+/// The figures behind a ruling.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GateNumbers {
+    pub(crate) scale: GateScale,
+    pub(crate) value: f64,
+    pub(crate) interval: Option<Interval>,
+    pub(crate) limit: f64,
 }
 
-impl Basis {
+/// The figures, and the number of trials that they come from.
+pub(crate) struct GateBasis {
+    pub(crate) numbers: GateNumbers,
+    pub(crate) trials: usize,
+    pub(crate) unit: &'static str,
+}
+
+impl GateBasis {
     /// `95% interval 58.0 ms to 64.8 ms, 8 blocks`.
     fn text(&self, shown: impl Fn(f64) -> String) -> String {
-        let counted = plural(self.trials, self.unit);
+        let counted = counted_units(self.trials, self.unit);
         match self.numbers.interval {
             Some(interval) => format!(
                 "95% interval {} to {}, {counted}",
@@ -31,35 +40,69 @@ impl Basis {
     }
 }
 
+/// Subject of every sentence about a gate: `p99 of new`, or `p99` for a load.
+pub(crate) fn subject(quantity: &str, variant: &str) -> String {
+    if variant.is_empty() {
+        quantity.to_owned()
+    } else {
+        format!("{quantity} of {variant}")
+    }
+}
+
+/// The stored run has no counterpart of the variant.
+pub(crate) fn no_reference(subject: &str) -> String {
+    format!("{subject}: the other run has no variant to compare it with")
+}
+
+/// The run's own verdict is withheld, for `reason`.
+pub(crate) fn withheld(subject: &str, reason: &str) -> String {
+    format!("{subject}: withheld: {reason}")
+}
+
+/// No request completed, so that a share has no denominator.
+pub(crate) fn no_requests(subject: &str) -> String {
+    format!("{subject}: no request completed")
+}
+
+/// `p99 of new: not measured in block 3, 5`; without numbers, not measured anywhere.
+pub(crate) fn not_measured(subject: &str, unit: &str, numbers: &[String]) -> String {
+    if numbers.is_empty() {
+        format!("{subject}: not measured")
+    } else {
+        format!("{subject}: not measured in {unit} {}", numbers.join(", "))
+    }
+}
+
 /// `failed of new is 0.4% (40 of 10,000 requests); the limit is 0.1%`.
-pub(super) fn counted(
+pub(crate) fn counted(
     subject: &str,
     (count, whole): (u64, u64),
     is_share: bool,
     limit: f64,
 ) -> String {
-    match is_share {
-        true => format!(
+    if is_share {
+        format!(
             "{subject} is {} ({} of {} requests); the limit is {}",
             Amount::Share(count as f64 / whole as f64),
             number::count(count),
             number::count(whole),
             number::trimmed(&Amount::Share(limit).to_string())
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{subject} is {}; the limit is {}",
             number::count(count),
             Amount::Number(limit)
-        ),
+        )
     }
 }
 
 /// `p99 of new is 61.3 ms (95% interval 58.0 ms to 64.8 ms, 8 blocks); the limit is 50 ms`.
-pub(super) fn fixed(subject: &str, quantity: &Quantity, basis: &Basis) -> String {
+pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> String {
     let shown = |value| quantity.shown(value);
-    let Numbers { value, limit, .. } = basis.numbers;
+    let GateNumbers { value, limit, .. } = basis.numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
-    // Two that print alike and differ would contradict the ruling.
+    // // The two may look equal after rounding, which would contradict the ruling.
     let apart = match figure == limit_text {
         true if value > limit => ", just above the limit",
         true if value < limit => ", just below the limit",
@@ -73,18 +116,18 @@ pub(super) fn fixed(subject: &str, quantity: &Quantity, basis: &Basis) -> String
 }
 
 /// `p99 of new is +8.1% against old (95% interval +6.2% to +10.1%, 8 blocks); the limit is +5%`.
-pub(super) fn relative(
+pub(crate) fn relative(
     subject: &str,
     against: &str,
     quantity: &Quantity,
     factor: f64,
-    basis: &Basis,
+    basis: &GateBasis,
 ) -> String {
     let numbers = &basis.numbers;
     if numbers.scale == GateScale::Ratio
         && let Some(change) = change(numbers.value, numbers.interval.map(|it| (it.low, it.high)))
     {
-        let unit = plural(basis.trials, basis.unit);
+        let unit = counted_units(basis.trials, basis.unit);
         let basis = match change.signed_range() {
             Some(range) => format!("95% interval {range}, {unit}"),
             None => format!("{unit}, no interval"),
@@ -112,7 +155,7 @@ pub(super) fn relative(
     )
 }
 
-/// A ratio as every output prints it.
+/// Formats a ratio as in all output.
 fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
     let effect = Effect {
         ratio: Some(ratio),
@@ -120,12 +163,10 @@ fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
         low: ends.map(|ends| ends.0),
         high: ends.map(|ends| ends.1),
     };
-    // A ratio reads alike on every metric that has one.
+    // // The text is the same for every metric that is compared by ratio.
     Change::of(Metric::RatePerS, &effect)
 }
 
-/// "8 blocks".
-fn plural(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
+fn counted_units(number: usize, noun: &str) -> String {
+    super::counted(u32::try_from(number).unwrap_or(u32::MAX), noun)
 }

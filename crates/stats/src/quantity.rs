@@ -1,11 +1,11 @@
-//! What a gate can be about, and how its limits are typed.
+//! Quantities that a gate can be about, and parsing of their limits.
 
 use prony_record::condition::{Amount, Kind, MEASURES, Measure};
 
 use crate::metric::{Metric, Scale, Unit};
 
-/// Short names of metrics, for those that are typed often.
-const SHORT: [(&str, Metric); 6] = [
+/// Short names of frequently used metrics.
+const SHORT_NAMES: [(&str, Metric); 6] = [
     ("rate", Metric::RatePerS),
     ("p50", Metric::P50Us),
     ("p99", Metric::P99Us),
@@ -16,32 +16,34 @@ const SHORT: [(&str, Metric); 6] = [
 
 /// One number of each trial.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Quantity {
-    /// As it was typed.
-    pub(super) name: String,
-    pub(super) what: What,
+pub(crate) struct Quantity {
+    /// Text as the user wrote it.
+    pub(crate) name: String,
+    pub(crate) what: QuantitySource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum What {
-    /// Of the trial's values.
+pub(crate) enum QuantitySource {
+    /// Taken from the trial's values.
     Metric(Metric),
-    /// Of the trial's record.
+    /// Taken from the trial's record.
     Measure(Measure),
 }
 
 impl Quantity {
-    /// The quantity of this name.
-    pub(super) fn parse(name: &str) -> Result<Quantity, String> {
+    /// Finds a quantity by name.
+    pub(crate) fn parse(name: &str) -> Result<Quantity, String> {
         let what = match metric(name) {
-            Some(metric) => What::Metric(metric),
+            Some(metric) => QuantitySource::Metric(metric),
             None => {
-                let measure =
-                    Measure::parse(name).map_err(|error| match error.contains("kept") {
-                        true => error,
-                        false => format!("there is no metric \"{name}\"; {}", known()),
-                    })?;
-                What::Measure(measure)
+                let measure = Measure::parse(name).map_err(|error| {
+                    if error.contains("kept") {
+                        error
+                    } else {
+                        format!("there is no metric \"{name}\"; {}", known())
+                    }
+                })?;
+                QuantitySource::Measure(measure)
             }
         };
         Ok(Quantity {
@@ -50,42 +52,44 @@ impl Quantity {
         })
     }
 
-    /// How two of its figures are set against each other.
-    pub(super) fn scale(&self) -> Scale {
+    /// Scale on which two figures are compared.
+    pub(crate) fn scale(&self) -> Scale {
         match self.what {
-            What::Metric(metric) => metric.scale(),
-            What::Measure(measure) => match measure.kind() {
+            QuantitySource::Metric(metric) => metric.scale(),
+            QuantitySource::Measure(measure) => match measure.kind() {
                 Kind::Time | Kind::Rate => Scale::Ratio,
                 Kind::Count | Kind::Share => Scale::Difference,
             },
         }
     }
 
-    /// Whether its figures count requests, which are facts against a fixed limit.
-    pub(super) fn counts(&self) -> Option<Measure> {
+    /// Returns the measure if its figures count requests: against a fixed limit these are facts,
+    /// not estimates.
+    pub(crate) fn counts(&self) -> Option<Measure> {
         match self.what {
-            What::Measure(measure) if measure.kind() == Kind::Count => Some(measure),
+            QuantitySource::Measure(measure) if measure.kind() == Kind::Count => Some(measure),
             _ => None,
         }
     }
 
-    /// Reads a value in its unit; whether it is a share of a whole.
-    pub(super) fn value(&self, text: &str) -> Result<(f64, bool), String> {
+    /// Parses a limit in the quantity's unit. The second value is true if it is a fraction of a
+    /// whole.
+    pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
         let of_kind = |kind: Kind| {
             let amount = kind.amount(text)?;
             Ok((amount.value(), matches!(amount, Amount::Share(_))))
         };
         match self.what {
-            What::Measure(measure) => of_kind(measure.kind()),
-            What::Metric(metric) => match metric.unit() {
+            QuantitySource::Measure(measure) => of_kind(measure.kind()),
+            QuantitySource::Metric(metric) => match metric.unit() {
                 Unit::Micros => of_kind(Kind::Time),
                 Unit::PerS => of_kind(Kind::Rate),
                 Unit::Share => of_kind(Kind::Share),
                 Unit::Percent => number(text.strip_suffix('%').unwrap_or(text), &[])
                     .ok_or_else(|| format!("\"{text}\" is not percent of a core, such as 80%")),
-                Unit::Bytes => number(text, &BYTES)
+                Unit::Bytes => number(text, &BYTE_UNITS)
                     .ok_or_else(|| format!("\"{text}\" is not a size, such as 512 or 100MiB")),
-                Unit::BitsPerS => number(text, &BITS)
+                Unit::BitsPerS => number(text, &BIT_RATE_UNITS)
                     .ok_or_else(|| format!("\"{text}\" is not a rate, such as 940Mbit")),
                 Unit::Count => number(text, &[])
                     .ok_or_else(|| format!("\"{text}\" is not a number, such as 1.5")),
@@ -93,11 +97,11 @@ impl Quantity {
         }
     }
 
-    /// A value with its unit, for people.
-    pub(super) fn shown(&self, value: f64) -> String {
+    /// Formats a value with its unit.
+    pub(crate) fn shown(&self, value: f64) -> String {
         let unit = match self.what {
-            What::Metric(metric) => metric.unit(),
-            What::Measure(measure) => match measure.kind() {
+            QuantitySource::Metric(metric) => metric.unit(),
+            QuantitySource::Measure(measure) => match measure.kind() {
                 Kind::Time => Unit::Micros,
                 Kind::Rate => Unit::PerS,
                 Kind::Share => Unit::Share,
@@ -109,15 +113,15 @@ impl Quantity {
     }
 }
 
-/// The metric of this name or short name.
-pub(super) fn metric(name: &str) -> Option<Metric> {
-    let short = SHORT.iter().find(|(short, _)| *short == name);
+/// Finds a metric by its name or short name.
+pub(crate) fn metric(name: &str) -> Option<Metric> {
+    let short = SHORT_NAMES.iter().find(|(short, _)| *short == name);
     short
         .map(|(_, metric)| *metric)
         .or_else(|| name.parse().ok())
 }
 
-/// What can be measured, in a clause.
+/// Lists the accepted names, as a clause of an error message.
 fn known() -> String {
     let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
     format!(
@@ -126,7 +130,7 @@ fn known() -> String {
     )
 }
 
-const BYTES: [(&str, f64); 10] = [
+const BYTE_UNITS: [(&str, f64); 10] = [
     ("GiB", 1_073_741_824.0),
     ("MiB", 1_048_576.0),
     ("KiB", 1_024.0),
@@ -139,7 +143,8 @@ const BYTES: [(&str, f64); 10] = [
     ("B", 1.0),
 ];
 
-const BITS: [(&str, f64); 4] = [("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+const BIT_RATE_UNITS: [(&str, f64); 4] =
+    [("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
 
 fn number(text: &str, units: &[(&str, f64)]) -> Option<(f64, bool)> {
     let split = units

@@ -1,12 +1,14 @@
-//! Verdicts and estimates as sentences.
+//! Sentences about comparisons within an experiment.
 
+use super::{counted, statement};
 use crate::change::Change;
 use crate::comparison::{Comparison, Description, Effect, Verdict};
-use crate::design::{Design, LEAST_BLOCKS};
-use crate::evaluate::too_few;
+use crate::design::{Design, INTERVAL_BLOCKS_MIN};
+use crate::estimate::too_few;
 use crate::metric::{Metric, Scale};
+use crate::pairing::Unmeasured;
 
-/// One comparison of the family; `sharing` comparisons share the error rate.
+/// Sentence for one comparison of the family, in which `sharing` comparisons share the error rate.
 pub(crate) fn comparison(comparison: &Comparison, design: &Design, sharing: usize) -> String {
     match comparison.verdict {
         Verdict::Faster | Verdict::Slower => decided(comparison),
@@ -16,7 +18,7 @@ pub(crate) fn comparison(comparison: &Comparison, design: &Design, sharing: usiz
     }
 }
 
-/// A comparison whose verdict is withheld. `reason` completes the sentence.
+/// Sentence for a comparison whose verdict is withheld for `reason`.
 pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
     let subject = format!("{} against {}", comparison.name, comparison.against_name);
     let noun = comparison.metric.noun();
@@ -30,7 +32,25 @@ pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
     }
 }
 
-/// A comparison outside the family.
+/// Reason to withhold a verdict if some blocks lack a value; it completes a sentence.
+pub(crate) fn unmeasured(comparison: &Comparison, unmeasured: &Unmeasured) -> String {
+    let sides: Vec<String> = [
+        (&comparison.name, &unmeasured.variant),
+        (&comparison.against_name, &unmeasured.against),
+    ]
+    .into_iter()
+    .filter(|(_, blocks)| !blocks.is_empty())
+    .map(|(name, blocks)| {
+        let numbers: Vec<String> = blocks.iter().map(u32::to_string).collect();
+        let word = if blocks.len() == 1 { "block" } else { "blocks" };
+        let noun = comparison.metric.noun();
+        format!("{name} has no {noun} in {word} {}", numbers.join(", "))
+    })
+    .collect();
+    format!("{} (zero, or not measured)", sides.join(", and "))
+}
+
+/// Sentence for a comparison outside the family.
 pub(crate) fn description(description: &Description, name: &str, against: &str) -> String {
     match Change::of(description.metric, &description.effect) {
         Some(change) if change.is_none_at_all() => format!(
@@ -38,7 +58,7 @@ pub(crate) fn description(description: &Description, name: &str, against: &str) 
             description.metric.noun(),
             counted(description.blocks, "block")
         ),
-        // A direction is stated only where the interval has one.
+        // // A direction is stated only if the interval excludes zero.
         Some(change) if change.is_one_sided() => format!(
             "{} ({})",
             statement(description.metric, name, against, &change),
@@ -54,7 +74,7 @@ pub(crate) fn description(description: &Description, name: &str, against: &str) 
     }
 }
 
-/// "system CPU per request: +31% against unix (+27% to +36%)".
+/// Clause about a movement: "system CPU per request: +31% against unix (+27% to +36%)".
 pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String {
     let noun = metric.noun();
     let Some(change) = Change::of(metric, effect) else {
@@ -62,9 +82,10 @@ pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String
     };
     let range = change.signed_range();
     let range = range.map_or(String::new(), |range| format!(" ({range})"));
-    match change.is_factor() {
-        true => format!("{noun}: {} that of {against}{range}", change.signed()),
-        false => format!("{noun}: {} against {against}{range}", change.signed()),
+    if change.is_factor() {
+        format!("{noun}: {} that of {against}{range}", change.signed())
+    } else {
+        format!("{noun}: {} against {against}{range}", change.signed())
     }
 }
 
@@ -111,7 +132,7 @@ fn equivalent(comparison: &Comparison, margin: f64) -> String {
 
 fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String {
     let apart = format!(
-        "{} and {} can't be told apart yet",
+        "{} and {} can't be distinguished yet",
         comparison.name, comparison.against_name
     );
     let noun = comparison.metric.noun();
@@ -121,13 +142,13 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
     };
     if too_few(blocks) {
         return format!(
-            "{apart}: {noun} {} from {}, and an interval needs {LEAST_BLOCKS}",
+            "{apart}: {noun} {} from {}, and an interval needs {INTERVAL_BLOCKS_MIN}",
             change.signed(),
             complete_blocks(blocks),
         );
     }
     let shared = if change.is_one_sided() && sharing > 1 {
-        format!("; not sure enough while {sharing} comparisons share the error rate")
+        format!("; not significant while {sharing} comparisons share the error rate")
     } else {
         String::new()
     };
@@ -136,7 +157,7 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
             format!("about {} would decide", counted(more, "more block"))
         }
         Some(more) => format!("a plan of about {} blocks would decide", blocks + more),
-        None => "no sensible number of blocks would decide".to_owned(),
+        None => "no reasonable number of blocks would decide".to_owned(),
     };
     format!(
         "{apart}: {noun} {} ({}{shared}); {outlook}",
@@ -145,62 +166,12 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
     )
 }
 
-/// "tcp is 3.1% slower than unix", "tcp is 3.8 × as fast as unix", for any metric.
-pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> String {
-    let amount = change.amount();
-    if change.is_factor() {
-        return match metric {
-            Metric::RatePerS => format!("{name} is {amount} as fast as {against}"),
-            _ => format!(
-                "the {} of {name} is {amount} that of {against}",
-                metric.noun()
-            ),
-        };
-    }
-    let more = if change.is_less() { "less" } else { "more" };
-    let higher = if change.is_less() { "lower" } else { "higher" };
-    match metric {
-        Metric::RatePerS => {
-            let faster = if change.is_less() { "slower" } else { "faster" };
-            format!("{name} is {amount} {faster} than {against}")
-        }
-        Metric::ServerCpuUsPerRequest => {
-            format!("{name} needs {amount} {more} server CPU per request than {against}")
-        }
-        Metric::ServerCpuUserPercent => {
-            format!("{name} uses {amount} {more} user CPU than {against}")
-        }
-        Metric::ServerCpuSystemPercent => {
-            format!("{name} uses {amount} {more} system CPU than {against}")
-        }
-        Metric::ServerMemoryBytes => {
-            format!("{name} uses {amount} {more} server memory than {against}")
-        }
-        Metric::NetworkOutBitsPerS => {
-            format!("{name} sends {amount} {more} network traffic than {against}")
-        }
-        Metric::GeneratorCpuUsPerRequest => {
-            format!("{name} costs the generator {amount} {more} CPU per request than {against}")
-        }
-        _ => format!(
-            "the {} of {name} is {amount} {higher} than that of {against}",
-            metric.noun()
-        ),
-    }
-}
-
-/// "95% interval 2.2% to 4.0%, 8 blocks".
+/// Basis of an estimate: "95% interval 2.2% to 4.0%, 8 blocks".
 fn basis(range: Option<String>, blocks: u32) -> String {
     match range {
         Some(range) => format!("95% interval {range}, {}", counted(blocks, "block")),
         None => complete_blocks(blocks),
     }
-}
-
-/// "1 block", "8 blocks".
-pub(crate) fn counted(number: u32, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
 }
 
 fn complete_blocks(blocks: u32) -> String {

@@ -1,4 +1,4 @@
-//! What the blocks so far look like, for whoever watches an experiment run.
+//! Estimates between two looks, for a live display.
 
 use crate::comparison::Effect;
 use crate::design::{Design, DesignError};
@@ -7,27 +7,30 @@ use crate::metric::Metric;
 use crate::pairing;
 use crate::trials::Trials;
 
-/// One comparison of the family between two looks. It is nothing to decide by: looked at after every
-/// block, one interval in twenty does not bound the chance to be misled.
+/// Interim estimate of one comparison of the family. It must not be used for decisions: if it is
+/// examined after every block, its error rate exceeds 5%.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Glance {
-    /// What sentences call the variant.
+pub struct InterimEstimate {
+    /// Name of the variant in sentences.
     pub name: String,
-    /// What they call its baseline.
+    /// Name of its baseline in sentences.
     pub against_name: String,
-    /// What is compared.
+    /// Metric that is compared.
     pub metric: Metric,
-    /// The estimate from the blocks in which both have a value, and its own 95% interval, as if this
+    /// Estimate from the blocks in which both have a value, with a 95% interval computed as if this
     /// were the only look; absent with too few blocks.
     pub effect: Effect,
 }
 
-/// Every comparison of the family, in the order of [`crate::Evaluation::comparisons`]. It spends no
-/// error rate, and so gives no verdicts.
+/// Returns an estimate of every comparison of the family, in the order of
+/// [`crate::Evaluation::comparisons`]. It spends no error rate and gives no verdicts.
 ///
 /// # Errors
-/// When the design contradicts itself.
-pub fn glance(design: &Design, trials: &Trials) -> Result<Vec<Glance>, DesignError> {
+/// Returns an error if the design contradicts itself.
+pub fn interim_estimates(
+    design: &Design,
+    trials: &Trials,
+) -> Result<Vec<InterimEstimate>, DesignError> {
     let blocks = trials.complete(design.variants.len());
     let mut glances = Vec::new();
     for pair in design.pairs()? {
@@ -35,7 +38,7 @@ pub fn glance(design: &Design, trials: &Trials) -> Result<Vec<Glance>, DesignErr
             let values = pairing::present(&blocks, pair, metric);
             let mean = (!values.is_empty()).then(|| estimate::mean(&values));
             let interval = Estimate::from_blocks(&values).map(|it| it.interval(design.alpha));
-            glances.push(Glance {
+            glances.push(InterimEstimate {
                 name: design.name_of(pair.variant),
                 against_name: design.name_of(pair.against),
                 metric,
@@ -80,11 +83,11 @@ mod tests {
         for block in 1..=8u32 {
             let noise = if block % 2 == 0 { 1.01 } else { 0.99 };
             trials.add(block, 0, rate(800.0 * noise));
-            // Half a block is none.
-            let half = glance(&design(), &trials).unwrap();
+            // // An incomplete block yields no estimate.
+            let half = interim_estimates(&design(), &trials).unwrap();
             assert_eq!(half[0].effect.ratio.is_none(), block == 1);
             trials.add(block, 1, rate(1000.0));
-            let seen = glance(&design(), &trials).unwrap();
+            let seen = interim_estimates(&design(), &trials).unwrap();
             let [one] = &seen[..] else {
                 panic!("{seen:?}");
             };

@@ -1,0 +1,115 @@
+//! Metrics that changed together with a difference, as stored in `verdict.json`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::comparison::Effect;
+use crate::design::Levels;
+use crate::metric::Metric;
+
+/// Observations that accompany one difference between a variant and its baseline. They are
+/// correlations; none is claimed to be the cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Levels of the variant.
+    pub levels: Levels,
+    /// Levels of its baseline.
+    pub against: Levels,
+    /// Name of the variant in sentences.
+    pub name: String,
+    /// Name of its baseline in sentences.
+    pub against_name: String,
+    /// Metrics of the comparisons that it explains: none is `equivalent`, and all have the same
+    /// direction.
+    pub metrics: Vec<Metric>,
+    /// Summary of a few sentences.
+    pub text: String,
+    /// Bottleneck of the variant, then of its baseline.
+    #[serde(default)]
+    pub limits: Vec<Bottleneck>,
+    /// Findings that only one of the two has and that may explain a difference.
+    #[serde(default)]
+    pub findings: Vec<OneSidedFinding>,
+    /// Metrics that moved, the best candidates first. docs/method.md documents the order.
+    #[serde(default)]
+    pub moved: Vec<MovedMetric>,
+    /// Metrics that didn't move: the whole interval is within the plan's margin.
+    #[serde(default)]
+    pub same: Vec<Metric>,
+    /// Metrics that are too noisy for a statement.
+    #[serde(default)]
+    pub unclear: Vec<Metric>,
+}
+
+/// Resource that limited a variant's speed, as far as it was observed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// Name of the variant in sentences.
+    pub name: String,
+    /// Kind of bottleneck.
+    pub kind: BottleneckKind,
+    /// The bottleneck as one sentence, with figures.
+    pub text: String,
+}
+
+/// Resources that can limit the speed of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BottleneckKind {
+    /// The cores available to the services were fully used.
+    ServerCores,
+    /// Cores of the services were fully used, or so busy that services may have waited for them,
+    /// and other processes contributed to that.
+    Machine,
+    /// The load generator reached its own limit.
+    Generator,
+    /// The link on which the target sends was full.
+    Link,
+    /// The open-loop schedule, which was met.
+    Schedule,
+    /// None of these: requests waited for something that isn't observed.
+    Waiting,
+    /// The services were not observed.
+    Unknown,
+}
+
+/// A finding that one of two variants has and the other lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneSidedFinding {
+    /// Identifier of the finding.
+    pub id: String,
+    /// Name in sentences of the variant that has it.
+    pub name: String,
+}
+
+/// One metric that moved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MovedMetric {
+    /// The metric.
+    pub metric: Metric,
+    /// Relation to the difference in speed.
+    pub part: MovementRole,
+    /// Mean of the variant over the blocks; geometric if a ratio is given.
+    pub value: f64,
+    /// Mean of its baseline over the blocks.
+    pub against_value: f64,
+    /// Size of the change, with its interval.
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// Complete blocks in which both have a value.
+    pub blocks: u32,
+    /// The comparison as one sentence.
+    pub text: String,
+}
+
+/// Relation of a movement to a difference in speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MovementRole {
+    /// The slower variant has more of a cost, or less of a saving, which could explain the
+    /// difference.
+    With,
+    /// The metric doesn't affect speed by itself, or no difference is established.
+    Aside,
+    /// The slower variant has less of a cost, which can't explain the difference.
+    Against,
+}

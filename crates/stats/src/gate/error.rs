@@ -1,0 +1,32 @@
+//! Error of a gate that can't be read, with the position marked.
+
+use std::fmt;
+
+/// Error of a gate that can't be read, with its position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateError {
+    pub(super) typed: String,
+    /// Byte range of the error in `typed`.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// The error and the accepted alternatives.
+    pub what: String,
+}
+
+/// The message, followed by the text with the error underlined.
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = self.typed[..self.from].chars().count();
+        let length = self.typed[self.from..self.to].chars().count().max(1);
+        write!(
+            f,
+            "{}\n  {}\n  {}{}",
+            self.what,
+            self.typed,
+            " ".repeat(before),
+            "^".repeat(length)
+        )
+    }
+}
+
+impl std::error::Error for GateError {}

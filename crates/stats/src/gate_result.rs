@@ -1,0 +1,64 @@
+//! Result of a gate: the ruling, its numbers and its sentence.
+
+use serde::{Deserialize, Serialize};
+
+/// Outcome of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// The condition is established: the result is unacceptable.
+    Failed,
+    /// The measurement is inconclusive.
+    Unclear,
+    /// The condition is ruled out.
+    Passed,
+}
+
+impl Ruling {
+    /// Name in JSON and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ruling::Failed => "failed",
+            Ruling::Unclear => "unclear",
+            Ruling::Passed => "passed",
+        }
+    }
+}
+
+/// Outcome of a gate for one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateResult {
+    /// Text as the user wrote it.
+    pub gate: String,
+    /// Name of the variant; empty for a load.
+    pub name: String,
+    /// Name of the measured quantity; `verdict` for a gate on verdicts.
+    pub measure: String,
+    /// The outcome.
+    pub ruling: Ruling,
+    /// Sentence with the measured figure and the limit.
+    pub text: String,
+    /// Scale of `value`, `low`, `high` and `limit`: a figure in the measure's unit, its ratio to
+    /// the reference's figure, or its difference from it. `None` without figures.
+    pub scale: Option<GateScale>,
+    /// The estimate.
+    pub value: Option<f64>,
+    /// Lower end of the 95% interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// The limit.
+    pub limit: Option<f64>,
+}
+
+/// Scale of a gate's figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateScale {
+    /// A figure in the measure's unit: microseconds, per second, 0 to 1, bytes, or a count.
+    Value,
+    /// Ratio to the reference's figure.
+    Ratio,
+    /// Difference from the reference's figure (times the typed factor), in the measure's unit.
+    Difference,
+}

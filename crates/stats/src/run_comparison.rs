@@ -1,0 +1,187 @@
+//! Comparison of two runs as a document, schema `prony.runs/1`.
+
+use prony_record::Finding;
+use serde::{Deserialize, Serialize};
+
+use crate::comparison::{Effect, Verdict};
+use crate::design::Levels;
+use crate::gate_result::{GateResult, Ruling};
+use crate::metric::Metric;
+
+/// Value of `schema` in new documents.
+pub const RUNS_SCHEMA: &str = "prony.runs/1";
+
+/// Comparison of two runs. Readers ignore unknown keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunsDocument {
+    /// [`RUNS_SCHEMA`].
+    pub schema: String,
+    /// The older run, which is the reference.
+    pub old: RunInfo,
+    /// The newer run, which the verdicts are about.
+    pub new: RunInfo,
+    /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
+    pub margin: f64,
+    /// Differences between the two runs other than their results.
+    pub differences: Vec<Difference>,
+    /// Comparisons of the variants that both runs have, on the family's metrics, with verdicts.
+    pub comparisons: Vec<RunComparison>,
+    /// Comparisons on all other metrics, without verdicts.
+    pub described: Vec<RunComparison>,
+    /// Change of each variant's ratio to the baseline of its own run.
+    pub relative: Vec<RelativeChange>,
+    /// Variants that only the old run has.
+    pub only_old: Vec<String>,
+    /// Variants that only the new run has.
+    pub only_new: Vec<String>,
+    /// Results of the gates.
+    #[serde(default)]
+    pub gates: Vec<GateResult>,
+    /// Findings that qualify the results, of either run.
+    pub findings: Vec<RunFinding>,
+}
+
+/// Properties of one of the two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// Name in sentences: `A`, `B`, `stored` or `new`.
+    pub label: String,
+    /// Path that it was read from.
+    pub source: String,
+    /// The experiment's name; empty for loads.
+    pub name: String,
+    /// Start of its first load (UTC, RFC 3339); empty if unknown.
+    pub started_at: String,
+    /// Unit of the samples: `block` for an experiment, `load` for loads.
+    pub unit: String,
+    /// Number of blocks or loads.
+    pub count: u32,
+}
+
+/// A property that isn't the same in the two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Area of the property.
+    pub part: DifferencePart,
+    /// Its name, such as `kernel` or `connections`.
+    pub name: String,
+    /// Value in the old run; `None` if it lacks the property.
+    pub old: Option<String>,
+    /// Value in the new run; `None` if it lacks the property.
+    pub new: Option<String>,
+}
+
+/// Area in which two runs differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DifferencePart {
+    /// The version of prony.
+    Prony,
+    /// The machine and its settings.
+    Machine,
+    /// The programs that the services ran.
+    Services,
+    /// Settings of named places.
+    Places,
+    /// Settings of the load.
+    Load,
+    /// Protocols that client and server negotiated.
+    Negotiated,
+    /// The plan's text, line by line.
+    Plan,
+}
+
+impl DifferencePart {
+    /// Name in JSON and CSV.
+    pub fn name(self) -> &'static str {
+        match self {
+            DifferencePart::Prony => "prony",
+            DifferencePart::Machine => "machine",
+            DifferencePart::Services => "services",
+            DifferencePart::Places => "places",
+            DifferencePart::Load => "load",
+            DifferencePart::Negotiated => "negotiated",
+            DifferencePart::Plan => "plan",
+        }
+    }
+}
+
+/// Comparison of one variant between two runs, on one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunComparison {
+    /// Levels of the variant.
+    pub levels: Levels,
+    /// Name in sentences.
+    pub name: String,
+    /// Metric that is compared.
+    pub metric: Metric,
+    /// Ratio of the new run's value to the old run's, with its interval.
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// Mean of the old run's trials; geometric if runs are compared by ratio.
+    pub old: Option<f64>,
+    /// Mean of the new run's trials.
+    pub new: Option<f64>,
+    /// Number of trials of the old run that have a value.
+    pub old_trials: u32,
+    /// Number of trials of the new run that have a value.
+    pub new_trials: u32,
+    /// The conclusion; `None` for a metric outside the family.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// `failed` if the new run is established to be worse by more than the margin, `passed` if that
+    /// is ruled out. `None` for a metric outside the family.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regression: Option<Ruling>,
+    /// The comparison as one sentence.
+    pub text: String,
+}
+
+/// Change, from the old run to the new run, of a variant's ratio to the baseline of its own run.
+/// Influences that all blocks of a run share (a warmer machine, a newer kernel) cancel out unless
+/// they affect one variant more than the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RelativeChange {
+    /// Levels of the variant.
+    pub levels: Levels,
+    /// Levels of its baseline.
+    pub against: Levels,
+    /// Name of the variant in sentences.
+    pub name: String,
+    /// Name of its baseline in sentences.
+    pub against_name: String,
+    /// Metric that is compared.
+    pub metric: Metric,
+    /// The variant relative to its baseline in the old run: a ratio or a difference.
+    pub old: f64,
+    /// The variant relative to its baseline in the new run.
+    pub new: f64,
+    /// Ratio of the new value to the old one, with its interval.
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// The comparison as one sentence.
+    pub text: String,
+}
+
+/// A finding of one of the runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFinding {
+    /// Label of the run.
+    pub run: String,
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+/// Labels and properties of the two runs, as input of the document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPairInfo {
+    /// The old run.
+    pub old: RunInfo,
+    /// The new run.
+    pub new: RunInfo,
+    /// Differences other than results.
+    pub differences: Vec<Difference>,
+    /// Findings of both runs.
+    pub findings: Vec<RunFinding>,
+}

@@ -1,0 +1,77 @@
+//! Sentences about main effects and interactions of factors.
+
+use crate::change::Change;
+use crate::metric::Metric;
+
+/// Dependence of a factor's effect on the level of another factor.
+pub(crate) enum Dependence {
+    /// Every difference between levels is within the margin.
+    None,
+    /// At least one difference is established; the effect at each level, with the level's name.
+    Established(Vec<(Change, String)>),
+    /// Neither is established.
+    Unclear,
+}
+
+/// A main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), whichever the server".
+pub(crate) fn main_effect(
+    metric: Metric,
+    (level, reference): (&str, &str),
+    change: &Change,
+    dependence: &[(&str, Dependence)],
+) -> String {
+    format!(
+        "{level} instead of {reference}: {}{}",
+        cost(metric, change),
+        dependences(dependence)
+    )
+}
+
+/// An interaction: how the effect of one step changes with another step. Each step is a level and
+/// its reference.
+pub(crate) fn interaction(
+    metric: Metric,
+    (a, a_reference): &(String, String),
+    (b, b_reference): &(String, String),
+    change: &Change,
+) -> String {
+    format!(
+        "the effect of {a} instead of {a_reference} on the {} changes by {} with {b} instead of \
+         {b_reference}",
+        metric.noun(),
+        change.with_interval(),
+    )
+}
+
+fn dependences(all: &[(&str, Dependence)]) -> String {
+    let (mut independent, mut rest) = (Vec::new(), String::new());
+    for (factor, dependence) in all {
+        match dependence {
+            Dependence::None => independent.push(format!("whichever the {factor}")),
+            Dependence::Established(levels) => {
+                let levels: Vec<String> = levels
+                    .iter()
+                    .map(|(change, level)| format!("{} with {level}", change.signed()))
+                    .collect();
+                rest += &format!("; it depends on the {factor} ({})", levels.join(", "));
+            }
+            Dependence::Unclear => {
+                rest += &format!("; it is unclear whether the {factor} changes that");
+            }
+        }
+    }
+    let comma = if independent.is_empty() { "" } else { ", " };
+    format!("{comma}{}{rest}", independent.join(" and "))
+}
+
+/// "costs 8.0% (7.0% to 9.0%)" for a rate whose direction is established; signed figures otherwise.
+fn cost(metric: Metric, change: &Change) -> String {
+    if metric == Metric::RatePerS
+        && !change.is_factor()
+        && let Some(range) = change.range().filter(|_| change.is_one_sided())
+    {
+        let verb = if change.is_less() { "costs" } else { "gains" };
+        return format!("{verb} {} ({range})", change.amount());
+    }
+    format!("{} {}", metric.noun(), change.with_interval())
+}

@@ -1,0 +1,62 @@
+//! Sentences about results: verdicts, effects, gates and runs in words.
+//!
+//! Input: numbers and names. Output: text without a final period. Everything that this crate writes
+//! for people is composed here, except errors, which are written where they are detected.
+
+pub(crate) mod effects;
+pub(crate) mod gates;
+pub(crate) mod runs;
+pub(crate) mod verdicts;
+
+use crate::change::Change;
+use crate::metric::Metric;
+
+/// A change with its direction: "tcp is 3.1% slower than unix", "tcp is 3.8 × as fast as unix".
+pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> String {
+    let amount = change.amount();
+    if change.is_factor() {
+        return match metric {
+            Metric::RatePerS => format!("{name} is {amount} as fast as {against}"),
+            _ => format!(
+                "the {} of {name} is {amount} that of {against}",
+                metric.noun()
+            ),
+        };
+    }
+    let more = if change.is_less() { "less" } else { "more" };
+    let higher = if change.is_less() { "lower" } else { "higher" };
+    match metric {
+        Metric::RatePerS => {
+            let faster = if change.is_less() { "slower" } else { "faster" };
+            format!("{name} is {amount} {faster} than {against}")
+        }
+        Metric::ServerCpuUsPerRequest => {
+            format!("{name} needs {amount} {more} server CPU per request than {against}")
+        }
+        Metric::ServerCpuUserPercent => {
+            format!("{name} uses {amount} {more} user CPU than {against}")
+        }
+        Metric::ServerCpuSystemPercent => {
+            format!("{name} uses {amount} {more} system CPU than {against}")
+        }
+        Metric::ServerMemoryBytes => {
+            format!("{name} uses {amount} {more} server memory than {against}")
+        }
+        Metric::NetworkOutBitsPerS => {
+            format!("{name} sends {amount} {more} network traffic than {against}")
+        }
+        Metric::GeneratorCpuUsPerRequest => {
+            format!("{name} costs the generator {amount} {more} CPU per request than {against}")
+        }
+        _ => format!(
+            "the {} of {name} is {amount} {higher} than that of {against}",
+            metric.noun()
+        ),
+    }
+}
+
+/// A number with its noun: "1 block", "8 blocks".
+pub(crate) fn counted(number: u32, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}

@@ -1,0 +1,21 @@
+//! Verdicts that are withheld or qualified after the evaluation.
+
+use crate::comparison::{Comparison, Verdict};
+use crate::sentences::verdicts as sentence;
+
+impl Comparison {
+    /// Adds a doubt to the verdict and its sentence. The verdict stands.
+    pub fn doubt(&mut self, doubt: &str) {
+        self.text = format!("{}; {doubt}", self.text);
+        self.doubt = Some(doubt.to_owned());
+    }
+
+    /// Takes the verdict back, as the measurement can't carry it. The estimate stays, as a
+    /// description. `reason` completes the sentence "verdict withheld: …".
+    pub fn withhold(&mut self, reason: &str) {
+        self.verdict = Verdict::Withheld;
+        self.more_blocks = None;
+        self.doubt = None;
+        self.text = sentence::withheld(self, reason);
+    }
+}

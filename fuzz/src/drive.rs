@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_protocol::h1::{Eof, Event, Expects, Head, ResponseParser, Violation};
+use prony_protocol::h1::{Eof, ResponseEvent, Expects, Head, ResponseParser, H1Violation};
 
 /// All that was learnt of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Trace {
 pub enum Ending {
     End { reusable: bool },
     Eof(Eof),
-    Violation(Violation),
+    H1Violation(H1Violation),
 }
 
 impl fmt::Display for Trace {
@@ -36,7 +36,7 @@ impl fmt::Display for Trace {
             Ending::End { reusable: true } => write!(f, "reusable")?,
             Ending::End { reusable: false } => write!(f, "close")?,
             Ending::Eof(eof) => write!(f, "{eof:?}")?,
-            Ending::Violation(violation) => return write!(f, "{violation:?}"),
+            Ending::H1Violation(violation) => return write!(f, "{violation:?}"),
         }
         match self.left {
             0 => Ok(()),
@@ -68,7 +68,7 @@ pub fn drive<'a>(
         if let Some(ending) = ended {
             trace.ending = ending;
             trace.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
-            if let Ending::Violation(violation) = ending {
+            if let Ending::H1Violation(violation) = ending {
                 // How much is consumed of what is wrong is nobody's business.
                 trace.left = 0;
                 check_failed(parser, violation);
@@ -88,22 +88,22 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
         let before = input.len();
         let event = match parser.next(input) {
             Ok(event) => event,
-            Err(violation) => return Some(Ending::Violation(violation)),
+            Err(violation) => return Some(Ending::H1Violation(violation)),
         };
         assert!(
-            input.len() < before || matches!(event, Event::NeedMore | Event::End { .. }),
+            input.len() < before || matches!(event, ResponseEvent::NeedMore | ResponseEvent::End { .. }),
             "no progress: {event:?}"
         );
         match event {
-            Event::NeedMore => {
+            ResponseEvent::NeedMore => {
                 assert!(input.is_empty(), "more is needed, but not all was taken");
                 return None;
             }
-            Event::Interim(status) => {
+            ResponseEvent::Interim(status) => {
                 assert!(trace.head.is_none() && (100..200).contains(&status));
                 trace.interims.push(status);
             }
-            Event::Head(head) => {
+            ResponseEvent::Head(head) => {
                 assert!(trace.head.is_none() && !(100..200).contains(&head.status));
                 trace.head = Some(head);
                 // What a split answer gives by events, a whole one gives at once.
@@ -115,11 +115,11 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
                     });
                 }
             }
-            Event::Body(piece) => {
+            ResponseEvent::Body(piece) => {
                 assert!(trace.head.is_some() && !piece.is_empty());
                 trace.body.extend_from_slice(piece);
             }
-            Event::End { reusable } => {
+            ResponseEvent::End { reusable } => {
                 check_end(trace, reusable);
                 return Some(Ending::End { reusable });
             }
@@ -151,7 +151,7 @@ fn check_eof(eof: Eof, any: bool, trace: &Trace) {
 }
 
 /// After a violation nothing but the same violation comes, until the next start.
-fn check_failed(parser: &mut ResponseParser, violation: Violation) {
+fn check_failed(parser: &mut ResponseParser, violation: H1Violation) {
     for mut more in [
         b"".as_slice(),
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",

@@ -1,6 +1,6 @@
 //! Any operations on a parser in any order.
 
-use prony_protocol::h1::{Eof, Event, Expects, Limits, ResponseParser, Violation};
+use prony_protocol::h1::{Eof, ResponseEvent, Expects, Limits, ResponseParser, H1Violation};
 
 /// Pieces that answers are made of, so that few bytes reach far.
 const PARTS: &[&[u8]] = &[
@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// True if this ended the exchange.
-fn eof(parser: &mut ResponseParser, failed: Option<Violation>, due: bool) -> bool {
+fn eof(parser: &mut ResponseParser, failed: Option<H1Violation>, due: bool) -> bool {
     let eof = parser.eof();
     match eof {
         Eof::Idle => assert!(failed.is_none() && (!due || !parser.started())),
@@ -65,7 +65,7 @@ fn eof(parser: &mut ResponseParser, failed: Option<Violation>, due: bool) -> boo
 fn read(
     parser: &mut ResponseParser,
     mut input: &[u8],
-    failed: &mut Option<Violation>,
+    failed: &mut Option<H1Violation>,
     due: &mut bool,
 ) {
     for _ in 0..2 * input.len() + 2 {
@@ -77,12 +77,12 @@ fn read(
         }
         match result {
             Err(violation) => {
-                assert!(*due || violation == Violation::BytesAfterEnd);
+                assert!(*due || violation == H1Violation::BytesAfterEnd);
                 *failed = Some(violation);
                 return;
             }
-            Ok(Event::NeedMore) => return assert!(input.is_empty()),
-            Ok(Event::End { .. }) => {
+            Ok(ResponseEvent::NeedMore) => return assert!(input.is_empty()),
+            Ok(ResponseEvent::End { .. }) => {
                 assert!(*due, "an end without a start");
                 *due = false;
             }

@@ -1,4 +1,4 @@
-//! From a listener to connections, on one thread.
+//! Accept loops of one thread.
 
 use std::future::pending;
 use std::io;
@@ -12,24 +12,24 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::AcceptFault;
-use crate::connection::{Bench, serve};
+use crate::connection::{ThreadContext, serve};
 use crate::listen::Listeners;
 use crate::stream::{Socket, Stream};
 
-/// After a failed accept (no descriptor left, mostly), so as not to spin.
-const RETRY: Duration = Duration::from_millis(20);
+/// Pause after a failed accept (usually because no descriptor is left), to avoid a busy loop.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// How often a connection that is not read is asked whether its client has left.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval at which an unread connection is checked for the client having closed it.
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What to do with each connection.
+/// Treatment of each connection.
 #[derive(Clone)]
-pub(crate) struct Manners {
+pub(crate) struct ConnectionPolicy {
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) fault: Option<AcceptFault>,
 }
 
-/// One listener, of whichever kind.
+/// A listener of either kind.
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -40,7 +40,7 @@ impl Listener {
         match self {
             Self::Tcp(tcp) => {
                 let (stream, _) = tcp.accept().await?;
-                // Fails only if the client has already gone, which shows soon enough.
+                // Fails only if the client has already closed, which shows at the next read.
                 let _ = stream.set_nodelay(true);
                 Ok(Socket::Tcp(stream))
             }
@@ -49,8 +49,12 @@ impl Listener {
     }
 }
 
-/// Starts accepting on all listeners of this thread, and keeps to the freeze schedule.
-pub(crate) fn start(listeners: Listeners, manners: &Manners, bench: &Rc<Bench>) -> io::Result<()> {
+/// Starts to accept on all listeners of this thread, and obeys the freeze schedule.
+pub(crate) fn start(
+    listeners: Listeners,
+    policy: &ConnectionPolicy,
+    context: &Rc<ThreadContext>,
+) -> io::Result<()> {
     let tcp = listeners
         .tcp
         .into_iter()
@@ -60,47 +64,47 @@ pub(crate) fn start(listeners: Listeners, manners: &Manners, bench: &Rc<Bench>) 
         .into_iter()
         .map(|unix| UnixListener::from_std(unix).map(Listener::Unix));
     for listener in tcp.chain(unix) {
-        tokio::task::spawn_local(accept(listener?, manners.clone(), Rc::clone(bench)));
+        tokio::task::spawn_local(accept(listener?, policy.clone(), Rc::clone(context)));
     }
-    let alarm = Rc::clone(&bench.alarm);
+    let alarm = Rc::clone(&context.alarm);
     tokio::task::spawn_local(async move { alarm.run().await });
-    tokio::task::spawn_local(freeze(Rc::clone(bench)));
+    tokio::task::spawn_local(freeze(Rc::clone(context)));
     Ok(())
 }
 
-async fn accept(listener: Listener, manners: Manners, bench: Rc<Bench>) {
-    if manners.fault == Some(AcceptFault::Never) {
-        // Holds the listener open.
+async fn accept(listener: Listener, policy: ConnectionPolicy, context: Rc<ThreadContext>) {
+    if policy.fault == Some(AcceptFault::Never) {
+        // Keeps the listener open.
         return pending().await;
     }
     loop {
         match listener.accept().await {
             Ok(socket) => {
-                bench.counters.connections.fetch_add(1, Ordering::Relaxed);
-                tokio::task::spawn_local(welcome(socket, manners.clone(), Rc::clone(&bench)));
+                context.counters.connections.fetch_add(1, Ordering::Relaxed);
+                tokio::task::spawn_local(welcome(socket, policy.clone(), Rc::clone(&context)));
             }
-            Err(_) => tokio::time::sleep(RETRY).await,
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
 
-async fn welcome(socket: Socket, manners: Manners, bench: Rc<Bench>) {
-    match (manners.fault, manners.tls) {
+async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadContext>) {
+    match (policy.fault, policy.tls) {
         (Some(AcceptFault::Reset), _) => socket.reset_when_dropped(),
         (Some(AcceptFault::Close), _) => socket.cut(),
         (Some(AcceptFault::Ignore | AcceptFault::Never), _) => until_left(&socket).await,
-        (None, None) => serve(Stream::Plain(socket), bench).await,
+        (None, None) => serve(Stream::Plain(socket), context).await,
         (None, Some(tls)) => {
-            // A handshake that fails is the client's to report.
+            // A failed handshake is reported by the client.
             if let Ok(stream) = tls.accept(socket).await {
-                serve(Stream::Tls(Box::new(stream)), bench).await;
+                serve(Stream::Tls(Box::new(stream)), context).await;
             }
         }
     }
 }
 
 /// Waits until the client has closed its side, without reading. Unread bytes keep the socket
-/// ready for ever, so it looks again from time to time.
+/// readable all the time, so the state is polled.
 async fn until_left(socket: &Socket) {
     loop {
         let ready = match socket {
@@ -108,29 +112,29 @@ async fn until_left(socket: &Socket) {
             Socket::Unix(unix) => unix.ready(Interest::READABLE).await,
         };
         match ready {
-            Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(LOOK).await,
+            Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(CLOSE_POLL_INTERVAL).await,
             _ => return,
         }
     }
 }
 
-/// Puts the thread to sleep when a freeze begins, whether or not there are requests.
-async fn freeze(bench: Rc<Bench>) {
-    let mut changes: watch::Receiver<()> = bench.brake.changes();
+/// Puts the thread to sleep when a freeze begins, even without requests.
+async fn freeze(context: Rc<ThreadContext>) {
+    let mut changes: watch::Receiver<()> = context.freeze_gate.changes();
     loop {
         changes.mark_unchanged();
-        let next = bench
-            .brake
+        let next = context
+            .freeze_gate
             .stall()
             .map(|stall| stall.next_freeze(Instant::now()));
         let freeze = async {
             match next {
-                Some(start) => bench.alarm.until(start).await,
+                Some(start) => context.alarm.until(start).await,
                 None => pending().await,
             }
         };
         tokio::select! {
-            () = freeze => bench.brake.hold(),
+            () = freeze => context.freeze_gate.hold(),
             changed = changes.changed() => if changed.is_err() { return },
         }
     }

@@ -1,11 +1,11 @@
-//! Waking at a moment, to the accuracy of the system.
+//! Precise timers.
 //!
-//! The runtime's own timers round up to whole milliseconds, twice; for delays that serve as ground
-//! truth that is too much. On Linux each thread therefore has one timerfd and a queue of those
-//! who wait for it. Elsewhere the runtime's timers have to do.
+//! The runtime's own timers round up to whole milliseconds, twice, which is too coarse for delays
+//! that serve as ground truth. On Linux, each thread has one timerfd and a queue of waiting tasks.
+//! Other systems use the runtime's timers.
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use fallback::Alarm;
+pub(crate) use fallback::CoarseAlarm as Alarm;
 #[cfg(target_os = "linux")]
 pub(crate) use precise::Alarm;
 
@@ -25,7 +25,7 @@ mod precise {
     use tokio::io::unix::AsyncFd;
     use tokio::sync::oneshot;
 
-    /// The timers of one thread. [`Alarm::run`] must be polled for them to go off.
+    /// The timers of one thread. They fire only while [`Alarm::run`] is polled.
     pub(crate) struct Alarm {
         timer: AsyncFd<OwnedFd>,
         waiting: RefCell<BinaryHeap<Waiting>>,
@@ -36,7 +36,7 @@ mod precise {
         wake: oneshot::Sender<()>,
     }
 
-    /// The earliest is the greatest, as a `BinaryHeap` yields the greatest first.
+    /// Reversed, because a `BinaryHeap` yields the greatest element first.
     impl Ord for Waiting {
         fn cmp(&self, other: &Self) -> Ordering {
             other.at.cmp(&self.at)
@@ -58,7 +58,7 @@ mod precise {
     impl Eq for Waiting {}
 
     impl Alarm {
-        /// Must be called inside the thread's runtime.
+        /// Must be called within the thread's runtime.
         pub(crate) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -89,10 +89,10 @@ mod precise {
             let _ = woken.await;
         }
 
-        /// Wakes those whose moment has come. Runs as long as the thread does.
+        /// Wakes the tasks whose time has come. Runs for the lifetime of the thread.
         pub(crate) async fn run(&self) {
             while let Ok(mut ready) = self.timer.readable().await {
-                // What is read is the number of expirations, which doesn't matter here.
+                // Reading returns the number of expirations, which doesn't matter here.
                 let _ = rustix::io::read(self.timer.get_ref(), &mut [0; 8]);
                 ready.clear_ready();
                 drop(ready);
@@ -105,7 +105,7 @@ mod precise {
             let mut waiting = self.waiting.borrow_mut();
             while waiting.peek().is_some_and(|earliest| earliest.at <= now) {
                 if let Some(due) = waiting.pop() {
-                    // Nobody waits any more if the client has left.
+                    // The task no longer exists if the client has left.
                     let _ = due.wake.send(());
                 }
             }
@@ -115,7 +115,7 @@ mod precise {
         }
 
         fn set(&self, at: Instant) {
-            // Zero would switch the timer off.
+            // Zero would disarm the timer.
             let left = at
                 .saturating_duration_since(Instant::now())
                 .max(Duration::from_nanos(1));
@@ -142,10 +142,10 @@ mod fallback {
     use std::io;
     use std::time::Instant;
 
-    /// The runtime's timers under the name of the precise ones.
-    pub(crate) struct Alarm;
+    /// The runtime's timers with the interface of the precise ones.
+    pub(crate) struct CoarseAlarm;
 
-    impl Alarm {
+    impl CoarseAlarm {
         pub(crate) fn new() -> io::Result<Self> {
             Ok(Self)
         }

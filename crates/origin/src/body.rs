@@ -1,4 +1,4 @@
-//! The bodies that hyper sends.
+//! Response bodies that hyper sends.
 
 use std::future::Future;
 use std::io;
@@ -13,37 +13,37 @@ use http_body::{Frame, SizeHint};
 use crate::alarm::Alarm;
 use crate::pattern;
 
-/// Pieces of a large body are at most so long (bytes).
-const PIECE: u64 = 64 << 10;
+/// Largest piece of a body, in bytes.
+const PIECE_BYTES_MAX: u64 = 64 << 10;
 
-/// `/chunked/N` sends at least so many chunks, if it has so many bytes.
-const CHUNKS: u64 = 4;
+/// Number of chunks of `/chunked/N`, if N is at least as large.
+const CHUNK_COUNT: u64 = 4;
 
-/// `/slow/N` sends so many pieces, if it has so many bytes.
-const SLOW_PIECES: u64 = 10;
+/// Number of pieces of `/slow/N`, if N is at least as large.
+const SLOW_PIECE_COUNT: u64 = 10;
 
 /// A response body.
 pub(crate) enum Body {
-    /// All of it at once.
+    /// The whole body at once.
     Whole(Bytes),
     /// The pattern, in pieces.
     Pattern(Pattern),
-    /// The pattern, in pieces with pauses before each.
+    /// The pattern, in pieces with a pause before each.
     Slow(Slow),
-    /// One piece, then silence.
+    /// One piece, then nothing more.
     Stuck(Bytes),
 }
 
-/// A stretch of the pattern that is still to be sent.
+/// A range of the pattern that is still to be sent.
 pub(crate) struct Pattern {
     at: u64,
     end: u64,
     piece: u64,
-    /// Whether the length is told beforehand.
+    /// True if the length is announced.
     told: bool,
 }
 
-/// A pattern whose pieces wait for the clock.
+/// A pattern whose pieces are sent at given times.
 pub(crate) struct Slow {
     pattern: Pattern,
     gap: Duration,
@@ -57,7 +57,7 @@ impl Body {
         Self::Whole(Bytes::new())
     }
 
-    /// `size` bytes, their number told beforehand.
+    /// A body of `size` bytes with its length announced.
     pub(crate) fn sized(size: u64) -> Self {
         if size <= pattern::PERIOD as u64 {
             return Self::Whole(pattern::piece(0, size));
@@ -65,14 +65,14 @@ impl Body {
         Self::Pattern(Pattern {
             at: 0,
             end: size,
-            piece: PIECE,
+            piece: PIECE_BYTES_MAX,
             told: true,
         })
     }
 
-    /// `size` bytes of which nobody is told how many they are.
+    /// A body of `size` bytes without an announced length.
     pub(crate) fn chunked(size: u64) -> Self {
-        let piece = size.div_ceil(CHUNKS).clamp(1, PIECE);
+        let piece = size.div_ceil(CHUNK_COUNT).clamp(1, PIECE_BYTES_MAX);
         Self::Pattern(Pattern {
             at: 0,
             end: size,
@@ -81,9 +81,9 @@ impl Body {
         })
     }
 
-    /// `size` bytes, evenly spread over `over`, the last at its end.
+    /// A body of `size` bytes, evenly spread over `over`, with the last piece at its end.
     pub(crate) fn slow(size: u64, over: Duration, alarm: Rc<Alarm>) -> Self {
-        let piece = size.div_ceil(SLOW_PIECES).max(1);
+        let piece = size.div_ceil(SLOW_PIECE_COUNT).max(1);
         let pieces = size.div_ceil(piece).max(1);
         let gap = over / u32::try_from(pieces).unwrap_or(u32::MAX);
         let pattern = Pattern {
@@ -162,7 +162,8 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            // Without a length told the end is a chunk of its own, even when nothing is before it.
+            // Without an announced length, the end is a chunk of its own, even if the body is
+            // empty.
             Self::Pattern(pattern) => pattern.told && pattern.at == pattern.end,
             Self::Slow(slow) => slow.pattern.at == slow.pattern.end,
             Self::Stuck(_) => false,

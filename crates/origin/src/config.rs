@@ -1,59 +1,58 @@
-//! What an origin is asked to be.
+//! Configuration of an origin.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::cpu::Work;
-use crate::stall::Schedule;
+use crate::stall::FreezeSchedule;
 
-/// What to listen on and how to behave. [`Config::default`] listens on nothing, which
-/// [`Origin::start`](crate::Origin::start) refuses; everything else may stay as it is.
+/// Listeners and behavior. [`Config::default`] has no listener, which
+/// [`Origin::start`](crate::Origin::start) rejects; all other defaults are usable.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// TCP addresses, IPv4 or IPv6. Port 0 lets the system choose;
-    /// [`Origin::addresses`](crate::Origin::addresses) tells what it chose.
+    /// TCP addresses, IPv4 or IPv6. With port 0 the system chooses;
+    /// [`Origin::addresses`](crate::Origin::addresses) returns its choice.
     pub listen: Vec<SocketAddr>,
-    /// UNIX socket paths. A socket file that nobody listens on any more is replaced; they are
+    /// UNIX socket paths. A socket file without a listening process is replaced. The files are
     /// removed when the origin stops.
     pub unix: Vec<PathBuf>,
-    /// With TLS every listener speaks it, the UNIX sockets too. `None` is clear text.
+    /// TLS on every listener, UNIX sockets included. `None` means cleartext.
     pub tls: Option<Tls>,
-    /// One thread for each core named here, pinned to it. When not empty, it overrides `threads`.
+    /// Cores with one pinned thread each. If not empty, overrides `threads`.
     pub cores: Vec<usize>,
     /// Number of threads that are not pinned; 0 means 1.
     pub threads: usize,
-    /// Work that each request costs on top of being served.
+    /// Extra CPU cost of each request.
     pub work: Option<Work>,
-    /// Freeze on this schedule from the start on. A request to `/stall` can set one later.
-    pub stall: Option<Schedule>,
-    /// Treat every connection badly, before a byte of it was read.
+    /// Freeze schedule from the start. A request to `/stall` can set one later.
+    pub stall: Option<FreezeSchedule>,
+    /// Fault of every connection before any byte is read.
     pub on_accept: Option<AcceptFault>,
 }
 
-/// Where the certificate comes from.
+/// Source of the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tls {
     /// A new self-signed P-256 certificate for `localhost`, `127.0.0.1` and `::1`.
     Generated,
-    /// PEM files.
+    /// Certificate from PEM files.
     Files {
-        /// The certificate, followed by the chain if there is one.
+        /// The certificate, optionally followed by its chain.
         certificate: PathBuf,
         /// Its private key (PKCS#8, SEC1 or PKCS#1).
         key: PathBuf,
     },
 }
 
-/// What happens to every connection instead of service.
+/// Fault of a connection at accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFault {
-    /// Accepted and reset (an orderly close on a UNIX socket, which knows no reset).
+    /// Accept, then reset (orderly close on a UNIX socket, which has no reset).
     Reset,
-    /// Accepted and closed in an orderly way, without a byte.
+    /// Accept, then close in an orderly way without a byte.
     Close,
-    /// Accepted and never read, until the client leaves.
+    /// Accept, and never read until the client leaves.
     Ignore,
-    /// Never accepted: connections queue in the kernel until its backlog (16 here) is full, and
-    /// then connecting hangs.
+    /// Never accept: connections fill the kernel's backlog (16 here), and further connects hang.
     Never,
 }

@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last.
+//! Service of one connection.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -16,45 +16,45 @@ use hyper_util::server::conn::auto;
 use tokio::sync::oneshot;
 
 use crate::alarm::Alarm;
-use crate::answer::{Answer, answer};
 use crate::body::Body;
 use crate::cpu::Work;
 use crate::fault::Fault;
-use crate::script::{self, After};
-use crate::stall::Brake;
+use crate::respond::{Served, respond};
+use crate::script::{self, AfterScript};
+use crate::stall::FreezeGate;
 use crate::stream::{Shared, Stream};
 
-/// Streams that one HTTP/2 connection may have open.
-const MAX_STREAMS: u32 = 10_000;
+/// Largest number of concurrent streams on an HTTP/2 connection.
+const CONCURRENT_STREAMS_MAX: u32 = 10_000;
 
-/// What one thread has counted. Others only read it.
+/// Counters of one thread. Other threads only read them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) connections: AtomicU64,
 }
 
-/// What all connections of one thread use.
-pub(crate) struct Bench {
+/// State shared by all connections of one thread.
+pub(crate) struct ThreadContext {
     pub(crate) alarm: Rc<Alarm>,
-    pub(crate) brake: Arc<Brake>,
+    pub(crate) freeze_gate: Arc<FreezeGate>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) work: Option<Work>,
     http: auto::Builder<LocalExecutor>,
 }
 
-impl Bench {
+impl ThreadContext {
     pub(crate) fn new(
         alarm: Rc<Alarm>,
-        brake: Arc<Brake>,
+        freeze_gate: Arc<FreezeGate>,
         counters: Arc<Counters>,
         work: Option<Work>,
     ) -> Self {
         let mut http = auto::Builder::new(LocalExecutor);
-        http.http2().max_concurrent_streams(MAX_STREAMS);
+        http.http2().max_concurrent_streams(CONCURRENT_STREAMS_MAX);
         Self {
             alarm,
-            brake,
+            freeze_gate,
             counters,
             work,
             http,
@@ -62,7 +62,7 @@ impl Bench {
     }
 }
 
-/// Lets hyper start the streams of HTTP/2 on the thread of their connection.
+/// Executor that keeps HTTP/2 streams on the thread of their connection.
 #[derive(Clone, Copy, Debug)]
 struct LocalExecutor;
 
@@ -75,58 +75,59 @@ where
     }
 }
 
-/// Passes a fault from the request that asks for it to the connection it is played on.
-type Handover = Rc<Cell<Option<oneshot::Sender<Fault>>>>;
+/// Passes a fault from its request to the connection that plays it.
+type FaultHandover = Rc<Cell<Option<oneshot::Sender<Fault>>>>;
 
 /// Serves a connection until either side ends it.
-pub(crate) async fn serve(stream: Stream, bench: Rc<Bench>) {
+pub(crate) async fn serve(stream: Stream, context: Rc<ThreadContext>) {
     let mut stream = Shared::new(stream);
-    while let Some(fault) = serve_until_fault(stream.clone(), &bench).await {
-        if script::play(fault, &mut stream, &bench.alarm).await == After::Over {
+    while let Some(fault) = serve_until_fault(stream.clone(), &context).await {
+        if script::play(fault, &mut stream, &context.alarm).await == AfterScript::Over {
             return;
         }
     }
 }
 
-/// Lets hyper serve the connection. Returns the fault that a request asked for, hyper then being
-/// off the stream; or nothing when the connection is over.
-async fn serve_until_fault(stream: Shared, bench: &Rc<Bench>) -> Option<Fault> {
+/// Serves the connection with hyper. Returns the fault that a request asked for, after hyper has
+/// released the stream, or `None` when the connection has ended.
+async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Option<Fault> {
     let (sender, fault) = oneshot::channel();
-    let handover: Handover = Rc::new(Cell::new(Some(sender)));
-    let service = service_fn(|request| respond(request, Rc::clone(bench), Rc::clone(&handover)));
-    let connection = pin!(bench.http.serve_connection(TokioIo::new(stream), service));
+    let handover: FaultHandover = Rc::new(Cell::new(Some(sender)));
+    let service =
+        service_fn(|request| serve_request(request, Rc::clone(context), Rc::clone(&handover)));
+    let connection = pin!(context.http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         biased;
-        // What hyper holds against a client is of no interest here: the client knows it too.
+        // hyper's error is ignored: the client sees the same problem.
         _ = connection => None,
         fault = fault => fault.ok(),
     }
 }
 
-async fn respond(
+async fn serve_request(
     request: Request<Incoming>,
-    bench: Rc<Bench>,
-    handover: Handover,
+    context: Rc<ThreadContext>,
+    handover: FaultHandover,
 ) -> Result<Response<Body>, Infallible> {
-    bench.brake.hold();
-    bench.counters.requests.fetch_add(1, Ordering::Relaxed);
-    if let Some(work) = bench.work {
+    context.freeze_gate.hold();
+    context.counters.requests.fetch_add(1, Ordering::Relaxed);
+    if let Some(work) = context.work {
         work.run();
     }
     let whole_connection = request.version() < Version::HTTP_2;
-    let answer = answer(request, &bench.alarm, &bench.brake).await;
-    // A delay may have ended within a freeze.
-    bench.brake.hold();
-    match answer {
-        Answer::Response(response) => Ok(response),
-        Answer::Takeover(fault) => {
+    let served = respond(request, &context.alarm, &context.freeze_gate).await;
+    // The delay may have ended during a freeze.
+    context.freeze_gate.hold();
+    match served {
+        Served::Response(response) => Ok(response),
+        Served::Takeover(fault) => {
             if (whole_connection || fault.takes_http2_connection())
                 && let Some(handover) = handover.take()
             {
-                // Fails only when the connection is already over.
+                // Fails only if the connection has already ended.
                 let _ = handover.send(fault);
             }
-            // No answer ever comes; the future is dropped with the connection (or the stream).
+            // There is no response; the future is dropped with the connection (or the stream).
             pending().await
         }
     }

@@ -1,23 +1,23 @@
-//! A price in CPU that each request pays: a variant that is dearer by construction.
+//! CPU cost per request, which makes a variant slower by a known amount.
 //!
-//! It is busy work on the thread that serves the request, not a pause: the core is taken for that
-//! long, and nothing else is served on it meanwhile.
+//! It is busy work on the thread that serves the request, not a pause: nothing else is served on
+//! that core meanwhile.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A step of the clock longer than this means that the thread did not run meanwhile.
-const PREEMPTED: Duration = Duration::from_micros(20);
+/// A step of the clock longer than this means that the thread was preempted.
+const PREEMPTION_THRESHOLD: Duration = Duration::from_micros(20);
 
-/// Busy work that each request costs on top of being served.
+/// Busy work per request, in addition to serving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// So much CPU time, to about 0.1 µs. Time in which the thread was preempted for more than
-    /// 20 µs doesn't count as work.
+    /// CPU time, accurate to about 0.1 µs. Time in which the thread was preempted for more than 20
+    /// µs doesn't count.
     CpuTime(Duration),
-    /// So many rounds of an arithmetic loop in which each waits for the one before, one to two
-    /// nanoseconds each. It gets dearer and cheaper with the machine, as the rest of a request
-    /// does, so that "10% dearer" stays 10% when the core's speed drifts.
+    /// Rounds of an arithmetic loop in which each depends on the one before, one to two nanoseconds
+    /// each. The cost varies with the machine as the rest of a request does, so that "10% more"
+    /// stays 10% when the core's speed drifts.
     Rounds(u32),
 }
 
@@ -31,15 +31,15 @@ impl Work {
     }
 }
 
-/// Asks the monotonic clock, because the CPU clock of a thread is a system call that would cost
-/// as much as the work that it is to measure.
+/// Reads the monotonic clock, because reading a thread's CPU clock is a system call that would cost
+/// as much as the work to be measured.
 fn spend(price: Duration) {
     let mut spent = Duration::ZERO;
     let mut last = Instant::now();
     while spent < price {
         spin(20);
         let now = Instant::now();
-        spent += (now - last).min(PREEMPTED);
+        spent += (now - last).min(PREEMPTION_THRESHOLD);
         last = now;
     }
 }
@@ -69,7 +69,7 @@ mod tests {
         let price = Duration::from_millis(20);
         let before = thread_cpu_time();
         Work::CpuTime(price).run();
-        // The rest is for preemptions too short to be seen.
+        // The tolerance covers preemptions too short to be detected.
         assert!(thread_cpu_time() - before >= price / 2);
     }
 

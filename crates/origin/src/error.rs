@@ -1,66 +1,66 @@
-//! Why an origin could not start.
+//! Errors when an origin starts.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why an origin could not start. Every message names what it is about and says what to do.
+/// Error when an origin starts. Every message names the object and a remedy.
 #[derive(Debug)]
 pub enum OriginError {
-    /// The config names neither an address nor a UNIX path.
+    /// The configuration has neither an address nor a UNIX path.
     NothingToListenOn,
-    /// A TCP address could not be had.
+    /// A TCP address could not be bound.
     Listen {
-        /// The address as asked for.
+        /// Address from the configuration.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A UNIX path could not be had.
+    /// A UNIX path could not be bound.
     Unix {
-        /// The path as asked for.
+        /// Path from the configuration.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A UNIX path is longer than a socket address can hold.
     UnixPathTooLong {
-        /// The path as asked for.
+        /// Path from the configuration.
         path: PathBuf,
-        /// The longest that this system takes, in bytes, without the closing zero.
+        /// The system's limit in bytes, without the closing zero.
         limit: usize,
     },
     /// Another process listens on the UNIX path.
     UnixPathInUse {
-        /// The path as asked for.
+        /// Path from the configuration.
         path: PathBuf,
     },
-    /// The UNIX path exists and is no socket, so it is left alone.
+    /// The UNIX path exists and isn't a socket, so it isn't replaced.
     UnixPathOccupied {
-        /// The path as asked for.
+        /// Path from the configuration.
         path: PathBuf,
     },
-    /// A certificate or key file can't be read or holds nothing of the kind.
+    /// A certificate or key file can't be read, or doesn't contain one.
     TlsFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// The certificate and the key don't make a server.
+    /// The certificate and the key can't be used by a server.
     TlsRefused {
-        /// What the TLS library said.
+        /// Error of the TLS library.
         reason: String,
     },
     /// A thread could not be pinned to its core.
     Core {
-        /// The core as asked for.
+        /// Core from the configuration.
         core: usize,
     },
     /// A thread or its runtime could not be started.
     Thread {
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

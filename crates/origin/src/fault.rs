@@ -1,77 +1,79 @@
-//! The faults: what a server can do wrong, by name.
+//! Faults: protocol errors and unusual behavior of a server, by name.
 
 use std::fmt;
 
-/// A wrong or unusual answer, asked for as `/fault/NAME`.
+/// A wrong or unusual response, requested as `/fault/NAME`.
 ///
-/// Over HTTP/1.0 and HTTP/1.1 each is a fixed script of bytes on the bare connection (inside TLS,
-/// if there is TLS), whatever the method, and also when it is not the first request of its
-/// connection. The request body is read first, except by [`Fault::EarlyAnswer`]. What a client
-/// has pipelined behind the request is lost. Over HTTP/2 only those apply for which
-/// [`Fault::over_http2`] holds; the others answer 501.
+/// Over HTTP/1.0 and HTTP/1.1, each is a fixed script of bytes on the raw connection (inside TLS,
+/// if there is TLS), for every method and every request of a connection. The request body is read
+/// first, except by [`Fault::EarlyResponse`]. Pipelined requests behind it are lost. Over HTTP/2,
+/// only the faults for which [`Fault::over_http2`] is true exist; the others return 501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// A TCP reset (SO_LINGER 0) instead of an answer. On a UNIX socket, which knows none, it is
-    /// an orderly close.
+    /// A TCP reset (SO_LINGER 0) instead of a response. On a UNIX socket, which has no reset, an
+    /// orderly close.
     Reset,
     /// `Content-Length: 26`, 13 bytes of body, orderly close.
     Truncate,
     /// No byte until the client leaves.
     Stall,
-    /// Bytes that are no HTTP, then an orderly close.
+    /// Bytes that aren't HTTP, then an orderly close.
     Garbage,
     /// Half of a response head, then an orderly close.
     Half,
     /// An orderly close without a byte.
     Close,
-    /// Says `Connection: keep-alive`, answers fully, closes at once.
+    /// A complete response with `Connection: keep-alive`, then an immediate close.
     EarlyCloseKeepalive,
     /// `Content-Length: 5` with a body of 13 bytes; the connection stays open.
     LiesShort,
-    /// 103 before the 200; then the connection goes on as usual.
+    /// 103 before the 200; the connection continues as usual.
     Interim,
-    /// 100 before the 200; then the connection goes on as usual.
+    /// 100 before the 200; the connection continues as usual.
     Continue,
-    /// Chunked, with a chunk size that is no number, then an orderly close.
+    /// Chunked, with an invalid chunk size, then an orderly close.
     BadChunk,
     /// Chunked, closed in an orderly way after the first chunk.
     TruncateChunked,
-    /// Chunked with chunk extensions and trailers: no fault, though a weak client fails; the
-    /// connection goes on as usual.
+    /// Chunked with chunk extensions and trailers: valid, though some clients fail; the connection
+    /// continues as usual.
     Trailers,
     /// `Content-Length: 26`, 13 bytes of body, then silence until the client leaves.
     StallBody,
     /// `Content-Length: 26`, 13 bytes of body, then a TCP reset.
     ResetBody,
-    /// A body of 13 bytes in 13 pieces, 10 ms apart; then the connection goes on as usual.
+    /// A body of 13 bytes in 13 pieces, 10 ms apart; then the connection continues as usual.
     SlowBody,
-    /// One header whose value never ends.
+    /// One header with an endless value.
     HugeHead,
-    /// Headers without end.
+    /// An endless series of headers.
     ManyHeaders,
     /// `Content-Length: 13` and `Content-Length: 5`, 13 bytes of body, orderly close.
     TwoLengths,
-    /// `Content-Length` that is no number, 13 bytes of body, orderly close.
+    /// An invalid `Content-Length`, 13 bytes of body, orderly close.
     BadLength,
-    /// `Transfer-Encoding: chunked` beside `Content-Length: 13`, a chunked body, orderly close.
+    /// `Transfer-Encoding: chunked` together with `Content-Length: 13`, a chunked body, orderly
+    /// close.
     LengthAndChunked,
     /// A status code of five digits.
     BadStatus,
-    /// Says `Connection: close`, answers fully, keeps the socket open until the client leaves.
+    /// A complete response with `Connection: close`, but the socket stays open until the client
+    /// leaves.
     CloseButOpen,
-    /// Answers before reading the request body, says `Connection: close`, closes its sending side
-    /// at once and reads what the client still sends.
-    EarlyAnswer,
-    /// HTTP/1.0 and no length: the body of 13 bytes ends with an orderly close. Right, though old.
+    /// A response before the request body is read, with `Connection: close`; closes the sending
+    /// side at once and reads the rest that the client sends.
+    EarlyResponse,
+    /// HTTP/1.0 without a length: the body of 13 bytes ends with an orderly close. Valid, though
+    /// old.
     NoLength,
-    /// As `no-length`, but TLS ends without `close_notify`, so that the client can't tell the end
-    /// from an attack. In clear text the same as `no-length`.
+    /// Like `no-length`, but TLS ends without `close_notify`, so that the client can't distinguish
+    /// the end from a truncation attack. In cleartext the same as `no-length`.
     NoCloseNotify,
 }
 
-/// Every fault with its name in a path and its effect in a few words.
-const TABLE: [(Fault, &str, &str); 26] = [
-    (Fault::Reset, "reset", "a reset instead of an answer"),
+/// Every fault with its name in a path and a short description.
+const FAULTS: [(Fault, &str, &str); 26] = [
+    (Fault::Reset, "reset", "a reset instead of a response"),
     (
         Fault::Truncate,
         "truncate",
@@ -96,7 +98,7 @@ const TABLE: [(Fault, &str, &str); 26] = [
     (
         Fault::BadChunk,
         "bad-chunk",
-        "a chunk size that is no number",
+        "a chunk size that is not a number",
     ),
     (
         Fault::TruncateChunked,
@@ -126,11 +128,11 @@ const TABLE: [(Fault, &str, &str); 26] = [
     (Fault::HugeHead, "huge-head", "a header without end"),
     (Fault::ManyHeaders, "many-headers", "headers without end"),
     (Fault::TwoLengths, "two-lengths", "two lengths that differ"),
-    (Fault::BadLength, "bad-length", "a length that is no number"),
+    (Fault::BadLength, "bad-length", "a length that is not a number"),
     (
         Fault::LengthAndChunked,
         "length-and-chunked",
-        "a length beside a chunked body",
+        "a length with a chunked body",
     ),
     (Fault::BadStatus, "bad-status", "a status of five digits"),
     (
@@ -139,9 +141,9 @@ const TABLE: [(Fault, &str, &str); 26] = [
         "says close, stays open",
     ),
     (
-        Fault::EarlyAnswer,
+        Fault::EarlyResponse,
         "early-answer",
-        "answers before the request body, closes",
+        "responds before the request body, closes",
     ),
     (
         Fault::NoLength,
@@ -158,30 +160,30 @@ const TABLE: [(Fault, &str, &str); 26] = [
 impl Fault {
     /// Every fault, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Self> {
-        TABLE.iter().map(|row| row.0)
+        FAULTS.iter().map(|row| row.0)
     }
 
-    /// The fault of that name.
+    /// Finds a fault by name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
+        FAULTS.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// Its name in a path, such as `stall-body`.
+    /// Name in a path, such as `stall-body`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Its effect in a few words.
+    /// Short description of the effect.
     #[must_use]
     pub fn effect(self) -> &'static str {
         self.row().2
     }
 
-    /// Whether the fault exists over HTTP/2 too. `reset`, `close` and `garbage` then hit the whole
-    /// connection, `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short` the stream (the
-    /// last two as a length that the frames contradict: RFC 9113, section 8.1.1).
+    /// Returns true if the fault exists over HTTP/2. `reset`, `close` and `garbage` then affect the
+    /// whole connection; `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short` affect the
+    /// stream (the last two as a length that contradicts the frames: RFC 9113, section 8.1.1).
     #[must_use]
     pub fn over_http2(self) -> bool {
         self.takes_http2_connection()
@@ -191,14 +193,14 @@ impl Fault {
             )
     }
 
-    /// Whether it acts on an HTTP/2 connection as a whole.
+    /// Returns true if it affects an HTTP/2 connection as a whole.
     pub(crate) fn takes_http2_connection(self) -> bool {
         matches!(self, Self::Reset | Self::Close | Self::Garbage)
     }
 
     fn row(self) -> &'static (Self, &'static str, &'static str) {
-        // The table has a row for each fault, in the order of the enum: a test holds it.
-        &TABLE[self as usize]
+        // The table has a row for each fault, in the order of the enum; a test checks that.
+        &FAULTS[self as usize]
     }
 }
 
@@ -214,8 +216,8 @@ mod tests {
 
     #[test]
     fn the_table_follows_the_enum_and_names_are_unique() {
-        assert_eq!(Fault::NoCloseNotify as usize + 1, TABLE.len());
-        for (index, (fault, name, _)) in TABLE.iter().enumerate() {
+        assert_eq!(Fault::NoCloseNotify as usize + 1, FAULTS.len());
+        for (index, (fault, name, _)) in FAULTS.iter().enumerate() {
             assert_eq!(*fault as usize, index);
             assert_eq!(Fault::from_name(name), Some(*fault));
         }

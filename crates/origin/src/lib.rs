@@ -1,12 +1,12 @@
-//! The embedded origin: a server whose bodies, delays and faults are known beforehand.
+//! The embedded origin: a server with known bodies, delays and faults.
 //!
-//! In comes a [`Config`] (addresses, UNIX paths, TLS, cores, a price in CPU); out comes a running
-//! [`Origin`] that answers the paths listed in [`PATHS`] over HTTP/1.0, HTTP/1.1 and HTTP/2 until
-//! it is stopped or dropped. hyper parses and serves; a path under `/fault/` takes the socket back
-//! from hyper and plays a short script of bytes, pauses and an ending on it ([`Fault`]).
+//! Input: a [`Config`] (addresses, UNIX paths, TLS, cores, CPU cost). Output: a running [`Origin`]
+//! that serves the paths listed in [`PATHS`] over HTTP/1.0, HTTP/1.1 and HTTP/2 until it is stopped
+//! or dropped. hyper parses and serves. For a path under `/fault/`, the socket is taken back from
+//! hyper, and a short script of bytes, pauses and an ending is played on it ([`Fault`]).
 //!
-//! It runs one thread per core it is given, with one single-threaded runtime each; they share
-//! nothing but the freeze schedule ([`stall`]).
+//! It runs one thread per core, each with a single-threaded runtime. Threads share only the freeze
+//! schedule ([`stall`]).
 //!
 //! ```
 //! use prony_origin::{Config, Origin};
@@ -18,12 +18,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It never logs, never reads or serves files (the TLS files aside), never sends load, and never
-//! knows plans or trials.
+//! It never logs, never serves files (it reads only TLS files), never sends load, and knows nothing
+//! of plans or trials.
 
 mod accept;
 mod alarm;
-mod answer;
 mod body;
 mod config;
 mod connection;
@@ -33,6 +32,7 @@ mod fault;
 mod listen;
 pub mod pattern;
 mod quantity;
+mod respond;
 mod route;
 mod script;
 mod server;
@@ -46,7 +46,7 @@ pub use error::OriginError;
 pub use fault::Fault;
 pub use route::PATHS;
 pub use server::Origin;
-pub use stall::{Schedule, Stall};
+pub use stall::{FreezeSchedule, Stall};
 
 /// The body of `/`: 13 bytes.
 pub const HELLO: &str = "Hello, world!";

@@ -1,4 +1,4 @@
-//! Getting the sockets to listen on.
+//! Listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -11,14 +11,14 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::config::{AcceptFault, Config};
 use crate::error::OriginError;
 
-/// Connections that wait for being accepted; the system may allow fewer (`net.core.somaxconn`).
+/// Backlog of a listener; the system may allow less (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// The same for [`AcceptFault::Never`], so that it fills up soon.
-const SHORT_BACKLOG: i32 = 16;
+/// Backlog for [`AcceptFault::Never`]; small, so that it fills up quickly.
+const NEVER_ACCEPT_BACKLOG: i32 = 16;
 
-/// Bytes of a UNIX socket path, without the closing zero.
-const UNIX_PATH_LIMIT: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+/// Longest UNIX socket path in bytes, without the closing zero.
+const UNIX_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// The listeners of one thread.
 #[derive(Debug, Default)]
@@ -27,37 +27,37 @@ pub(crate) struct Listeners {
     pub(crate) unix: Vec<UnixListener>,
 }
 
-/// Everything that is listened on.
+/// All listening sockets.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    /// One for each thread.
+    /// Listeners of each thread.
     pub(crate) threads: Vec<Listeners>,
-    /// The TCP addresses as they really are.
+    /// Actual TCP addresses.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Keeps the socket files; they go when this is dropped.
+    /// Socket files, removed when this is dropped.
     pub(crate) files: SocketFiles,
 }
 
-/// Socket files of ours, removed on drop.
+/// Socket files that this process created; removed on drop.
 #[derive(Debug, Default)]
 pub(crate) struct SocketFiles(pub(crate) Vec<PathBuf>);
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
         for path in &self.0 {
-            // Somebody else may have removed it before.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Binds what the config asks for, for so many threads.
+/// Binds the configured addresses and paths for the given number of threads.
 pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError> {
     if config.listen.is_empty() && config.unix.is_empty() {
         return Err(OriginError::NothingToListenOn);
     }
     let backlog = match config.on_accept {
-        Some(AcceptFault::Never) => SHORT_BACKLOG,
+        Some(AcceptFault::Never) => NEVER_ACCEPT_BACKLOG,
         _ => BACKLOG,
     };
     let mut bound = Bound {
@@ -92,15 +92,15 @@ pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError
     Ok(bound)
 }
 
-/// One listener for each thread on the same address, between which the kernel spreads the
-/// connections (SO_REUSEPORT); a single one is bound without it.
+/// One listener per thread on the same address, between which the kernel distributes connections
+/// (SO_REUSEPORT). A single listener is bound without it.
 fn tcp(address: SocketAddr, threads: usize, backlog: i32) -> io::Result<Vec<TcpListener>> {
     if threads == 1 {
         return Ok(vec![tcp_listener(address, false, backlog)?]);
     }
     if address.port() != 0 {
-        // With SO_REUSEPORT we would join another process that has it too, and share its
-        // connections without a word.
+        // With SO_REUSEPORT, binding would succeed next to another process that uses it too, and
+        // the two would silently share connections.
         drop(tcp_listener(address, false, backlog)?);
     }
     let first = tcp_listener(address, true, backlog)?;
@@ -120,7 +120,7 @@ fn tcp_listener(address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Resu
     )?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // So that 0.0.0.0 and :: can be listened on side by side.
+        // Allows 0.0.0.0 and :: on the same port.
         socket.set_only_v6(true)?;
     }
     if reuse_port {
@@ -134,7 +134,7 @@ fn tcp_listener(address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Resu
 
 #[cfg(target_os = "freebsd")]
 fn share_port(socket: &Socket) -> io::Result<()> {
-    // There SO_REUSEPORT alone gives every connection to the last listener.
+    // On this system, plain SO_REUSEPORT gives every connection to the last listener.
     socket.set_reuse_port_lb(true)
 }
 
@@ -148,10 +148,10 @@ fn unix(path: &Path, backlog: i32) -> Result<UnixListener, OriginError> {
         path: path.into(),
         source,
     };
-    if path.as_os_str().len() > UNIX_PATH_LIMIT {
+    if path.as_os_str().len() > UNIX_PATH_BYTES_MAX {
         return Err(OriginError::UnixPathTooLong {
             path: path.into(),
-            limit: UNIX_PATH_LIMIT,
+            limit: UNIX_PATH_BYTES_MAX,
         });
     }
     remove_dead_socket(path)?;
@@ -163,7 +163,7 @@ fn unix(path: &Path, backlog: i32) -> Result<UnixListener, OriginError> {
     Ok(socket.into())
 }
 
-/// A process that was killed leaves its socket file behind, and binding would fail on it.
+/// Removes the socket file of a process that was killed; binding would fail on it.
 fn remove_dead_socket(path: &Path) -> Result<(), OriginError> {
     let Ok(found) = std::fs::symlink_metadata(path) else {
         return Ok(());

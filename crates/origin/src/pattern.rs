@@ -1,14 +1,14 @@
-//! The bytes of every body that has a size: known, printable, and telling where they belong.
+//! Bytes of every body with a size: printable, and identifying their own position.
 //!
-//! Line `i` of eight bytes holds its own offset as seven hexadecimal digits and a newline
-//! (`0000000`, `0000008`, `0000010`, …), so that a shifted, lost or doubled piece shows. The
-//! pattern repeats after [`PERIOD`] bytes.
+//! Each line of eight bytes contains its offset as seven hexadecimal digits and a newline
+//! (`0000000`, `0000008`, `0000010`, …), so that a shifted, lost or repeated piece can be detected.
+//! The pattern repeats after [`PERIOD`] bytes.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-/// After so many bytes the pattern starts again (1 MiB).
+/// Length after which the pattern repeats, in bytes (1 MiB).
 pub const PERIOD: usize = 1 << 20;
 
 static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
@@ -19,7 +19,7 @@ static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
     Bytes::from(block)
 });
 
-/// The first `size` bytes, as `/bytes/N` sends them.
+/// Returns the first `size` bytes, as sent by `/bytes/N`.
 #[must_use]
 pub fn first(size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size);
@@ -29,7 +29,7 @@ pub fn first(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Up to `at_most` bytes from offset `at` on: fewer where the pattern starts again. Copies nothing.
+/// Returns up to `at_most` bytes from offset `at`, fewer at the end of a period. Copies nothing.
 pub(crate) fn piece(at: u64, at_most: u64) -> Bytes {
     let from = (at % PERIOD as u64) as usize;
     let left = PERIOD - from;

@@ -1,17 +1,17 @@
-//! Sizes and times as they are typed in a path: `10K`, `500ms`.
+//! Sizes and times in a path: `10K`, `500ms`.
 
 use std::time::Duration;
 
-/// The largest size that a path may ask for, in bytes (1 GiB).
-pub(crate) const MAX_SIZE: u64 = 1 << 30;
+/// Largest size in a path, in bytes (1 GiB).
+pub(crate) const SIZE_MAX_BYTES: u64 = 1 << 30;
 
-/// The longest time that a path may ask for.
-pub(crate) const MAX_TIME: Duration = Duration::from_secs(3600);
+/// Longest time in a path.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Parses a size in bytes: digits with an optional `K`, `M` or `G` (powers of 1,024), at most
-/// [`MAX_SIZE`].
+/// [`SIZE_MAX_BYTES`].
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bad = || format!("\"{text}\" is no size; write 13, 10K or 1M, at most 1G");
+    let bad = || format!("\"{text}\" is not a size; write 13, 10K or 1M, at most 1G");
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
@@ -21,16 +21,16 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     let size = number(digits)
         .and_then(|n| n.checked_mul(factor))
         .ok_or_else(bad)?;
-    if size > MAX_SIZE {
+    if size > SIZE_MAX_BYTES {
         Err(bad())
     } else {
         Ok(size)
     }
 }
 
-/// Parses a time: digits and one of `us`, `ms`, `s`, `m`, at most [`MAX_TIME`].
+/// Parses a time: digits and one of `us`, `ms`, `s`, `m`, at most [`TIME_MAX`].
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let bad = || format!("\"{text}\" is no time; write 500us, 20ms, 5s or 1m, at most 60m");
+    let bad = || format!("\"{text}\" is not a time; write 500us, 20ms, 5s or 1m, at most 60m");
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
     let (digits, unit) = text.split_at(unit);
     let microseconds = match unit {
@@ -44,14 +44,14 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         .and_then(|n| n.checked_mul(microseconds))
         .map(Duration::from_micros)
         .ok_or_else(bad)?;
-    if time > MAX_TIME {
+    if time > TIME_MAX {
         Err(bad())
     } else {
         Ok(time)
     }
 }
 
-/// Digits alone: `str::parse` would take a sign as well.
+/// Parses digits only; `str::parse` would accept a sign as well.
 fn number(digits: &str) -> Option<u64> {
     if digits.bytes().all(|b| b.is_ascii_digit()) {
         digits.parse().ok()
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(size("13"), Ok(13));
         assert_eq!(size("10K"), Ok(10_240));
         assert_eq!(size("1m"), Ok(1 << 20));
-        assert_eq!(size("1G"), Ok(MAX_SIZE));
+        assert_eq!(size("1G"), Ok(SIZE_MAX_BYTES));
         for bad in [
             "",
             "K",
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
         assert_eq!(time("20ms"), Ok(Duration::from_millis(20)));
         assert_eq!(time("5s"), Ok(Duration::from_secs(5)));
-        assert_eq!(time("60m"), Ok(MAX_TIME));
+        assert_eq!(time("60m"), Ok(TIME_MAX));
         for bad in ["", "5", "ms", "-5s", "1h", "61m", "1.5s", "5 s", "5sé"] {
             assert!(time(bad).is_err(), "{bad:?}");
         }

@@ -1,4 +1,4 @@
-//! From a request's path to what it asks for.
+//! Routes: meaning of a request's path.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use http::StatusCode;
 
 use crate::fault::Fault;
 use crate::quantity::{size, time};
-use crate::stall::Schedule;
+use crate::stall::FreezeSchedule;
 
-/// Every path with what it answers, for people. A 404 says it too.
+/// Every path with its response, as a listing. It is also the body of a 404.
 pub const PATHS: &str = "\
 /                          Hello, world! (13 bytes)
 /bytes/N                   N bytes (13, 10K, 1M; at most 1G): each line of 8 holds its own offset
@@ -26,35 +26,35 @@ pub const PATHS: &str = "\
 /fault/NAME                something wrong or unusual, NAME being one of:
 ";
 
-/// What a path asks for.
+/// Meaning of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Hello,
     Bytes(u64),
     Chunked(u64),
     Slow { size: u64, over: Duration },
-    Delay { time: Duration, then: After },
+    Delay { time: Duration, then: AfterDelay },
     Status(StatusCode),
     Redirect(u32),
     Close,
     Echo,
-    Stall(Schedule),
+    Stall(FreezeSchedule),
     Fault(Fault),
 }
 
-/// What a delay ends with.
+/// Behavior after a delay.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum AfterDelay {
     Hello,
     Bytes(u64),
 }
 
-/// Why a path leads nowhere.
+/// Reason why a path has no route.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoRoute {
-    /// There is no such path.
+    /// The path doesn't exist.
     Unknown,
-    /// There is, but not with that number.
+    /// The path exists, but its number is invalid.
     Bad(String),
 }
 
@@ -64,7 +64,7 @@ impl From<String> for NoRoute {
     }
 }
 
-/// Finds the route of a path. Only `/stall` and `/slow` look at the query.
+/// Finds the route of a path. Only `/stall` and `/slow` use the query.
 pub(crate) fn route(path: &str, query: Option<&str>) -> Result<Route, NoRoute> {
     if path == "/" {
         return Ok(Route::Hello);
@@ -80,11 +80,11 @@ pub(crate) fn route(path: &str, query: Option<&str>) -> Result<Route, NoRoute> {
         [Some("slow"), Some(n), None, ..] => slow(n, query)?,
         [Some("delay"), Some(t), None, ..] => Route::Delay {
             time: time(t)?,
-            then: After::Hello,
+            then: AfterDelay::Hello,
         },
         [Some("delay"), Some(t), Some("bytes"), Some(n), None] => Route::Delay {
             time: time(t)?,
-            then: After::Bytes(size(n)?),
+            then: AfterDelay::Bytes(size(n)?),
         },
         [Some("status"), Some(code), None, ..] => Route::Status(status(code)?),
         [Some("redirect"), Some(n), None, ..] => Route::Redirect(redirects(n)?),
@@ -106,9 +106,10 @@ fn slow(n: &str, query: Option<&str>) -> Result<Route, NoRoute> {
     })
 }
 
-/// 1xx is left out: it comes before an answer and is none (`/fault/interim` has it).
+/// Parses a status code. 1xx is excluded, because it is not a final response (see
+/// `/fault/interim`).
 fn status(code: &str) -> Result<StatusCode, NoRoute> {
-    let bad = || format!("\"{code}\" is no status code from 200 to 999");
+    let bad = || format!("\"{code}\" is not a status code from 200 to 999");
     let code = StatusCode::from_bytes(code.as_bytes()).map_err(|_| bad())?;
     if code.is_informational() {
         Err(bad().into())
@@ -121,13 +122,13 @@ fn redirects(n: &str) -> Result<u32, NoRoute> {
     n.parse()
         .ok()
         .filter(|n| (1..=1_000).contains(n))
-        .ok_or_else(|| format!("\"{n}\" is no number of redirects from 1 to 1000").into())
+        .ok_or_else(|| format!("\"{n}\" is not a number of redirects from 1 to 1000").into())
 }
 
 fn stall(query: Option<&str>) -> Result<Route, NoRoute> {
     let every = argument(query, "every").map_or(Ok(Duration::from_secs(5)), time)?;
     let lasts = argument(query, "for").map_or(Ok(Duration::from_secs(1)), time)?;
-    Schedule::new(every, lasts)
+    FreezeSchedule::new(every, lasts)
         .map(Route::Stall)
         .ok_or_else(|| NoRoute::Bad("/stall?every=A&for=B: B must be shorter than A".to_string()))
 }
@@ -146,7 +147,8 @@ mod tests {
 
     #[test]
     fn every_path_has_its_route() {
-        let stall = |every, lasts| Route::Stall(Schedule::new(every * MS, lasts * MS).unwrap());
+        let stall =
+            |every, lasts| Route::Stall(FreezeSchedule::new(every * MS, lasts * MS).unwrap());
         for (path, query, expected) in [
             ("/", None, Route::Hello),
             ("/", Some("a=b"), Route::Hello),
@@ -173,7 +175,7 @@ mod tests {
                 None,
                 Route::Delay {
                     time: 20 * MS,
-                    then: After::Hello,
+                    then: AfterDelay::Hello,
                 },
             ),
             (
@@ -181,7 +183,7 @@ mod tests {
                 None,
                 Route::Delay {
                     time: 1_000 * MS,
-                    then: After::Bytes(2),
+                    then: AfterDelay::Bytes(2),
                 },
             ),
             ("/status/404", None, Route::Status(StatusCode::NOT_FOUND)),

@@ -1,4 +1,4 @@
-//! What each fault writes on the bare connection.
+//! Scripts of the faults on the raw connection.
 
 use std::io;
 use std::rc::Rc;
@@ -10,50 +10,50 @@ use crate::alarm::Alarm;
 use crate::fault::Fault;
 use crate::stream::Shared;
 
-/// How long an orderly close goes on reading what the client still sends: closing a socket with
-/// unread bytes would send a reset and could take the answer from the client.
-const LINGER: Duration = Duration::from_secs(5);
+/// Time for which an orderly close continues to read. Closing a socket with unread bytes would send
+/// a reset, which could make the client lose the response.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One act of a script.
-enum Act {
+/// One step of a script.
+enum ScriptStep {
     /// Text, all at once.
     Send(&'static str),
-    /// Bytes that are no text, all at once.
+    /// Bytes that aren't text, all at once.
     Raw(&'static [u8]),
-    /// Text, byte by byte, with a [`GAP`] between.
+    /// Text, byte by byte, with a [`PAUSE_INTERVAL`] between bytes.
     Slowly(&'static str),
-    /// A [`GAP`] without a byte.
+    /// A [`PAUSE_INTERVAL`] without a byte.
     Rest,
-    /// The same text again and again, until the client leaves.
+    /// The same text repeatedly, until the client leaves.
     Forever(&'static str),
 }
 
-/// How a script ends.
-enum Ending {
+/// End of a script.
+enum ScriptEnd {
     /// The sending side is closed (TLS: after `close_notify`), then the socket.
     Close,
-    /// As `Close`, but TLS is not told.
+    /// Like `Close`, but without `close_notify`.
     Cut,
     /// TCP: a reset.
     Reset,
-    /// Reads and drops what comes until the client leaves.
+    /// Reads and discards input until the client leaves.
     Hold,
     /// The connection goes back to hyper.
     Resume,
 }
 
-/// What is left of the connection after a script.
+/// State of the connection after a script.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// It is over; the stream is to be dropped.
+pub(crate) enum AfterScript {
+    /// Ended; the stream must be dropped.
     Over,
-    /// It can be served on.
+    /// Usable for further requests.
     Resumed,
 }
 
-use Act::{Forever, Raw, Rest, Send, Slowly};
+use ScriptStep::{Forever, Raw, Rest, Send, Slowly};
 
-const GAP: Duration = Duration::from_millis(10);
+const PAUSE_INTERVAL: Duration = Duration::from_millis(10);
 
 const HELLO: &str = crate::HELLO;
 const OK_13: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\n";
@@ -73,17 +73,17 @@ const EARLY_HINTS: &str =
 const ONE_CHUNK: &str = "d\r\nHello, world!\r\n";
 const LAST_CHUNK: &str = "0\r\n\r\n";
 
-/// 64 bytes with no line end.
-const FILLING: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// 64 bytes without a line end.
+const FILLER_LINE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-fn acts(fault: Fault) -> &'static [Act] {
+fn acts(fault: Fault) -> &'static [ScriptStep] {
     match fault {
         Fault::Reset | Fault::Stall | Fault::Close => &[],
         Fault::Truncate | Fault::StallBody | Fault::ResetBody => &[Send(OK_26), Send(HELLO)],
         Fault::Garbage => &[Raw(b"\x00\x01\xfe\xffno HTTP here\x80\r\n\r\n")],
         Fault::Half => &[Send("HTTP/1.1 200 OK\r\nContent-Ty")],
         Fault::EarlyCloseKeepalive => &[Send(OK_KEEP), Send(HELLO)],
-        Fault::CloseButOpen | Fault::EarlyAnswer => &[Send(OK_CLOSE), Send(HELLO)],
+        Fault::CloseButOpen | Fault::EarlyResponse => &[Send(OK_CLOSE), Send(HELLO)],
         Fault::LiesShort => &[Send(OK_5), Send(HELLO)],
         Fault::Interim => &[Send(EARLY_HINTS), Rest, Send(OK_13), Send(HELLO)],
         Fault::Continue => &[
@@ -105,7 +105,7 @@ fn acts(fault: Fault) -> &'static [Act] {
             Send("7;colour=red\r\nHello, \r\n6;a=\"b;c\";d\r\nworld!\r\n"),
             Send("0;last\r\nPieces: 2\r\nContent-Length: 99\r\n\r\n"),
         ],
-        Fault::HugeHead => &[Send("HTTP/1.1 200 OK\r\nEndless: "), Forever(FILLING)],
+        Fault::HugeHead => &[Send("HTTP/1.1 200 OK\r\nEndless: "), Forever(FILLER_LINE)],
         Fault::ManyHeaders => &[Send("HTTP/1.1 200 OK\r\n"), Forever("Another: header\r\n")],
         Fault::TwoLengths => &[Send(OK_TWO_LENGTHS), Send(HELLO)],
         Fault::BadLength => &[Send(OK_BAD_LENGTH), Send(HELLO)],
@@ -115,13 +115,13 @@ fn acts(fault: Fault) -> &'static [Act] {
     }
 }
 
-fn ending(fault: Fault) -> Ending {
+fn ending(fault: Fault) -> ScriptEnd {
     match fault {
-        Fault::Reset | Fault::ResetBody => Ending::Reset,
-        Fault::Stall | Fault::StallBody | Fault::CloseButOpen => Ending::Hold,
-        Fault::NoCloseNotify => Ending::Cut,
+        Fault::Reset | Fault::ResetBody => ScriptEnd::Reset,
+        Fault::Stall | Fault::StallBody | Fault::CloseButOpen => ScriptEnd::Hold,
+        Fault::NoCloseNotify => ScriptEnd::Cut,
         Fault::LiesShort | Fault::Interim | Fault::Continue | Fault::SlowBody | Fault::Trailers => {
-            Ending::Resume
+            ScriptEnd::Resume
         }
         Fault::Truncate
         | Fault::Garbage
@@ -136,45 +136,45 @@ fn ending(fault: Fault) -> Ending {
         | Fault::BadLength
         | Fault::LengthAndChunked
         | Fault::BadStatus
-        | Fault::EarlyAnswer
-        | Fault::NoLength => Ending::Close,
+        | Fault::EarlyResponse
+        | Fault::NoLength => ScriptEnd::Close,
     }
 }
 
-/// Plays the fault's script. Whatever the client breaks off ends it.
-pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -> After {
+/// Plays a fault's script. It ends early if the client closes.
+pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -> AfterScript {
     if perform(acts(fault), stream, alarm).await.is_err() {
-        return After::Over;
+        return AfterScript::Over;
     }
     match ending(fault) {
-        Ending::Resume => return After::Resumed,
-        Ending::Reset => stream.reset_when_dropped(),
-        Ending::Hold => read_until_gone(stream).await,
-        Ending::Close => close(stream).await,
-        Ending::Cut => {
+        ScriptEnd::Resume => return AfterScript::Resumed,
+        ScriptEnd::Reset => stream.reset_when_dropped(),
+        ScriptEnd::Hold => read_until_gone(stream).await,
+        ScriptEnd::Close => close(stream).await,
+        ScriptEnd::Cut => {
             stream.cut();
             linger(stream).await;
         }
     }
-    After::Over
+    AfterScript::Over
 }
 
-/// An orderly close: says that no more comes, then reads on for a while.
+/// Closes in an orderly way: announces the end, then reads for a while.
 pub(crate) async fn close(stream: &mut Shared) {
     if stream.shutdown().await.is_ok() {
         linger(stream).await;
     }
 }
 
-async fn perform(acts: &[Act], stream: &mut Shared, alarm: &Rc<Alarm>) -> io::Result<()> {
+async fn perform(acts: &[ScriptStep], stream: &mut Shared, alarm: &Rc<Alarm>) -> io::Result<()> {
     for act in acts {
         match act {
             Send(text) => send(stream, text.as_bytes()).await?,
             Raw(bytes) => send(stream, bytes).await?,
-            Rest => alarm.until(Instant::now() + GAP).await,
+            Rest => alarm.until(Instant::now() + PAUSE_INTERVAL).await,
             Slowly(text) => {
                 for byte in text.as_bytes() {
-                    alarm.until(Instant::now() + GAP).await;
+                    alarm.until(Instant::now() + PAUSE_INTERVAL).await;
                     send(stream, &[*byte]).await?;
                 }
             }
@@ -189,15 +189,15 @@ async fn perform(acts: &[Act], stream: &mut Shared, alarm: &Rc<Alarm>) -> io::Re
     Ok(())
 }
 
-/// Flushes too: TLS would otherwise keep what the socket did not take at once.
+/// Sends and flushes; TLS would otherwise keep the bytes that the socket did not accept at once.
 async fn send(stream: &mut Shared, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes).await?;
     stream.flush().await
 }
 
 async fn linger(stream: &mut Shared) {
-    // Being late here is no failure: the client had its chance.
-    let _ = tokio::time::timeout(LINGER, read_until_gone(stream)).await;
+    // A timeout here isn't an error: the client had enough time to close.
+    let _ = tokio::time::timeout(LINGER_TIMEOUT, read_until_gone(stream)).await;
 }
 
 async fn read_until_gone(stream: &mut Shared) {

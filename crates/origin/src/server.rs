@@ -1,4 +1,4 @@
-//! Starting, asking and stopping an origin.
+//! Start, state and stop of an origin.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
-use crate::accept::{self, Manners};
+use crate::accept::{self, ConnectionPolicy};
 use crate::alarm::Alarm;
 use crate::config::Config;
-use crate::connection::{Bench, Counters};
+use crate::connection::{Counters, ThreadContext};
 use crate::cpu::Work;
 use crate::error::OriginError;
 use crate::listen::{self, Listeners, SocketFiles};
-use crate::stall::{Brake, Stall};
+use crate::stall::{FreezeGate, Stall};
 use crate::tls;
 
-/// Cores that an affinity mask can name.
-const MAX_CORE: usize = 1023;
+/// Highest core number in an affinity mask.
+const CORE_MAX: usize = 1023;
 
 /// A running origin. It serves from its own threads until it is stopped or dropped.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Origin {
     files: SocketFiles,
     certificate_pem: Option<String>,
     counters: Vec<Arc<Counters>>,
-    brake: Arc<Brake>,
+    freeze_gate: Arc<FreezeGate>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -40,8 +40,8 @@ impl Origin {
     /// Binds everything, starts the threads and returns when all of them accept.
     ///
     /// # Errors
-    /// When an address, path, certificate, core or thread can't be had; then nothing is left
-    /// behind.
+    /// Returns an error if an address, path, certificate, core or thread isn't available. Nothing
+    /// is left running.
     pub fn start(config: Config) -> Result<Self, OriginError> {
         let cores: Vec<Option<usize>> = if config.cores.is_empty() {
             vec![None; config.threads.max(1)]
@@ -58,11 +58,11 @@ impl Origin {
             files: bound.files,
             certificate_pem,
             counters: Vec::new(),
-            brake: Arc::new(Brake::new(config.stall)),
+            freeze_gate: Arc::new(FreezeGate::new(config.stall)),
             stop: watch::Sender::new(false),
             threads: Vec::new(),
         };
-        let manners = Manners {
+        let policy = ConnectionPolicy {
             tls: acceptor,
             fault: config.on_accept,
         };
@@ -70,12 +70,12 @@ impl Origin {
         for (core, listeners) in cores.into_iter().zip(bound.threads) {
             let counters = Arc::<Counters>::default();
             origin.counters.push(Arc::clone(&counters));
-            let thread = Thread {
+            let thread = WorkerThread {
                 core,
                 listeners,
-                manners: manners.clone(),
+                policy: policy.clone(),
                 work: config.work,
-                brake: Arc::clone(&origin.brake),
+                freeze_gate: Arc::clone(&origin.freeze_gate),
                 counters,
                 stop: origin.stop.subscribe(),
                 ready: ready.clone(),
@@ -83,12 +83,12 @@ impl Origin {
             origin.spawn(thread)?;
         }
         drop(ready);
-        // Each thread reports once; an error here drops `origin`, which stops the others.
+        // Each thread reports once; an error drops `origin`, which stops the others.
         started.into_iter().collect::<Result<(), OriginError>>()?;
         Ok(origin)
     }
 
-    fn spawn(&mut self, thread: Thread) -> Result<(), OriginError> {
+    fn spawn(&mut self, thread: WorkerThread) -> Result<(), OriginError> {
         let name = format!("origin-{}", self.threads.len());
         let handle = std::thread::Builder::new()
             .name(name)
@@ -98,50 +98,50 @@ impl Origin {
         Ok(())
     }
 
-    /// The TCP addresses in the order of the config, with the real port where 0 was asked for.
+    /// TCP addresses in the order of the configuration, with the actual port in place of 0.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The UNIX socket paths in the order of the config.
+    /// UNIX socket paths in the order of the configuration.
     #[must_use]
     pub fn unix_paths(&self) -> &[PathBuf] {
         &self.files.0
     }
 
-    /// The certificate (chain) that a client must trust, if there is TLS.
+    /// Certificate (chain) that a client must trust, if there is TLS.
     #[must_use]
     pub fn certificate_pem(&self) -> Option<&str> {
         self.certificate_pem.as_deref()
     }
 
-    /// Requests taken up so far: their heads were read, and they were answered or are about to
-    /// be, by a response or by a fault. Each stream of HTTP/2 is one.
+    /// Requests started so far: their heads were read. Includes faults. Each HTTP/2 stream counts
+    /// as one.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.sum(|counters| &counters.requests)
     }
 
-    /// Connections accepted so far, those with a failed TLS handshake included.
+    /// Connections accepted so far, including those with a failed TLS handshake.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.sum(|counters| &counters.connections)
     }
 
-    /// The freeze schedule with its epoch, once it runs (see [`crate::stall`]).
+    /// The freeze schedule with its epoch, if one is active (see [`crate::stall`]).
     #[must_use]
     pub fn stall(&self) -> Option<Stall> {
-        self.brake.stall()
+        self.freeze_gate.stall()
     }
 
-    /// The moment from which the freeze schedule counts, once it runs.
+    /// Start of the freeze schedule's first period, if a schedule is active.
     #[must_use]
     pub fn stall_epoch(&self) -> Option<std::time::Instant> {
         self.stall().map(|stall| stall.epoch)
     }
 
-    /// Closes every connection and listener, removes the UNIX socket files and returns when all
+    /// Closes all connections and listeners, removes the UNIX socket files and returns when all
     /// threads have ended. Dropping does the same.
     pub fn stop(self) {}
 
@@ -156,7 +156,7 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        self.brake.release();
+        self.freeze_gate.release();
         for thread in self.threads.drain(..) {
             // A thread that panicked has ended as well.
             let _ = thread.join();
@@ -164,23 +164,23 @@ impl Drop for Origin {
     }
 }
 
-/// All that one thread needs.
-struct Thread {
+/// Inputs of one thread.
+struct WorkerThread {
     core: Option<usize>,
     listeners: Listeners,
-    manners: Manners,
+    policy: ConnectionPolicy,
     work: Option<Work>,
-    brake: Arc<Brake>,
+    freeze_gate: Arc<FreezeGate>,
     counters: Arc<Counters>,
     stop: watch::Receiver<bool>,
     ready: mpsc::Sender<Result<(), OriginError>>,
 }
 
-impl Thread {
-    /// Reports once whether it started, then serves until it is told to stop.
+impl WorkerThread {
+    /// Reports once if it started, then serves until it is stopped.
     fn run(self) {
         let ready = self.ready;
-        // Sending fails only when the start has failed elsewhere and the origin is gone.
+        // Sending fails only if another thread failed to start and the origin was dropped.
         let runtime = match prepare(self.core) {
             Ok(runtime) => runtime,
             Err(error) => return drop(ready.send(Err(error))),
@@ -188,21 +188,22 @@ impl Thread {
         let mut stop = self.stop;
         runtime.block_on(async {
             let started = Alarm::new().and_then(|alarm| {
-                let bench = Bench::new(Rc::new(alarm), self.brake, self.counters, self.work);
-                accept::start(self.listeners, &self.manners, &Rc::new(bench))
+                let context =
+                    ThreadContext::new(Rc::new(alarm), self.freeze_gate, self.counters, self.work);
+                accept::start(self.listeners, &self.policy, &Rc::new(context))
             });
             let failed = started.is_err();
             let _ = ready.send(started.map_err(|source| OriginError::Thread { source }));
             drop(ready);
             if !failed {
-                // An error means that the origin is gone, which ends the wait as well.
+                // An error means that the origin was dropped, which ends the wait as well.
                 let _ = stop.wait_for(|stop| *stop).await;
             }
         });
     }
 }
 
-/// Pins this thread and makes its runtime.
+/// Pins this thread and creates its runtime.
 fn prepare(core: Option<usize>) -> Result<LocalRuntime, OriginError> {
     if let Some(core) = core {
         pin(core)?;
@@ -215,7 +216,7 @@ fn prepare(core: Option<usize>) -> Result<LocalRuntime, OriginError> {
 
 fn pin(core: usize) -> Result<(), OriginError> {
     let pinned =
-        core <= MAX_CORE && core_affinity::set_for_current(core_affinity::CoreId { id: core });
+        core <= CORE_MAX && core_affinity::set_for_current(core_affinity::CoreId { id: core });
     if pinned {
         Ok(())
     } else {

@@ -1,8 +1,9 @@
-//! The freeze schedule: ground truth for response times.
+//! Freeze schedule: ground truth for response times.
 //!
-//! A [`Schedule`] says `every` and `lasts` (`/stall?every=5s&for=1s`); a [`Stall`] adds the epoch
-//! from which it counts. Period `k` (0, 1, 2, …) is `[epoch + k·every, epoch + (k+1)·every)`. The
-//! server runs for the first `every − lasts` of each period and is frozen for its last `lasts`:
+//! A [`FreezeSchedule`] has the parameters `every` and `lasts` (`/stall?every=5s&for=1s`); a [`Stall`]
+//! adds the epoch from which it counts. Period `k` (0, 1, 2, …) is `[epoch + k·every, epoch +
+//! (k+1)·every)`. The server runs for the first `every − lasts` of each period and is frozen for
+//! the last `lasts`:
 //!
 //! ```text
 //! epoch                    every                    2·every
@@ -10,21 +11,21 @@
 //!                every − lasts            2·every − lasts
 //! ```
 //!
-//! Frozen means that the server's threads sleep: nothing is accepted, read, parsed or written on
-//! any connection, path or listener, and the pauses of `/delay` and `/slow` that end meanwhile end
-//! with the freeze. A request that the server takes up at time `t` in a frozen window is answered
-//! when the window ends, so that its response time is [`Stall::wait`]`(t)` plus what it would have
-//! been otherwise; any other request is not touched. After the window the requests that piled up
-//! are answered one after another, each thread at its usual speed.
+//! While frozen, the server's threads sleep: nothing is accepted, read, parsed or written on any
+//! connection, path or listener. Pauses of `/delay` and `/slow` that would end during the freeze
+//! end with it. A request that arrives at time `t` in a frozen window is served when the window
+//! ends, so that its response time is [`Stall::wait`]`(t)` longer than usual; other requests aren't
+//! affected. AfterDelay the window, the queued requests are served one after another, each thread at its
+//! usual speed.
 //!
 //! The epoch is the start of the server if [`Config::stall`](crate::Config::stall) gives the
-//! schedule; otherwise the moment at which the server reads the first request to `/stall` (which
-//! is itself never frozen, as a period begins with running). Later requests to `/stall` with the
-//! same numbers change nothing; other numbers replace the schedule with a new epoch, and `for=0s`
-//! ends it. A test learns the epoch from
-//! [`Origin::stall`](crate::Origin::stall), another process from the headers of an answer to
-//! `/stall`: `prony-stall-epoch-unix-ns` (the epoch by the wall clock, nanoseconds since 1970) and
-//! `prony-stall-age-ns` (nanoseconds since the epoch when the answer was made).
+//! schedule, otherwise the moment at which the server reads the first request to `/stall`. That
+//! request is never frozen, because a period begins with running. Later requests to `/stall` with
+//! the same numbers change nothing; other numbers replace the schedule with a new epoch, and
+//! `for=0s` ends it. A test reads the epoch from [`Origin::stall`](crate::Origin::stall). Another
+//! process reads it from the headers of a response to `/stall`: `prony-stall-epoch-unix-ns` (the
+//! epoch on the wall clock, nanoseconds since 1970) and `prony-stall-age-ns` (nanoseconds from the
+//! epoch to the response).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,47 +33,47 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
-/// How often and for how long the server freezes.
+/// Interval and length of freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub struct FreezeSchedule {
     every: Duration,
     lasts: Duration,
 }
 
-impl Schedule {
-    /// A freeze of `lasts` at the end of each period of `every`. `None` unless `lasts < every`.
-    /// A `lasts` of zero never freezes.
+impl FreezeSchedule {
+    /// Creates a schedule with a freeze of `lasts` at the end of each period of `every`. Returns
+    /// `None` unless `lasts < every`. With `lasts` of zero it never freezes.
     #[must_use]
     pub fn new(every: Duration, lasts: Duration) -> Option<Self> {
         (lasts < every).then_some(Self { every, lasts })
     }
 
-    /// The length of a period.
+    /// Length of a period.
     #[must_use]
     pub fn every(&self) -> Duration {
         self.every
     }
 
-    /// The length of the freeze that ends each period.
+    /// Length of the freeze at the end of each period.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         self.lasts
     }
 }
 
-/// A schedule that runs: it has an epoch.
+/// An active schedule with its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// The start of the first period, on the monotonic clock.
+    /// Start of the first period, on the monotonic clock.
     pub epoch: Instant,
     /// The same moment on the wall clock.
     pub epoch_wall: SystemTime,
-    /// What repeats from there.
-    pub schedule: Schedule,
+    /// The repeated schedule.
+    pub schedule: FreezeSchedule,
 }
 
 impl Stall {
-    fn starting_now(schedule: Schedule) -> Self {
+    fn starting_now(schedule: FreezeSchedule) -> Self {
         Self {
             epoch: Instant::now(),
             epoch_wall: SystemTime::now(),
@@ -80,8 +81,8 @@ impl Stall {
         }
     }
 
-    /// How long a request that the server takes up at `at` is held: zero outside the frozen
-    /// windows and before the epoch.
+    /// Delay of a request that arrives at `at`; zero outside the frozen windows and before the
+    /// epoch.
     #[must_use]
     pub fn wait(&self, at: Instant) -> Duration {
         let left = self.left_of_period(at);
@@ -92,7 +93,7 @@ impl Stall {
         }
     }
 
-    /// The start of the first frozen window that begins after `at`.
+    /// Start of the first frozen window that begins after `at`.
     #[must_use]
     pub fn next_freeze(&self, at: Instant) -> Instant {
         let at = at.max(self.epoch);
@@ -105,7 +106,7 @@ impl Stall {
         }
     }
 
-    /// From `at` to the end of its period; more than a period before the epoch.
+    /// Time from `at` to the end of its period; before the epoch, more than a period.
     fn left_of_period(&self, at: Instant) -> Duration {
         let every = self.schedule.every.as_nanos();
         let age = at.saturating_duration_since(self.epoch).as_nanos();
@@ -117,40 +118,40 @@ impl Stall {
     }
 }
 
-/// The server's brake: holds the schedule and puts threads to sleep.
+/// Holds the schedule and puts threads to sleep.
 #[derive(Debug)]
-pub(crate) struct Brake {
-    /// Whether there is a schedule. Read once per request, so that a server that never freezes
-    /// takes no lock.
+pub(crate) struct FreezeGate {
+    /// True if there is a schedule. Read once per request, so that a server without freezes takes
+    /// no lock.
     armed: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<FreezeState>,
     woken: Condvar,
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FreezeState {
     stall: Option<Stall>,
     released: bool,
 }
 
-impl Brake {
-    pub(crate) fn new(schedule: Option<Schedule>) -> Self {
-        let brake = Self {
+impl FreezeGate {
+    pub(crate) fn new(schedule: Option<FreezeSchedule>) -> Self {
+        let freeze_gate = Self {
             armed: AtomicBool::new(false),
             state: Mutex::default(),
             woken: Condvar::new(),
             changed: watch::Sender::new(()),
         };
         if let Some(schedule) = schedule {
-            brake.arm(schedule);
+            freeze_gate.arm(schedule);
         }
-        brake
+        freeze_gate
     }
 
-    /// Starts the schedule unless it already runs; returns what runs now (nothing, if the
-    /// schedule never freezes).
-    pub(crate) fn arm(&self, schedule: Schedule) -> Option<Stall> {
+    /// Activates the schedule unless it is active already. Returns the active schedule, or `None`
+    /// if it never freezes.
+    pub(crate) fn arm(&self, schedule: FreezeSchedule) -> Option<Stall> {
         let mut state = self.state();
         let same = state.stall.is_some_and(|stall| stall.schedule == schedule);
         if !same {
@@ -166,8 +167,8 @@ impl Brake {
         self.state().stall
     }
 
-    /// Returns at once, or puts this thread, and with it everything that it serves, to sleep
-    /// until the present freeze ends.
+    /// Returns at once, or blocks this thread, with everything that it serves, until the present
+    /// freeze ends.
     pub(crate) fn hold(&self) {
         if self.armed.load(Ordering::Acquire) {
             self.sleep_out_freeze();
@@ -189,19 +190,19 @@ impl Brake {
         }
     }
 
-    /// Wakes the sleeping threads for good: the server stops.
+    /// Wakes the sleeping threads permanently, to stop the server.
     pub(crate) fn release(&self) {
         self.state().released = true;
         self.woken.notify_all();
     }
 
-    /// Tells when the schedule changes.
+    /// Receiver of a notification when the schedule changes.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// The state is plain data that no panic can leave half-written.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Ignores poisoning: the state is plain data that no panic can leave half-written.
+    fn state(&self) -> MutexGuard<'_, FreezeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -213,14 +214,14 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn five_one() -> Stall {
-        Stall::starting_now(Schedule::new(5_000 * MS, 1_000 * MS).unwrap())
+        Stall::starting_now(FreezeSchedule::new(5_000 * MS, 1_000 * MS).unwrap())
     }
 
     #[test]
     fn a_freeze_must_be_shorter_than_its_period() {
-        assert!(Schedule::new(5 * MS, 5 * MS).is_none());
-        assert!(Schedule::new(Duration::ZERO, Duration::ZERO).is_none());
-        assert!(Schedule::new(5 * MS, 4 * MS).is_some());
+        assert!(FreezeSchedule::new(5 * MS, 5 * MS).is_none());
+        assert!(FreezeSchedule::new(Duration::ZERO, Duration::ZERO).is_none());
+        assert!(FreezeSchedule::new(5 * MS, 4 * MS).is_some());
     }
 
     #[test]
@@ -259,33 +260,33 @@ mod tests {
 
     #[test]
     fn the_first_request_sets_the_epoch_and_other_numbers_move_it() {
-        let brake = Brake::new(None);
-        let schedule = Schedule::new(5_000 * MS, 1_000 * MS).unwrap();
-        let first = brake.arm(schedule).unwrap();
-        assert_eq!(brake.arm(schedule), Some(first));
-        let other = brake
-            .arm(Schedule::new(6_000 * MS, 1_000 * MS).unwrap())
+        let freeze_gate = FreezeGate::new(None);
+        let schedule = FreezeSchedule::new(5_000 * MS, 1_000 * MS).unwrap();
+        let first = freeze_gate.arm(schedule).unwrap();
+        assert_eq!(freeze_gate.arm(schedule), Some(first));
+        let other = freeze_gate
+            .arm(FreezeSchedule::new(6_000 * MS, 1_000 * MS).unwrap())
             .unwrap();
         assert!(other.epoch >= first.epoch && other != first);
         assert_eq!(
-            brake.arm(Schedule::new(6_000 * MS, Duration::ZERO).unwrap()),
+            freeze_gate.arm(FreezeSchedule::new(6_000 * MS, Duration::ZERO).unwrap()),
             None
         );
-        assert_eq!(brake.stall(), None);
+        assert_eq!(freeze_gate.stall(), None);
     }
 
     #[test]
     fn release_ends_a_freeze() {
-        let brake = Brake::new(Schedule::new(
+        let freeze_gate = FreezeGate::new(FreezeSchedule::new(
             Duration::from_secs(3_601),
             Duration::from_secs(3_600),
         ));
         // Move the epoch back so that the hour-long freeze has begun.
         let past = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
-        brake.state().stall.as_mut().unwrap().epoch = past;
+        freeze_gate.state().stall.as_mut().unwrap().epoch = past;
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| brake.hold());
-            brake.release();
+            let sleeper = scope.spawn(|| freeze_gate.hold());
+            freeze_gate.release();
             sleeper.join().unwrap();
         });
     }

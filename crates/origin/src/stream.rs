@@ -1,4 +1,4 @@
-//! One accepted connection, whatever its socket and whether in TLS or not.
+//! An accepted connection: any kind of socket, with or without TLS.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// The bare socket. One enum, so that hyper and rustls are compiled once for all of them.
+/// The raw socket. One enum, so that hyper and rustls are compiled only once.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -23,7 +23,7 @@ impl Socket {
     /// Makes TCP send a reset instead of an orderly end when the socket is closed.
     pub(crate) fn reset_when_dropped(&self) {
         if let Self::Tcp(tcp) = self {
-            // Fails only on a socket that is already gone.
+            // Fails only on a socket that is already closed.
             let _ = tcp.set_zero_linger();
         }
     }
@@ -34,12 +34,12 @@ impl Socket {
             Self::Tcp(tcp) => SockRef::from(tcp),
             Self::Unix(unix) => SockRef::from(unix),
         };
-        // Fails only on a socket that is already gone.
+        // Fails only on a socket that is already closed.
         let _ = socket.shutdown(Shutdown::Write);
     }
 }
 
-/// A connection in clear text or in TLS.
+/// A connection in cleartext or TLS.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Socket),
@@ -55,7 +55,7 @@ impl Stream {
     }
 }
 
-/// Runs a poll on whichever variant of a two-variant enum is there.
+/// Polls the variant of a two-variant enum that is present.
 macro_rules! either {
     ($self:expr, $first:path, $second:path, $inner:ident => $poll:expr) => {
         match $self.get_mut() {
@@ -115,8 +115,8 @@ macro_rules! forward_io {
 forward_io!(Socket, Socket::Tcp, Socket::Unix);
 forward_io!(Stream, Stream::Plain, Stream::Tls);
 
-/// A stream that hyper serves and that can be had back from it: both hold it, on one thread, and
-/// only one of them uses it at a time.
+/// A stream that hyper serves and that can be taken back from it. Both have a reference, on one
+/// thread, and only one of them uses it at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(Rc<RefCell<Stream>>);
 
@@ -130,7 +130,7 @@ impl Shared {
         self.0.borrow().socket().reset_when_dropped();
     }
 
-    /// Closes the sending side of the socket without a word to TLS.
+    /// Closes the sending side of the socket without `close_notify`.
     pub(crate) fn cut(&self) {
         self.0.borrow().socket().cut();
     }

@@ -1,4 +1,4 @@
-//! The server's side of TLS: a certificate, and what is negotiated with it.
+//! Server side of TLS: certificate and negotiation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::config::Tls;
 use crate::error::OriginError;
 
 /// A certificate in use.
-pub(crate) struct Identity {
+pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
-    /// What a client must trust.
+    /// Certificate that a client must trust.
     pub(crate) certificate_pem: String,
 }
 
-/// Loads or makes the certificate. TLS 1.2 and 1.3; ALPN `h2` and `http/1.1`; sessions can be
+/// Loads or generates the certificate. TLS 1.2 and 1.3; ALPN `h2` and `http/1.1`; sessions can be
 /// resumed, as on most servers.
-pub(crate) fn identity(tls: &Tls) -> Result<Identity, OriginError> {
+pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     let (certificate_pem, chain, key) = match tls {
         Tls::Generated => generated()?,
         Tls::Files { certificate, key } => from_files(certificate, key)?,
@@ -35,7 +35,7 @@ pub(crate) fn identity(tls: &Tls) -> Result<Identity, OriginError> {
             reason: error.to_string(),
         })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Identity {
+    Ok(TlsIdentity {
         acceptor: TlsAcceptor::from(Arc::new(config)),
         certificate_pem,
     })

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use prony_protocol::h1::{Event, Expects, Limits, ResponseParser};
+use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser};
 
 /// As nginx answers.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\
@@ -30,12 +30,12 @@ fn exchange(parser: &mut ResponseParser, mut input: &[u8]) -> usize {
     parser.start(Expects::Body);
     loop {
         match parser.next(&mut input) {
-            Ok(Event::Head(_)) => {
+            Ok(ResponseEvent::Head(_)) => {
                 if let Some(body) = parser.rest(&mut input) {
                     return body.len();
                 }
             }
-            Ok(Event::Body(_) | Event::Interim(_)) => {}
+            Ok(ResponseEvent::Body(_) | ResponseEvent::Interim(_)) => {}
             other => panic!("{other:?}"),
         }
     }

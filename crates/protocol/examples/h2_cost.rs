@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use httlib_hpack::Encoder;
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
 
 /// Requests under way at once.
 const STREAMS: u32 = 32;
@@ -87,10 +87,10 @@ fn feed(connection: &mut Connection, mut input: &[u8]) -> u32 {
     let mut body_bytes = 0;
     loop {
         match connection.next(&mut input).expect("no violation") {
-            Event::NeedMore => break,
-            Event::Head { status, .. } => assert_eq!(status, 200),
-            Event::Body { bytes, .. } => body_bytes += bytes.len(),
-            Event::End { .. } => ends += 1,
+            ConnectionEvent::NeedMore => break,
+            ConnectionEvent::Head { status, .. } => assert_eq!(status, 200),
+            ConnectionEvent::Body { bytes, .. } => body_bytes += bytes.len(),
+            ConnectionEvent::End { .. } => ends += 1,
             _ => {}
         }
     }

@@ -1,10 +1,10 @@
-//! Which bytes the names and values of fields may hold (RFC 9110 §5), in every version of HTTP.
+//! Syntax of field names and values (RFC 9110 §5), for every version of HTTP.
 
 mod steps;
 
 use steps::{STEP, control, no_letter};
 
-/// For each byte: is it a `tchar` (RFC 9110 §5.6.2)?
+/// Lookup table: true for each byte that is a `tchar` (RFC 9110 §5.6.2).
 static TOKEN: [bool; 256] = token_table();
 
 const fn token_table() -> [bool; 256] {
@@ -23,10 +23,10 @@ const fn token_table() -> [bool; 256] {
     table
 }
 
-/// How many of the first bytes may stand in a token.
+/// Length of the longest prefix that consists of token characters.
 pub(crate) fn token_length(bytes: &[u8]) -> usize {
     let mut at = 0;
-    // Nearly all names are of letters and hyphens.
+    // Nearly all names consist of letters and hyphens.
     while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         && no_letter(step).is_none()
     {
@@ -36,7 +36,7 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     at + rest.take_while(|&&byte| TOKEN[usize::from(byte)]).count()
 }
 
-/// The length of the field name that the bytes begin with, if there is one and a colon follows.
+/// Length of the field name at the start of `bytes`, if it is followed by a colon.
 #[inline]
 pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     if let Some(step) = bytes.first_chunk()
@@ -48,27 +48,27 @@ pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     odd_name_length(bytes)
 }
 
-/// The same for whatever name there may be.
+/// Like [`name_length`], for names with unusual characters.
 fn odd_name_length(bytes: &[u8]) -> Option<usize> {
     let length = token_length(bytes);
     (length > 0 && bytes.get(length) == Some(&b':')).then_some(length)
 }
 
-/// Is this a token (RFC 9110 §5.6.2): a method or the name of a field?
+/// Returns true for a token (RFC 9110 §5.6.2): a method or the name of a field.
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_length(bytes) == bytes.len()
 }
 
-/// May this byte stand in a field's value? RFC 9110 §5.5: visible characters, space, tab, and
-/// bytes above 127 of unknown meaning. No other control character.
+/// Returns true if the byte is allowed in a field value (RFC 9110 §5.5): visible characters, space,
+/// tab and bytes above 127, but no other control character.
 pub(crate) fn is_value_byte(byte: u8) -> bool {
     (byte >= b' ' && byte != 0x7f) || byte == b'\t'
 }
 
-/// The length of the line that the bytes begin with, if CRLF ends it and all of its bytes may stand in
-/// a field's value, as those of its name may, too.
+/// Length of the line at the start of `bytes`, if it ends with CRLF and contains only bytes that
+/// are allowed in a field value. A field name consists of such bytes too.
 ///
-/// No step waits for what the one before has found, as all have the same length.
+/// All steps have the same length, so no step depends on the result of the one before.
 #[inline]
 pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     let (steps, _) = bytes.as_chunks::<STEP>();
@@ -85,14 +85,14 @@ pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     odd_line_length(bytes, steps.len() * STEP)
 }
 
-/// The same byte by byte, from a place up to which all bytes may stand there.
+/// Like [`line_length`], byte by byte, after a prefix of `from` valid bytes.
 fn odd_line_length(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes[from..].iter();
     let length = from + rest.take_while(|&&byte| is_value_byte(byte)).count();
     bytes[length..].starts_with(b"\r\n").then_some(length)
 }
 
-/// May all of these bytes stand in a field's value?
+/// Returns true if all bytes are allowed in a field value.
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
     let (steps, rest) = bytes.as_chunks::<STEP>();
     let mut odd = steps.iter().filter(|step| control(step).is_some());
@@ -100,11 +100,11 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
         && rest.iter().copied().all(is_value_byte)
 }
 
-/// Is a token this name, in whatever case? The name is in small letters, with hyphens, and has at
-/// least eight bytes.
+/// Compares a token with a name, ignoring case. The name is in lower case, may contain hyphens, and
+/// has at least eight bytes.
 ///
-/// Of all bytes in a token only a letter becomes a letter by the bit that tells their cases apart, and
-/// only the hyphen a hyphen.
+/// Among the characters of a token, setting the case bit turns only letters into lower-case
+/// letters, and only a hyphen into a hyphen.
 #[inline]
 pub(crate) fn is_named<const N: usize>(token: &[u8], name: &[u8; N]) -> bool {
     const CASE: u64 = 0x2020_2020_2020_2020;
@@ -125,7 +125,7 @@ pub(crate) fn is_named<const N: usize>(token: &[u8], name: &[u8; N]) -> bool {
     differing == 0
 }
 
-/// Without the spaces and tabs around it (OWS, RFC 9110 §5.6.3).
+/// Removes surrounding spaces and tabs (OWS, RFC 9110 §5.6.3).
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;

@@ -1,22 +1,21 @@
-//! HTTP as bytes and events.
+//! HTTP as a state machine: bytes and events, without I/O.
 //!
-//! What enters: the bytes that a peer sent, in pieces of any size, and once before the run what is
-//! to be requested. What leaves: events (a head, a piece of body, the end) or the reason why the
-//! bytes are not HTTP, and the bytes to send.
+//! Input: the bytes that a peer sent, in pieces of any size, and, once before the run, the
+//! requests. Output: events (a head, a part of the body, the end), violations, and the bytes to
+//! send.
 //!
-//! What holds everywhere in this crate:
+//! Invariants of this crate:
 //!
-//! - It never names a clock, a socket, a thread or an async type. Nothing here waits or sends.
-//! - The caller owns the buffers; bodies leave as slices of what the caller passed in.
-//! - How the bytes were split makes no difference: the same bytes give the same events, with the
-//!   pieces of a body put together.
-//! - A peer that breaks the protocol ends in a violation, which stays until the next exchange is
-//!   started. No bytes lead to a panic, to a loop without progress or to memory beyond the limits.
-//! - A steady exchange allocates nothing.
+//! - It never names a clock, a socket, a thread or an async type. Nothing waits or sends.
+//! - The caller owns the buffers; bodies are returned as slices of the input.
+//! - The result is independent of how the input was split: the same bytes give the same events,
+//!   apart from the division of a body into pieces.
+//! - A violation by the peer is final until the next exchange is started. No input causes a panic,
+//!   a loop without progress, or memory use beyond the limits.
+//! - An exchange in the steady state allocates nothing.
 //!
-//! Each version of HTTP has a module of its own, [`h1`] and [`h2`]; what they share about fields (RFC
-//! 9110 §5) is in `field`. A request is described in the same words for both,
-//! [`h1::RequestSpec`].
+//! Each version of HTTP has its own module, [`h1`] and [`h2`]. `field` contains their common syntax
+//! of fields (RFC 9110 §5). Both encode the same description of a request, [`h1::RequestSpec`].
 
 mod field;
 pub mod h1;

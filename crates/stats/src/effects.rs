@@ -73,7 +73,7 @@ impl<'a> FullProduct<'a> {
     fn of(design: &'a Design) -> Option<Self> {
         let factors: Vec<&Factor> = design.varying().collect();
         let cells_wanted: usize = factors.iter().map(|factor| factor.levels.len()).product();
-        // // `Design::pairs` has rejected duplicate variants, so equal counts mean a full product.
+        // `Design::pairs` has rejected duplicate variants, so equal counts mean a full product.
         if factors.len() < 2 || design.variants.len() != cells_wanted {
             return None;
         }

@@ -331,7 +331,7 @@ impl Hypothesis {
         let borne_out = overlap.contains(estimate.mean);
         self.estimate = Some(estimate);
         self.interval = Some(if borne_out { overlap } else { newest });
-        // // A rejection that later blocks contradict is revoked; this look may repeat it.
+        // A rejection that later blocks contradict is revoked; this look may repeat it.
         self.rejected &= borne_out;
     }
 

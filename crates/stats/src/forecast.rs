@@ -73,7 +73,7 @@ impl Outlook {
 fn decides(now: Estimate, equivalence: Interval, step: FutureLook) -> bool {
     let freedom = step.blocks - 1;
     let error = now.deviation / f64::from(step.blocks).sqrt();
-    // // One-sided, so that the probability is DECISION_PROBABILITY.
+    // One-sided, so that the probability is DECISION_PROBABILITY.
     let spare = critical(2.0 * (1.0 - DECISION_PROBABILITY), freedom);
     let apart = now.mean.abs() >= (critical(step.shared, freedom) + spare) * error;
     let inside = (now.mean - equivalence.low).min(equivalence.high - now.mean);

@@ -83,7 +83,7 @@ mod tests {
         for block in 1..=8u32 {
             let noise = if block % 2 == 0 { 1.01 } else { 0.99 };
             trials.add(block, 0, rate(800.0 * noise));
-            // // An incomplete block yields no estimate.
+            // An incomplete block yields no estimate.
             let half = interim_estimates(&design(), &trials).unwrap();
             assert_eq!(half[0].effect.ratio.is_none(), block == 1);
             trials.add(block, 1, rate(1000.0));

@@ -46,7 +46,7 @@ pub fn spent_share(fraction: f64) -> f64 {
 /// since, and one now. If no error rate is left to spend, the last look is an earlier one.
 pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
-    // // Error rate spent on looks that can't be replayed (their blocks are missing) stays spent.
+    // Error rate spent on looks that can't be replayed (their blocks are missing) stays spent.
     let mut spent: f64 = 0.0;
     let mut given: Vec<Look> = earlier.to_vec();
     given.sort_by(|a, b| {
@@ -184,7 +184,7 @@ impl CrossedMass {
             let u = cell as f64 / GRID_CELLS as f64;
             for step in &angle_steps {
                 let moved = (old * step.cos * u + new * step.sin).abs().min(1.0);
-                // // Splitting the mass between the two nearest points preserves the mean.
+                // Splitting the mass between the two nearest points preserves the mean.
                 let place = moved * GRID_CELLS as f64;
                 let below = (place as usize).min(GRID_CELLS - 1);
                 let part = place - below as f64;
@@ -211,7 +211,7 @@ impl CrossedMass {
                 high = level;
             }
         }
-        // // The lower bound never exceeds the permitted error rate.
+        // The lower bound never exceeds the permitted error rate.
         low
     }
 

@@ -15,7 +15,7 @@ pub fn of_record(record: &Record) -> Values {
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
     }
-    // // A failed request may have ended sooner than a complete one.
+    // A failed request may have ended sooner than a complete one.
     if record.load.requests == Some(totals.ok) {
         values.insert(Metric::TotalTimeUs, totals.elapsed_s * 1e6);
     }

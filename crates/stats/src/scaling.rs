@@ -142,7 +142,7 @@ fn straight_line(points: &[ScalingPoint]) -> (f64, Option<f64>) {
         (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
     }
     let slope = xy / xx;
-    // // A constant metric is explained exactly by a horizontal line.
+    // A constant metric is explained exactly by a horizontal line.
     let explained = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
     (slope, (points.len() > 2).then_some(explained))
 }

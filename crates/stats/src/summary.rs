@@ -39,7 +39,7 @@ impl MetricSummary {
     pub fn level(&self, metric: Metric) -> f64 {
         let center = match (self.low.zip(self.high), metric.scale()) {
             (Some((low, high)), Scale::Ratio) if low > 0.0 => Some((low * high).sqrt()),
-            // // The interval is centered on the mean only if no end was clamped to 0 or 1.
+            // The interval is centered on the mean only if no end was clamped to 0 or 1.
             (Some((low, high)), Scale::Difference) if low > 0.0 && high < 1.0 => {
                 Some(f64::midpoint(low, high))
             }
@@ -121,7 +121,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
                 Scale::Ratio => level.exp(),
                 Scale::Difference => level,
             })
-            // // A zero has no logarithm, so the mean is arithmetic.
+            // A zero has no logarithm, so the mean is arithmetic.
             .or_else(|| Some(mean(&values)))
             .filter(|level| level.is_finite()),
         low: interval.map(|interval| interval.low),

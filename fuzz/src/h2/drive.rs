@@ -5,36 +5,36 @@ use std::fmt;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{
-    ClientSettings, Connection, EncodedRequest, Event, Scheme, StreamId, Violation,
+    ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme, StreamId, H2Violation,
 };
 
 /// What was learnt, in order. Pieces of one body that follow each other are one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    Event(Event<'static>),
+    ConnectionEvent(ConnectionEvent<'static>),
     Body { tag: u32, bytes: Vec<u8> },
-    Violation(Violation),
+    H2Violation(H2Violation),
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Seen::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
-            Seen::Violation(violation) => write!(f, "{violation:?}"),
-            Seen::Event(event) => match event {
-                Event::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
-                Event::Head { tag, status } => write!(f, "{tag}: head {status}"),
-                Event::End { tag } => write!(f, "{tag}: end"),
-                Event::Reset {
+            Seen::H2Violation(violation) => write!(f, "{violation:?}"),
+            Seen::ConnectionEvent(event) => match event {
+                ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
+                ConnectionEvent::Head { tag, status } => write!(f, "{tag}: head {status}"),
+                ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
+                ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed: false,
                 } => write!(f, "{tag}: reset {code}"),
-                Event::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
-                Event::Broken { tag, violation } => write!(f, "{tag}: {violation:?}"),
-                Event::GoAway { last_stream, code } => write!(f, "goaway {last_stream} {code}"),
-                Event::Settings => write!(f, "settings"),
-                Event::NeedMore | Event::Body { .. } => write!(f, "{event:?}"),
+                ConnectionEvent::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
+                ConnectionEvent::Broken { tag, violation } => write!(f, "{tag}: {violation:?}"),
+                ConnectionEvent::GoAway { last_stream, code } => write!(f, "goaway {last_stream} {code}"),
+                ConnectionEvent::Settings => write!(f, "settings"),
+                ConnectionEvent::NeedMore | ConnectionEvent::Body { .. } => write!(f, "{event:?}"),
             },
         }
     }
@@ -125,7 +125,7 @@ impl Client {
         loop {
             let before = input.len();
             match self.connection.next(&mut input) {
-                Ok(Event::NeedMore) => {
+                Ok(ConnectionEvent::NeedMore) => {
                     assert!(input.is_empty(), "more is needed, but not all was taken");
                     break;
                 }
@@ -150,10 +150,10 @@ impl Client {
         );
     }
 
-    fn note(&mut self, event: Event) {
+    fn note(&mut self, event: ConnectionEvent) {
         let seen = match event {
-            Event::NeedMore => return,
-            Event::Body { tag, bytes } => {
+            ConnectionEvent::NeedMore => return,
+            ConnectionEvent::Body { tag, bytes } => {
                 assert!(!bytes.is_empty());
                 assert_eq!(self.open.get(&tag), Some(&Stage::Headed));
                 if let Some(Seen::Body {
@@ -170,50 +170,50 @@ impl Client {
                     bytes: bytes.to_vec(),
                 }
             }
-            Event::Settings => Seen::Event(Event::Settings),
-            Event::GoAway { last_stream, code } => {
+            ConnectionEvent::Settings => Seen::ConnectionEvent(ConnectionEvent::Settings),
+            ConnectionEvent::GoAway { last_stream, code } => {
                 assert!(self.connection.can_start().is_err());
-                Seen::Event(Event::GoAway { last_stream, code })
+                Seen::ConnectionEvent(ConnectionEvent::GoAway { last_stream, code })
             }
-            Event::Interim { tag, status } => {
+            ConnectionEvent::Interim { tag, status } => {
                 assert!((100..200).contains(&status) && status != 101);
                 assert_eq!(self.open.get(&tag), Some(&Stage::Started));
-                Seen::Event(Event::Interim { tag, status })
+                Seen::ConnectionEvent(ConnectionEvent::Interim { tag, status })
             }
-            Event::Head { tag, status } => {
+            ConnectionEvent::Head { tag, status } => {
                 assert!(!(100..200).contains(&status));
                 assert_eq!(self.open.insert(tag, Stage::Headed), Some(Stage::Started));
-                Seen::Event(Event::Head { tag, status })
+                Seen::ConnectionEvent(ConnectionEvent::Head { tag, status })
             }
-            Event::End { tag } => {
+            ConnectionEvent::End { tag } => {
                 assert_eq!(self.open.remove(&tag), Some(Stage::Headed));
-                Seen::Event(Event::End { tag })
+                Seen::ConnectionEvent(ConnectionEvent::End { tag })
             }
-            Event::Reset {
+            ConnectionEvent::Reset {
                 tag,
                 code,
                 unprocessed,
             } => {
                 assert!(self.open.remove(&tag).is_some());
-                Seen::Event(Event::Reset {
+                Seen::ConnectionEvent(ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed,
                 })
             }
-            Event::Broken { tag, violation } => {
+            ConnectionEvent::Broken { tag, violation } => {
                 assert!(self.open.remove(&tag).is_some());
                 assert!(!violation.to_string().is_empty());
-                Seen::Event(Event::Broken { tag, violation })
+                Seen::ConnectionEvent(ConnectionEvent::Broken { tag, violation })
             }
         };
         self.seen.push(seen);
     }
 
     /// After a violation nothing but the same violation comes, and nothing can be started.
-    fn fail(&mut self, violation: Violation) {
-        if self.seen.last() != Some(&Seen::Violation(violation)) {
-            self.seen.push(Seen::Violation(violation));
+    fn fail(&mut self, violation: H2Violation) {
+        if self.seen.last() != Some(&Seen::H2Violation(violation)) {
+            self.seen.push(Seen::H2Violation(violation));
         }
         assert!(!violation.to_string().is_empty());
         assert!(self.connection.can_start().is_err());
@@ -239,17 +239,17 @@ impl Client {
     }
 
     pub fn has_failed(&self) -> bool {
-        matches!(self.seen.last(), Some(Seen::Violation(_)))
+        matches!(self.seen.last(), Some(Seen::H2Violation(_)))
     }
 }
 
 /// May this event come without a byte being read for it?
-fn is_late(event: Event) -> bool {
+fn is_late(event: ConnectionEvent) -> bool {
     matches!(
         event,
-        Event::End { .. }
-            | Event::Broken { .. }
-            | Event::Reset {
+        ConnectionEvent::End { .. }
+            | ConnectionEvent::Broken { .. }
+            | ConnectionEvent::Reset {
                 unprocessed: true,
                 ..
             }

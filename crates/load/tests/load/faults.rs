@@ -36,7 +36,7 @@ fn expected(fault: Fault) -> ([Outcome; 3], &'static str) {
         | Fault::Trailers
         | Fault::SlowBody
         | Fault::CloseButOpen
-        | Fault::EarlyAnswer
+        | Fault::EarlyResponse
         | Fault::NoLength => (alike(Fine), ""),
     }
 }

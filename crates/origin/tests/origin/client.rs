@@ -1,4 +1,4 @@
-//! Plain blocking clients, and what they see.
+//! Blocking test clients.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,13 +13,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
-/// Long enough for any machine; only a hang takes so long.
+/// Timeout that only a hang can reach.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long silence must last to be called that.
+/// Silence that counts as the end of what a server sends.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// The ways to reach an origin.
+/// Ways to reach an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     Tcp,
@@ -36,7 +36,7 @@ impl Via {
     }
 }
 
-/// An origin that listens on an IPv4 port and on a UNIX path, which goes with it.
+/// An origin on an IPv4 port and on a UNIX path, whose folder is removed on drop.
 pub(crate) struct Running {
     pub(crate) origin: Origin,
     _folder: TempDir,
@@ -74,7 +74,7 @@ pub(crate) fn start_for(via: Via) -> Running {
     if via.is_tls() { with_tls() } else { clear() }
 }
 
-/// What a client reads and writes.
+/// A connection that a client reads and writes.
 pub(crate) trait Wire: Read + Write {
     fn set_patience(&self, patience: Duration);
 }
@@ -97,7 +97,7 @@ impl<S: Wire> Wire for StreamOwned<ClientConnection, S> {
     }
 }
 
-/// How what a server sent came to its end.
+/// End of what a server sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// In an orderly way.
@@ -106,16 +106,16 @@ pub(crate) enum End {
     Reset,
     /// TLS stopped without `close_notify`.
     Cut,
-    /// Not at all: the server keeps the connection open and says nothing.
+    /// None: the server keeps the connection open without sending.
     Silent,
 }
 
-/// A connection on which bytes are written and read as they are.
+/// A client that reads and writes raw bytes.
 pub(crate) struct Client {
     wire: Box<dyn Wire>,
 }
 
-/// An answer with `Content-Length`, or without a body.
+/// A response with `Content-Length`, or without a body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -160,13 +160,13 @@ impl Client {
         self.wire.flush().unwrap();
     }
 
-    /// Sends a GET and reads its answer.
+    /// Sends a GET and reads its response.
     pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.send(get(path));
         self.answer()
     }
 
-    /// Reads a head and as many bytes as it promises.
+    /// Reads a head and the announced number of body bytes.
     pub(crate) fn answer(&mut self) -> Answer {
         let head = self.head();
         let mut answer = Answer {
@@ -196,10 +196,10 @@ impl Client {
         bytes
     }
 
-    /// All that comes, and how it ends.
+    /// Reads to the end; returns the bytes and the kind of end.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
         let mut bytes = Vec::new();
-        // What came before an error stays in `bytes`.
+        // Bytes received before an error stay in `bytes`.
         let end = match self.wire.read_to_end(&mut bytes) {
             Ok(_) => End::Closed,
             Err(error) => match error.kind() {
@@ -212,7 +212,7 @@ impl Client {
         (bytes, end)
     }
 
-    /// As [`Client::rest`], where the server is expected to fall silent.
+    /// Like [`Client::rest`], for a server that stops sending without closing.
     pub(crate) fn rest_until_silence(&mut self) -> (Vec<u8>, End) {
         self.wire.set_patience(SILENCE);
         let seen = self.rest();

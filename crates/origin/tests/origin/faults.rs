@@ -1,4 +1,4 @@
-//! Every fault, as a first and as a later request, every way.
+//! Every fault, as the first and as a later request, over every transport.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,9 +7,9 @@ use prony_origin::{Config, Fault, HELLO, Origin};
 
 use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for, with_tls};
 
-/// What a client sees of a fault that ends: the last bytes, and the end.
+/// Expected end of a response: the last bytes, and the kind of end.
 struct Seen {
-    /// A part of the head, or of what stands in its place.
+    /// A part of the head, or of the bytes in its place.
     has: &'static str,
     /// The very last bytes.
     tail: &'static str,
@@ -20,7 +20,7 @@ fn seen(has: &'static str, tail: &'static str, end: End) -> Option<Seen> {
     Some(Seen { has, tail, end })
 }
 
-/// `None` for those without an end.
+/// `None` for faults without an end.
 fn expected(fault: Fault) -> Option<Seen> {
     use End::{Closed, Reset, Silent};
     match fault {
@@ -36,7 +36,7 @@ fn expected(fault: Fault) -> Option<Seen> {
             seen("Connection: keep-alive", "\r\n\r\nHello, world!", Closed)
         }
         Fault::CloseButOpen => seen("Connection: close", "\r\n\r\nHello, world!", Silent),
-        Fault::EarlyAnswer => seen("Connection: close", "\r\n\r\nHello, world!", Closed),
+        Fault::EarlyResponse => seen("Connection: close", "\r\n\r\nHello, world!", Closed),
         Fault::LiesShort => seen("Content-Length: 5\r\n", "\r\n\r\nHello, world!", Silent),
         Fault::Interim => seen(
             "HTTP/1.1 103 ",
@@ -62,10 +62,10 @@ fn expected(fault: Fault) -> Option<Seen> {
     }
 }
 
-/// The end as this way shows it.
+/// The end as observed over this transport.
 fn end_on(via: Via, end: End) -> End {
     match end {
-        // A UNIX socket knows no reset; within TLS its close is one without a word.
+        // A UNIX socket has no reset; within TLS it looks like a close without `close_notify`.
         End::Reset if via == Via::Unix => End::Closed,
         End::Reset if via == Via::TlsOverUnix => End::Cut,
         End::Cut if !via.is_tls() => End::Closed,
@@ -81,7 +81,7 @@ fn check(client: &mut Client, fault: Fault, via: Via, before: usize) {
     client.send(get(&format!("/fault/{fault}")));
     let what = format!("{fault} after {before} requests over {via:?}");
     if end == End::Silent && !tail.is_empty() {
-        // All of the answer first, however slow the machine, then the silence.
+        // The whole response first, however slow the machine, then the silence.
         let mut bytes = Vec::new();
         while !bytes.ends_with(tail.as_bytes()) {
             bytes.extend(client.exactly(1));
@@ -103,8 +103,8 @@ fn check(client: &mut Client, fault: Fault, via: Via, before: usize) {
     }
 }
 
-/// Checks every fault on connections that each have seen so many requests before, over all these
-/// ways at once.
+/// Checks every fault on connections that have already served `before` requests, over all given
+/// transports concurrently.
 fn check_all(ways: &[Via], before: usize) {
     std::thread::scope(|scope| {
         for &via in ways {
@@ -177,7 +177,7 @@ fn heads_without_end_go_on_as_long_as_one_reads() {
             assert!(text[1 << 20..].contains(filling));
             assert!(!text.contains("\r\n\r\n"), "the head must not end");
         }
-        // They ended with their clients: the origin still serves.
+        // Their clients have closed, and the origin still serves.
         assert_eq!(Client::connect(&running, via).get("/").status, 200);
     }
 }
@@ -206,7 +206,7 @@ fn an_early_answer_does_not_wait_for_the_request_body() {
         assert_eq!(answer.header("connection"), Some("close"));
         assert_eq!(answer.body, HELLO.as_bytes());
         assert_eq!(client.rest(), (vec![], End::Closed), "{via:?}");
-        // What is sent on is read, not answered with a reset.
+        // Further input is read, and doesn't cause a reset.
         client.send(vec![b'x'; 100_000]);
     }
 }
@@ -261,7 +261,7 @@ fn a_client_that_talks_nonsense_harms_nobody_else() {
         drop(bad);
         assert_eq!(good.get("/").status, 200);
     }
-    // To a TLS listener, clear text is nonsense.
+    // For a TLS listener, cleartext is garbage.
     let origin: &Origin = &with_tls().origin;
     let mut bad = TcpStream::connect(origin.addresses()[0]).unwrap();
     bad.write_all(get("/").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Starting, refusing to start, and stopping.
+//! Start, refusal to start, and stop.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -168,7 +168,7 @@ fn head_has_the_head_and_no_body_on_every_path() {
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "));
         assert_eq!(found, length, "{path}");
-        // Had there been a body, its bytes would stand before this answer.
+        // A body would be read as the beginning of this response.
         assert_eq!(client.get("/").body, HELLO.as_bytes(), "{path}");
     }
 }

@@ -1,15 +1,15 @@
-//! The freeze, held against its own schedule.
+//! Freezes, compared with the schedule.
 
 use std::time::{Duration, Instant};
 
-use prony_origin::{Config, HELLO, Schedule, Stall};
+use prony_origin::{Config, FreezeSchedule, HELLO, Stall};
 
 use crate::client::{Client, Running, Via, clear, get, start};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Waits for a frozen window and sends `path` within it; returns when the window ends and when
-/// the first byte of the answer came.
+/// Waits for a frozen window and sends `path` within it. Returns the end of the window and the
+/// arrival time of the first response byte.
 fn ask_while_frozen(running: &Running, path: &str) -> (Instant, Instant) {
     let stall = running.origin.stall().unwrap();
     loop {
@@ -23,7 +23,7 @@ fn ask_while_frozen(running: &Running, path: &str) -> (Instant, Instant) {
         let first_byte = client.exactly(1);
         let answered = Instant::now();
         assert!(!first_byte.is_empty());
-        // On a busy machine the sleep above may have overslept the window: then once more.
+        // On a busy machine the sleep above may have missed the window, so try once more.
         if first == last && last > after {
             return (last, answered);
         }
@@ -32,7 +32,7 @@ fn ask_while_frozen(running: &Running, path: &str) -> (Instant, Instant) {
 
 #[test]
 fn whatever_is_asked_while_frozen_is_answered_after_the_freeze() {
-    let schedule = Schedule::new(250 * MS, 150 * MS);
+    let schedule = FreezeSchedule::new(250 * MS, 150 * MS);
     let running = start(Config {
         stall: schedule,
         threads: 2,
@@ -54,7 +54,7 @@ fn whatever_is_asked_while_frozen_is_answered_after_the_freeze() {
 #[test]
 fn a_delay_that_ends_while_frozen_ends_with_the_freeze() {
     let running = start(Config {
-        stall: Schedule::new(300 * MS, 150 * MS),
+        stall: FreezeSchedule::new(300 * MS, 150 * MS),
         ..Config::default()
     });
     let stall = running.origin.stall().unwrap();
@@ -68,7 +68,7 @@ fn a_delay_that_ends_while_frozen_ends_with_the_freeze() {
         client.exactly(1);
         let answered = Instant::now();
         client = Client::connect(&running, Via::Tcp);
-        // Only if it was on its way before the freeze did the delay end within it, or later.
+        // Only if the request arrived before the freeze did the delay end within it, or later.
         if sent < freeze {
             assert!(answered >= freeze + 150 * MS);
             return;
@@ -125,7 +125,7 @@ fn the_first_request_starts_the_clock_and_says_when() {
 
 #[test]
 fn stopping_does_not_wait_for_a_freeze() {
-    let schedule = Schedule::new(3_600_000 * MS, 3_599_990 * MS);
+    let schedule = FreezeSchedule::new(3_600_000 * MS, 3_599_990 * MS);
     let running = start(Config {
         stall: schedule,
         ..Config::default()
@@ -133,6 +133,6 @@ fn stopping_does_not_wait_for_a_freeze() {
     let stall = running.origin.stall().unwrap();
     let freeze = stall.epoch + 10 * MS;
     std::thread::sleep(freeze.saturating_duration_since(Instant::now()) + 20 * MS);
-    // Frozen for an hour. The test hangs if this waits for it.
+    // Frozen for an hour; the test would hang if stopping waited for that.
     running.origin.stop();
 }

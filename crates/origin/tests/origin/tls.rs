@@ -1,4 +1,4 @@
-//! Certificates and what is negotiated.
+//! Certificates and negotiation.
 
 use std::net::TcpStream;
 use std::sync::Arc;

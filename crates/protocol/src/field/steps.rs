@@ -1,12 +1,12 @@
-//! Looks at several bytes at once: sixteen where every processor of a kind can (SSE2 on x86-64),
-//! eight within a word elsewhere. Which it is makes no difference to what is found.
+//! Searches several bytes at a time: sixteen with SSE2 on x86-64, eight in a word elsewhere. The
+//! result is the same.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use sixteen::{STEP, control, no_letter};
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use word::{STEP, control, no_letter};
 
-/// With vector instructions (SSE2).
+/// Vector instructions (SSE2).
 #[cfg(target_arch = "x86_64")]
 mod sixteen {
     use std::arch::x86_64::{
@@ -14,17 +14,17 @@ mod sixteen {
         _mm_set1_epi8, _mm_sub_epi8,
     };
 
-    /// Bytes that are looked at together.
+    /// Number of bytes per step.
     pub(in crate::field) const STEP: usize = 16;
 
-    /// The place of the first control character, tab among them.
+    /// Index of the first control character; a tab counts as one.
     #[inline]
     pub(in crate::field) fn control(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.
         first(unsafe { marked_controls(bytes) })
     }
 
-    /// The place of the first byte that is neither a letter nor a hyphen.
+    /// Index of the first byte that is neither a letter nor a hyphen.
     #[inline]
     pub(in crate::field) fn no_letter(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.
@@ -57,22 +57,22 @@ mod sixteen {
         _mm_set_epi64x((word >> 64) as i64, word as i64)
     }
 
-    /// Marks the bytes that, without a sign, are no more than this.
+    /// Marks the bytes that are at most `most`, compared as unsigned numbers.
     #[inline]
     #[target_feature(enable = "sse2")]
     fn at_most(bytes: __m128i, most: i8) -> __m128i {
         _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(most)), bytes)
     }
 
-    /// The place of the first mark, of one bit for each byte.
+    /// Index of the first mark; there is one bit per byte.
     #[inline]
     fn first(marks: i32) -> Option<usize> {
-        // The remainder tells the compiler that the place lies within the step.
+        // The remainder lets the compiler prove that the index is within the step.
         (marks != 0).then(|| marks.trailing_zeros() as usize % STEP)
     }
 }
 
-/// With the bytes of a word (SWAR): used where there is nothing better, and by tests everywhere.
+/// Arithmetic on the bytes of a word (SWAR): the fallback, and tested on every platform.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod word {
     pub(in crate::field) const STEP: usize = 8;
@@ -93,7 +93,8 @@ mod word {
         let word = u64::from_le_bytes(*bytes);
         let small = word | (EACH * 0x20);
         let low = small & !HIGH;
-        // The highest bit of each byte says that it is `a` or more, and that it is more than `z`.
+        // The highest bit of each byte is set if the byte is at least `a`, and if it is above
+        // `z`.
         let from_a = low + EACH * (0x80 - b'a' as u64);
         let after_z = low + EACH * (0x7f - b'z' as u64);
         let letter = from_a & !after_z;
@@ -102,7 +103,7 @@ mod word {
         first(!((letter | hyphen) & !word) & HIGH)
     }
 
-    /// The place of the first byte that is marked. Those after it may be marked wrongly.
+    /// Index of the first marked byte. Marks after it may be wrong.
     #[inline]
     fn first(marks: u64) -> Option<usize> {
         (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
@@ -111,7 +112,8 @@ mod word {
 
 #[cfg(test)]
 mod tests {
-    /// Every byte at every place, after bytes of both kinds.
+    /// Compares both implementations for every byte value at every position, after bytes of both
+    /// kinds.
     fn agrees<const STEP: usize>(
         look: fn(&[u8; STEP]) -> Option<usize>,
         goes_on: fn(u8) -> bool,

@@ -9,21 +9,21 @@
 //!                   └─ size 0 ─► the trailers
 //! ```
 
-use super::Violation;
+use super::H1Violation;
 use crate::field::is_value_byte;
 
-/// A chunked body under way.
+/// ResponseState of a chunked body.
 #[derive(Debug)]
-pub(super) struct Chunks {
-    at: At,
-    /// The size read so far, then what is left of the chunk's bytes.
+pub(super) struct ChunkDecoder {
+    at: ChunkState,
+    /// The size while it is parsed, then the remaining bytes of the chunk.
     left: u64,
-    /// Bytes of the line with the size so far.
+    /// Bytes of the size line so far.
     line_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum ChunkState {
     /// Before the first digit of a size.
     FirstDigit,
     Size,
@@ -35,19 +35,19 @@ enum At {
     DataLf,
 }
 
-/// What the input meant.
+/// Result of a decoding step.
 #[derive(Debug)]
-pub(super) enum Piece<'a> {
+pub(super) enum ChunkPiece<'a> {
     NeedMore,
     Data(&'a [u8]),
-    /// The line of the last chunk has ended.
+    /// The size line of the last chunk has ended.
     Last,
 }
 
-impl Chunks {
-    pub(super) const fn new() -> Chunks {
-        Chunks {
-            at: At::FirstDigit,
+impl ChunkDecoder {
+    pub(super) const fn new() -> ChunkDecoder {
+        ChunkDecoder {
+            at: ChunkState::FirstDigit,
             left: 0,
             line_bytes: 0,
         }
@@ -57,69 +57,69 @@ impl Chunks {
         &mut self,
         input: &mut &'a [u8],
         line_limit: usize,
-    ) -> Result<Piece<'a>, Violation> {
+    ) -> Result<ChunkPiece<'a>, H1Violation> {
         loop {
-            if self.at == At::Data {
+            if self.at == ChunkState::Data {
                 return Ok(self.data(input));
             }
             let Some((&byte, rest)) = input.split_first() else {
-                return Ok(Piece::NeedMore);
+                return Ok(ChunkPiece::NeedMore);
             };
             *input = rest;
             match self.at {
-                At::DataCr if byte == b'\r' => self.at = At::DataLf,
-                At::DataLf if byte == b'\n' => *self = Chunks::new(),
-                At::DataCr | At::DataLf => return Err(Violation::ChunkEnd),
+                ChunkState::DataCr if byte == b'\r' => self.at = ChunkState::DataLf,
+                ChunkState::DataLf if byte == b'\n' => *self = ChunkDecoder::new(),
+                ChunkState::DataCr | ChunkState::DataLf => return Err(H1Violation::ChunkEnd),
                 _ => {
                     self.line_byte(byte, line_limit)?;
-                    if self.at == At::Data && self.left == 0 {
-                        return Ok(Piece::Last);
+                    if self.at == ChunkState::Data && self.left == 0 {
+                        return Ok(ChunkPiece::Last);
                     }
                 }
             }
         }
     }
 
-    fn data<'a>(&mut self, input: &mut &'a [u8]) -> Piece<'a> {
+    fn data<'a>(&mut self, input: &mut &'a [u8]) -> ChunkPiece<'a> {
         if input.is_empty() {
-            return Piece::NeedMore;
+            return ChunkPiece::NeedMore;
         }
         let piece = super::response::take(input, &mut self.left);
         if self.left == 0 {
-            self.at = At::DataCr;
+            self.at = ChunkState::DataCr;
         }
-        Piece::Data(piece)
+        ChunkPiece::Data(piece)
     }
 
-    /// One byte of the line with the size.
-    fn line_byte(&mut self, byte: u8, limit: usize) -> Result<(), Violation> {
+    /// Consumes one byte of the size line.
+    fn line_byte(&mut self, byte: u8, limit: usize) -> Result<(), H1Violation> {
         self.line_bytes += 1;
         if self.line_bytes > limit {
-            return Err(Violation::ChunkLineTooLong { limit_bytes: limit });
+            return Err(H1Violation::ChunkLineTooLong { limit_bytes: limit });
         }
         self.at = match (self.at, byte) {
-            (At::FirstDigit | At::Size, _) if byte.is_ascii_hexdigit() => {
+            (ChunkState::FirstDigit | ChunkState::Size, _) if byte.is_ascii_hexdigit() => {
                 self.digit(byte)?;
-                At::Size
+                ChunkState::Size
             }
-            (At::FirstDigit, _) => return Err(Violation::ChunkSize),
-            (At::LineFeed, b'\n') => At::Data,
-            (At::LineFeed, _) | (_, b'\n') => return Err(Violation::ChunkLineEnd),
-            (_, b'\r') => At::LineFeed,
+            (ChunkState::FirstDigit, _) => return Err(H1Violation::ChunkSize),
+            (ChunkState::LineFeed, b'\n') => ChunkState::Data,
+            (ChunkState::LineFeed, _) | (_, b'\n') => return Err(H1Violation::ChunkLineEnd),
+            (_, b'\r') => ChunkState::LineFeed,
             // The grammar allows white space only before a semicolon, but some servers pad the size.
-            (At::Size | At::Padding, b' ' | b'\t') => At::Padding,
-            (At::Size | At::Padding, b';') => At::Extension,
-            // Extensions are for those who know them; all others ignore them (§7.1.1).
-            (At::Extension, _) if is_value_byte(byte) => At::Extension,
-            (At::Extension, _) => return Err(Violation::ChunkExtension),
-            _ => return Err(Violation::ChunkSize),
+            (ChunkState::Size | ChunkState::Padding, b' ' | b'\t') => ChunkState::Padding,
+            (ChunkState::Size | ChunkState::Padding, b';') => ChunkState::Extension,
+            // Unknown extensions must be ignored (§7.1.1).
+            (ChunkState::Extension, _) if is_value_byte(byte) => ChunkState::Extension,
+            (ChunkState::Extension, _) => return Err(H1Violation::ChunkExtension),
+            _ => return Err(H1Violation::ChunkSize),
         };
         Ok(())
     }
 
-    fn digit(&mut self, byte: u8) -> Result<(), Violation> {
+    fn digit(&mut self, byte: u8) -> Result<(), H1Violation> {
         if self.left >> 60 != 0 {
-            return Err(Violation::ChunkSizeOverflow);
+            return Err(H1Violation::ChunkSizeOverflow);
         }
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',

@@ -1,39 +1,40 @@
-//! What a head says, line by line. Only what an exchange needs is kept; all of it is checked.
+//! Interpretation of a head, line by line. All of it is checked, and only what an exchange needs is
+//! kept.
 
 use memchr::memchr;
 
-use super::{Expects, Framing, Head, Version, Violation};
+use super::{Expects, Framing, Head, Version, H1Violation};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
-/// A head under way. One for each head, interim ones included.
+/// ResponseState of a head. Interim responses have one each.
 #[derive(Debug)]
 pub(super) struct HeadLines {
     status: u16,
     version: Version,
     length: Option<u64>,
-    coded: Coded,
+    coded: CodingSeen,
     close: bool,
     keep_alive: bool,
-    fold: Fold,
+    fold: FoldTarget,
 }
 
-/// What the Transfer-Encoding fields said so far.
+/// Content of the Transfer-Encoding fields so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coded {
+enum CodingSeen {
     No,
-    /// Such a field, but an empty one.
+    /// There was such a field, but it was empty.
     Named,
     Chunked,
 }
 
-/// What a line that begins with white space would continue.
+/// Meaning of a line that begins with white space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fold {
-    /// Nothing: there was no field yet.
+pub(super) enum FoldTarget {
+    /// There was no field before it.
     Nothing,
-    /// A field that does not matter here.
+    /// It continues a field that is irrelevant here.
     Any,
-    /// A field that says where the answer ends.
+    /// It continues a field that frames the body.
     Framing,
 }
 
@@ -43,19 +44,19 @@ impl HeadLines {
             status: 0,
             version: Version::Http11,
             length: None,
-            coded: Coded::No,
+            coded: CodingSeen::No,
             close: false,
             keep_alive: false,
-            fold: Fold::Nothing,
+            fold: FoldTarget::Nothing,
         }
     }
 
-    /// Reads the status line: `HTTP/1.x SP 3DIGIT SP reason` (RFC 9112 §4), with the last space
-    /// missing too.
-    pub(super) fn status_line(&mut self, line: &[u8]) -> Result<(), Violation> {
+    /// Parses the status line: `HTTP/1.x SP 3DIGIT SP reason` (RFC 9112 §4). The last space may be
+    /// missing.
+    pub(super) fn status_line(&mut self, line: &[u8]) -> Result<(), H1Violation> {
         let reason = self.version_and_status(line)?;
         if !matches!(reason, [] | [b' ', ..]) {
-            return Err(Violation::Status);
+            return Err(H1Violation::Status);
         }
         if !is_value(reason) {
             return Err(value_fault(reason));
@@ -63,22 +64,22 @@ impl HeadLines {
         Ok(())
     }
 
-    /// Reads the version and the status that the bytes begin with, and gives the rest.
+    /// Parses the version and the status at the start of a line, and returns the rest.
     #[inline]
-    pub(super) fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], Violation> {
+    pub(super) fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], H1Violation> {
         let Some((minor, rest)) = line
-            .get(super::opening::START.len()..)
+            .get(super::first_bytes::STATUS_LINE_START.len()..)
             .and_then(<[u8]>::split_first)
         else {
-            return Err(Violation::Version);
+            return Err(H1Violation::Version);
         };
         let (b'0'..=b'9', [b' ', rest @ ..]) = (minor, rest) else {
-            return Err(Violation::Version);
+            return Err(H1Violation::Version);
         };
         let (&[a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'], rest) =
-            rest.split_first_chunk::<3>().ok_or(Violation::Status)?
+            rest.split_first_chunk::<3>().ok_or(H1Violation::Status)?
         else {
-            return Err(Violation::Status);
+            return Err(H1Violation::Status);
         };
         let digit = |byte: u8| u16::from(byte - b'0');
         self.status = digit(a) * 100 + digit(b) * 10 + digit(c);
@@ -90,29 +91,29 @@ impl HeadLines {
         Ok(rest)
     }
 
-    /// Reads a field line.
-    pub(super) fn field_line(&mut self, line: &[u8]) -> Result<(), Violation> {
+    /// Parses a field line.
+    pub(super) fn field_line(&mut self, line: &[u8]) -> Result<(), H1Violation> {
         match split_field(line, self.fold)? {
             Some(field) => self.field(field),
             None => Ok(()),
         }
     }
 
-    /// Takes what matters from a field.
+    /// Interprets a field.
     #[inline(always)]
-    pub(super) fn field(&mut self, Field { name, value }: Field<'_>) -> Result<(), Violation> {
-        self.fold = Fold::Framing;
-        // Few fields have a name of such a length, so names are seldom compared.
+    pub(super) fn field(&mut self, FieldLine { name, value }: FieldLine<'_>) -> Result<(), H1Violation> {
+        self.fold = FoldTarget::Framing;
+        // Few field names have one of these lengths, so names are rarely compared.
         match name.len() {
             10 if is_named(name, b"connection") => self.connection(value),
             14 if is_named(name, b"content-length") => return self.content_length(value),
             17 if is_named(name, b"transfer-encoding") => return self.transfer_encoding(value),
-            _ => self.fold = Fold::Any,
+            _ => self.fold = FoldTarget::Any,
         }
         Ok(())
     }
 
-    /// A list of options, of which two matter (RFC 9112 §9.3). Others are the peer's own.
+    /// Parses a list of options, of which two are relevant (RFC 9112 §9.3).
     #[inline]
     fn connection(&mut self, value: &[u8]) {
         match value {
@@ -129,9 +130,9 @@ impl HeadLines {
         }
     }
 
-    /// Digits, or the same number several times, in one field or several (RFC 9112 §6.3).
+    /// Parses digits, or the same number several times, in one field or in several (RFC 9112 §6.3).
     #[inline]
-    fn content_length(&mut self, value: &[u8]) -> Result<(), Violation> {
+    fn content_length(&mut self, value: &[u8]) -> Result<(), H1Violation> {
         match short_number(value) {
             Some(number) if self.length.is_none() => {
                 self.length = Some(number);
@@ -141,54 +142,55 @@ impl HeadLines {
         }
     }
 
-    fn lengths(&mut self, list: &[u8]) -> Result<(), Violation> {
+    fn lengths(&mut self, list: &[u8]) -> Result<(), H1Violation> {
         for number in elements(list) {
             let number = decimal(number)?;
             if self.length.is_some_and(|length| length != number) {
-                return Err(Violation::LengthsDiffer);
+                return Err(H1Violation::LengthsDiffer);
             }
             self.length = Some(number);
         }
         Ok(())
     }
 
-    /// A list in which only `chunked` may stand, once (RFC 9112 §6.1) and without parameters (§7.1).
-    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Violation> {
-        if self.coded == Coded::No {
-            self.coded = Coded::Named;
+    /// Parses a list that may contain only `chunked`, once (RFC 9112 §6.1) and without parameters
+    /// (§7.1).
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), H1Violation> {
+        if self.coded == CodingSeen::No {
+            self.coded = CodingSeen::Named;
         }
         // Empty elements of a list are ignored (RFC 9110 §5.6.1.2).
         for coding in elements(value).filter(|coding| !coding.is_empty()) {
             if !coding.eq_ignore_ascii_case(b"chunked") {
-                return Err(Violation::Coding);
+                return Err(H1Violation::Coding);
             }
-            if self.coded == Coded::Chunked {
-                return Err(Violation::ChunkedTwice);
+            if self.coded == CodingSeen::Chunked {
+                return Err(H1Violation::ChunkedTwice);
             }
-            self.coded = Coded::Chunked;
+            self.coded = CodingSeen::Chunked;
         }
         Ok(())
     }
 
-    /// The status, once its line was read.
+    /// The status, after the status line.
     pub(super) fn status(&self) -> u16 {
         self.status
     }
 
-    /// The empty line has come: how long is the body, in the order of RFC 9112 §6.3, and may the
-    /// connection be used again (§9.3)?
+    /// Ends the head. Determines the length of the body in the order of RFC 9112 §6.3, and if the
+    /// connection can be reused (§9.3).
     #[inline]
-    pub(super) fn finish(&self, expects: Expects) -> Result<Head, Violation> {
+    pub(super) fn finish(&self, expects: Expects) -> Result<Head, H1Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
         let bodiless = tunnel || expects == Expects::NoBody || matches!(self.status, 204 | 304);
         let framing = match (self.coded, self.length) {
             _ if bodiless => Framing::Empty,
-            (Coded::No, None) => Framing::UntilClose,
-            (Coded::No, Some(_)) => Framing::Length,
-            _ if self.version == Version::Http10 => return Err(Violation::CodingInHttp10),
-            (_, Some(_)) => return Err(Violation::LengthAndCoding),
-            (Coded::Named, None) => return Err(Violation::Coding),
-            (Coded::Chunked, None) => Framing::Chunked,
+            (CodingSeen::No, None) => Framing::UntilClose,
+            (CodingSeen::No, Some(_)) => Framing::Length,
+            _ if self.version == Version::Http10 => return Err(H1Violation::CodingInHttp10),
+            (_, Some(_)) => return Err(H1Violation::LengthAndCoding),
+            (CodingSeen::Named, None) => return Err(H1Violation::Coding),
+            (CodingSeen::Chunked, None) => Framing::Chunked,
         };
         let persistent = !self.close && (self.version == Version::Http11 || self.keep_alive);
         Ok(Head {
@@ -205,30 +207,31 @@ impl HeadLines {
     }
 }
 
-/// The two parts of a field line.
+/// Name and value of a field line.
 #[derive(Debug)]
-pub(super) struct Field<'l> {
+pub(super) struct FieldLine<'l> {
     pub(super) name: &'l [u8],
-    /// With the white space around it.
+    /// Value with surrounding white space.
     pub(super) value: &'l [u8],
 }
 
-/// The valid field line, ended by CRLF, that the bytes begin with, and its size with the CRLF. None
-/// for whatever else they may begin with, which [`split_field`] judges once the line is complete.
+/// Finds a valid field line ended by CRLF at the start of `bytes`. Returns it and its size, CRLF
+/// included. `None` for all other input, which [`split_field`] judges once the line is complete.
 ///
-/// The end of the line does not wait for that of the name: a processor looks for both at once.
+/// The searches for the end of the name and of the line are independent, so that a processor runs
+/// them in parallel.
 #[inline]
-pub(super) fn whole_field(bytes: &[u8]) -> Option<(Field<'_>, usize)> {
+pub(super) fn whole_field(bytes: &[u8]) -> Option<(FieldLine<'_>, usize)> {
     let line_end = line_length(bytes)?;
     let name_end = name_length(bytes)?;
     let value = bytes.get(name_end + 1..line_end)?;
     let name = &bytes[..name_end];
-    Some((Field { name, value }, line_end + 2))
+    Some((FieldLine { name, value }, line_end + 2))
 }
 
-/// A field line's name and value, checked; None for a line that continues the value of the one
-/// before it, which a user agent is to read as a space (RFC 9112 §5.2).
-pub(super) fn split_field(line: &[u8], fold: Fold) -> Result<Option<Field<'_>>, Violation> {
+/// Splits a field line into name and value, and checks both. `None` for a line that continues the
+/// value before it, which a user agent treats as a space (RFC 9112 §5.2).
+pub(super) fn split_field(line: &[u8], fold: FoldTarget) -> Result<Option<FieldLine<'_>>, H1Violation> {
     let name_end = token_length(line);
     if name_end == 0 || line.get(name_end) != Some(&b':') {
         return odd_line(line, fold).map(|()| None);
@@ -237,61 +240,61 @@ pub(super) fn split_field(line: &[u8], fold: Fold) -> Result<Option<Field<'_>>, 
     if !is_value(value) {
         return Err(value_fault(value));
     }
-    Ok(Some(Field { name, value }))
+    Ok(Some(FieldLine { name, value }))
 }
 
-/// A line that has no valid name: does it continue a value, or what is wrong with it?
+/// Judges a line without a valid name: a continuation, or a violation.
 #[cold]
-fn odd_line(line: &[u8], fold: Fold) -> Result<(), Violation> {
+fn odd_line(line: &[u8], fold: FoldTarget) -> Result<(), H1Violation> {
     if let [b' ' | b'\t', ..] = line {
         return match fold {
-            Fold::Nothing => Err(Violation::SpaceBeforeFields),
-            Fold::Framing => Err(Violation::FoldedFraming),
-            Fold::Any if is_value(line) => Ok(()),
-            Fold::Any => Err(value_fault(line)),
+            FoldTarget::Nothing => Err(H1Violation::SpaceBeforeFields),
+            FoldTarget::Framing => Err(H1Violation::FoldedFraming),
+            FoldTarget::Any if is_value(line) => Ok(()),
+            FoldTarget::Any => Err(value_fault(line)),
         };
     }
     let Some(colon) = memchr(b':', line) else {
-        return Err(Violation::NoColon);
+        return Err(H1Violation::NoColon);
     };
     Err(match trim(&line[..colon]) {
-        [] => Violation::EmptyName,
-        name if name.len() < colon && is_token(name) => Violation::SpaceBeforeColon,
-        _ => Violation::Name,
+        [] => H1Violation::EmptyName,
+        name if name.len() < colon && is_token(name) => H1Violation::SpaceBeforeColon,
+        _ => H1Violation::Name,
     })
 }
 
-/// What makes these bytes no value.
+/// H1Violation in a value with an invalid byte.
 #[cold]
-fn value_fault(bytes: &[u8]) -> Violation {
+fn value_fault(bytes: &[u8]) -> H1Violation {
     if bytes.contains(&0) {
-        Violation::Nul
+        H1Violation::Nul
     } else if bytes.contains(&b'\r') {
-        Violation::LoneCr
+        H1Violation::LoneCr
     } else {
-        Violation::Control
+        H1Violation::Control
     }
 }
 
-/// The elements of a list (RFC 9110 §5.6.1), empty ones included.
+/// Elements of a list (RFC 9110 §5.6.1), including empty ones.
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }
 
-/// One or more digits, and nothing else (RFC 9110 §8.6).
-fn decimal(digits: &[u8]) -> Result<u64, Violation> {
+/// Parses one or more digits (RFC 9110 §8.6).
+fn decimal(digits: &[u8]) -> Result<u64, H1Violation> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Violation::Length);
+        return Err(H1Violation::Length);
     }
     digits.iter().try_fold(0u64, |number, digit| {
-        let number = number.checked_mul(10).ok_or(Violation::LengthOverflow)?;
+        let number = number.checked_mul(10).ok_or(H1Violation::LengthOverflow)?;
         number
             .checked_add(u64::from(digit - b'0'))
-            .ok_or(Violation::LengthOverflow)
+            .ok_or(H1Violation::LengthOverflow)
     })
 }
 
-/// Digits after a space, as few as always fit.
+/// Parses digits after a space, if there are so few that they can't overflow.
 #[inline]
 fn short_number(value: &[u8]) -> Option<u64> {
     let [b' ', digits @ ..] = value else {

@@ -1,41 +1,42 @@
-//! Lines out of bytes that come in pieces.
+//! Assembles lines from input that arrives in pieces.
 
 use memchr::memchr;
 
-/// Cuts the lines of one section (a head or the trailers) out of the input. A line that lies whole
-/// in the input is handed out where it lies; only one that is split is copied.
+/// Splits one section (a head or the trailers) into lines. A line that is complete in the input is
+/// returned without a copy; only a split line is copied.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// The beginning of a line whose end has not come, or the last line that was put together.
+    /// The incomplete line, or the last line that was assembled.
     carry: Vec<u8>,
-    /// The carry holds a line that has been handed out.
+    /// True if `carry` contains a line that was already returned.
     handed_out: bool,
     /// Bytes of this section so far.
     section_bytes: usize,
 }
 
-/// The section is longer than its limit.
+/// The section exceeds its limit.
 #[derive(Debug)]
-pub(super) struct TooLong;
+pub(super) struct SectionTooLong;
 
 impl Lines {
-    /// A new section begins. Keeps the memory.
+    /// Starts a new section. Keeps the memory.
     pub(super) fn start_section(&mut self) {
         self.carry.clear();
         self.handed_out = false;
         self.section_bytes = 0;
     }
 
-    /// The next line, without its terminator, or None if its end has not come; then all input is
-    /// kept and consumed.
+    /// Returns the next line without its terminator, or `None` if it is incomplete; then all input
+    /// is kept and consumed.
     ///
-    /// The terminator is CRLF or a lone LF, as RFC 9112 §2.2 allows: prony forwards nothing, so no
-    /// other reader can be misled by it. Any other CR stays in the line, where it is invalid.
+    /// The terminator is CRLF or a lone LF, as RFC 9112 §2.2 allows. That is safe because prony
+    /// forwards nothing, so no other parser can disagree. Any other CR stays in the line, where it
+    /// is invalid.
     pub(super) fn next<'l, 'a: 'l>(
         &'l mut self,
         input: &mut &'a [u8],
         limit: usize,
-    ) -> Result<Option<&'l [u8]>, TooLong> {
+    ) -> Result<Option<&'l [u8]>, SectionTooLong> {
         if self.handed_out {
             self.carry.clear();
             self.handed_out = false;
@@ -55,42 +56,42 @@ impl Lines {
         Ok(Some(without_cr(&self.carry)))
     }
 
-    /// Is nothing of a line kept, so that the input begins with the beginning of one?
+    /// Returns true if no partial line is kept, so that the input starts with a new line.
     #[inline]
     pub(super) fn at_beginning(&self) -> bool {
         self.carry.is_empty() || self.handed_out
     }
 
-    /// Consumes a line that the caller found at the beginning of the input, with its terminator.
+    /// Consumes a line, with its terminator, that the caller found at the start of the input.
     #[inline]
     pub(super) fn skip(
         &mut self,
         input: &mut &[u8],
         bytes: usize,
         limit: usize,
-    ) -> Result<(), TooLong> {
+    ) -> Result<(), SectionTooLong> {
         self.count(bytes, limit)?;
         *input = &input[bytes..];
         Ok(())
     }
 
     /// Keeps and consumes all input as part of a line.
-    pub(super) fn keep(&mut self, input: &mut &[u8], limit: usize) -> Result<(), TooLong> {
+    pub(super) fn keep(&mut self, input: &mut &[u8], limit: usize) -> Result<(), SectionTooLong> {
         self.count(input.len(), limit)?;
         self.carry.extend_from_slice(input);
         *input = &[];
         Ok(())
     }
 
-    /// What has been kept of the line whose end has not come.
+    /// The incomplete line so far.
     pub(super) fn kept(&self) -> &[u8] {
         &self.carry
     }
 
-    fn count(&mut self, bytes: usize, limit: usize) -> Result<(), TooLong> {
+    fn count(&mut self, bytes: usize, limit: usize) -> Result<(), SectionTooLong> {
         self.section_bytes = self.section_bytes.saturating_add(bytes);
         if self.section_bytes > limit {
-            Err(TooLong)
+            Err(SectionTooLong)
         } else {
             Ok(())
         }

@@ -1,10 +1,10 @@
-//! HTTP/1.0 and HTTP/1.1 (RFC 9112) from the client's side.
+//! HTTP/1.0 and HTTP/1.1 (RFC 9112), client side.
 //!
 //! [`encode_request`] writes a request once, before the run. A [`ResponseParser`] belongs to one
-//! connection and is used again for each exchange:
+//! connection and is reused for each exchange:
 //!
 //! ```
-//! use prony_protocol::h1::{Event, Expects, Limits, ResponseParser};
+//! use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser};
 //!
 //! let mut parser = ResponseParser::new(Limits::default());
 //! parser.start(Expects::Body);
@@ -12,37 +12,40 @@
 //! let mut body = Vec::new();
 //! loop {
 //!     match parser.next(&mut input)? {
-//!         Event::NeedMore => panic!("all of the answer is here"),
-//!         Event::Interim(_) => {}
-//!         Event::Head(head) => assert_eq!(head.status, 200),
-//!         Event::Body(piece) => body.extend_from_slice(piece),
-//!         Event::End { reusable } => break assert!(reusable),
+//!         ResponseEvent::NeedMore => panic!("the response is complete"),
+//!         ResponseEvent::Interim(_) => {}
+//!         ResponseEvent::Head(head) => assert_eq!(head.status, 200),
+//!         ResponseEvent::Body(piece) => body.extend_from_slice(piece),
+//!         ResponseEvent::End { reusable } => break assert!(reusable),
 //!     }
 //! }
 //! assert_eq!(body, b"hi");
-//! # Ok::<(), prony_protocol::h1::Violation>(())
+//! # Ok::<(), prony_protocol::h1::H1Violation>(())
 //! ```
 //!
-//! Where RFC 9112 leaves a client the choice, prony takes what browsers and curl take, so that
-//! whatever they can fetch can be measured, unless the leniency would leave in doubt where an
-//! answer ends: a wrong end would turn one server's failure into two answers that look right. So a
-//! lone LF ends a line of the head (§2.2), a folded value is read (§5.2) and the reason may be
-//! missing with its space (§4), but lines that hold chunk sizes must end in CRLF (§7.1), a field
-//! that frames the body may not be folded, and Transfer-Encoding beside Content-Length is refused
-//! (§6.3).
+//! Where RFC 9112 gives a client a choice, prony accepts what browsers and curl accept, so that
+//! everything they can fetch can be measured. The exception is leniency that would make the end of
+//! a response ambiguous: a wrong end would turn one failed response into two that look valid.
+//! Therefore:
+//!
+//! - A lone LF ends a line of the head (§2.2), a folded value is read (§5.2), and the reason may be
+//!   missing with its space (§4).
+//! - Lines with chunk sizes must end in CRLF (§7.1).
+//! - A field that frames the body must not be folded.
+//! - Transfer-Encoding together with Content-Length is rejected (§6.3).
 
 mod chunk;
 mod event;
 mod head;
 mod lines;
-mod opening;
+mod first_bytes;
 mod plain;
 mod request;
 mod response;
 mod violation;
 
-pub use event::{Eof, Event, Expects, Framing, Head, Limits, Version};
+pub use event::{Eof, ResponseEvent, Expects, Framing, Head, Limits, Version};
 pub(crate) use request::{BodyFraming, USER_AGENT, check_request, header_values, takes_away};
 pub use request::{RequestError, RequestSpec, encode_request};
 pub use response::ResponseParser;
-pub use violation::Violation;
+pub use violation::H1Violation;

@@ -1,14 +1,14 @@
-//! Heads as nearly all are: whole, final, without a folded or an ill-formed line, each line ended by
-//! CRLF. They are read in one pass, sixteen bytes at a time.
+//! Fast path for ordinary heads: complete, final, without folded or malformed lines, every line
+//! ended by CRLF. They are parsed in one pass, sixteen bytes at a time.
 
 use super::head::{HeadLines, whole_field};
 use crate::field::line_length;
 
-/// Reads the head that the bytes begin with into a new `head`, and gives its size. None for whatever
-/// else the bytes may be, valid or not: that is for the others to judge, line by line.
+/// Parses the head at the start of `bytes` into a new `head`, and returns its size. `None` for any
+/// other input, valid or not, which is then parsed line by line.
 pub(super) fn read(head: &mut HeadLines, bytes: &[u8]) -> Option<usize> {
     let (start, reason) = bytes.split_first_chunk::<12>()?;
-    if !start.starts_with(super::opening::START) {
+    if !start.starts_with(super::first_bytes::STATUS_LINE_START) {
         return None;
     }
     head.version_and_status(start).ok()?;

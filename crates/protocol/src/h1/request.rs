@@ -1,45 +1,44 @@
-//! Requests, written once before the run.
+//! Encoding of requests, done once before the run.
 
 use std::fmt;
 
 use super::Version;
 use crate::field::{is_token, is_value, trim};
 
-/// What is sent where the user names no `User-Agent`.
+/// Default value of `User-Agent`.
 pub(crate) const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
 
-/// What one request says.
+/// Content of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSpec<'a> {
-    /// A token, case-sensitive (RFC 9110 §9.1).
+    /// Method: a token, case-sensitive (RFC 9110 §9.1).
     pub method: &'a str,
-    /// What is asked for (RFC 9112 §3.2): `/path?query`; `http://host/path` to a proxy;
-    /// `host:port` for CONNECT; `*` for OPTIONS. Anything but ASCII must be percent-encoded.
+    /// Request target (RFC 9112 §3.2): `/path?query`; `http://host/path` to a proxy; `host:port`
+    /// for CONNECT; `*` for OPTIONS. Characters outside ASCII must be percent-encoded.
     pub target: &'a str,
-    /// The version that the request names.
+    /// Version in the request line.
     pub version: Version,
-    /// The value of Host (RFC 9110 §7.2): `host` or `host:port`; empty where the target has no
-    /// authority.
+    /// Value of Host (RFC 9110 §7.2): `host` or `host:port`; empty if the target has no authority.
     pub host: &'a str,
-    /// The user's own headers, in this order. They replace the defaults of the same name.
+    /// The user's headers, in this order. They replace defaults of the same name.
     pub headers: &'a [(String, String)],
-    /// The body; with none, a Content-Length of 0 is sent for POST, PUT and PATCH only.
+    /// Body. If it is empty, a Content-Length of 0 is sent for POST, PUT and PATCH only.
     pub body: &'a [u8],
-    /// Is the connection to be used again?
+    /// True to reuse the connection.
     pub keep_alive: bool,
 }
 
-/// Writes the bytes of a request.
+/// Encodes a request.
 ///
-/// By default it has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length where
-/// there is a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0
-/// `Connection: keep-alive` if it is not). The user's headers win over each of these; a User-Agent
-/// or Accept of the user's that is empty is not sent at all. With the user's `Transfer-Encoding:
-/// chunked` the body is sent as one chunk.
+/// By default it has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length if there is
+/// a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0, `Connection:
+/// keep-alive` if it isn't). The user's headers override each of these; an empty User-Agent or
+/// Accept suppresses the default. With the user's `Transfer-Encoding: chunked`, the body is sent as
+/// one chunk.
 ///
 /// # Errors
 ///
-/// The part of the request that would not be HTTP, or whose framing would contradict the body.
+/// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the body.
 pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     let framing = check_request(spec)?;
 
@@ -82,16 +81,16 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     Ok(out)
 }
 
-/// How the body's end is marked.
+/// Method by which the end of the body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
-    /// By what the user's own headers say, or there is none.
+    /// By the user's own headers, or there is no body.
     AsGiven,
     DefaultLength,
     Chunked,
 }
 
-/// Whether a user's header only says that a default is not to be sent.
+/// Returns true if a user's header only suppresses a default.
 pub(crate) fn takes_away(name: &str, value: &str) -> bool {
     let has_default = ["user-agent", "accept"];
     has_default.iter().any(|own| name.eq_ignore_ascii_case(own)) && trim_str(value).is_empty()
@@ -116,7 +115,7 @@ fn write_body(out: &mut Vec<u8>, body: &[u8], framing: BodyFraming) {
     out.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// The values of the user's headers of that name.
+/// Values of the user's headers with that name.
 pub(crate) fn header_values<'a>(
     spec: &RequestSpec<'a>,
     name: &str,
@@ -128,7 +127,7 @@ pub(crate) fn header_values<'a>(
         .map(|(_, value)| value.as_str())
 }
 
-/// Checks a request and says how its body is framed.
+/// Checks a request and determines the framing of its body.
 pub(crate) fn check_request(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
     check(spec)?;
     framing(spec)
@@ -160,7 +159,8 @@ fn check(spec: &RequestSpec) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// The four forms of RFC 9112 §3.2, without a fragment, which is never sent (RFC 9110 §4.2.5).
+/// Checks for the four forms of RFC 9112 §3.2, without a fragment, which is never sent (RFC 9110
+/// §4.2.5).
 fn check_target(method: &str, target: &str) -> Result<(), RequestError> {
     let visible = target
         .bytes()
@@ -177,7 +177,7 @@ fn check_target(method: &str, target: &str) -> Result<(), RequestError> {
     }
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 §7.2), whose characters RFC 3986 §3.2.2 lists.
+/// Checks `uri-host [ ":" port ]` (RFC 9110 §7.2) for the characters of RFC 3986 §3.2.2.
 fn check_host(host: &str) -> Result<(), RequestError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte);
     if host.bytes().all(allowed) {
@@ -187,8 +187,8 @@ fn check_host(host: &str) -> Result<(), RequestError> {
     }
 }
 
-/// How the body is framed; the user's own framing must fit it, or the next request on the
-/// connection would be read as part of this one.
+/// Determines the framing of the body. Framing by the user must match the body, or the next request
+/// on the connection would be parsed as part of this one.
 fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
     let mut lengths = header_values(spec, "content-length").map(trim_str);
     let mut codings = header_values(spec, "transfer-encoding").map(trim_str);
@@ -216,7 +216,8 @@ fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
         }
         return Ok(BodyFraming::Chunked);
     }
-    // A method that gives meaning to content says so even if there is none (RFC 9110 §8.6).
+    // Methods that give content a meaning send Content-Length even without a body (RFC 9110
+    // §8.6).
     let means_content = matches!(spec.method, "POST" | "PUT" | "PATCH");
     Ok(if spec.body.is_empty() && !means_content {
         BodyFraming::AsGiven
@@ -229,25 +230,26 @@ fn trim_str(value: &str) -> &str {
     value.trim_matches([' ', '\t'])
 }
 
-/// What in a request is wrong.
+/// Error in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
     /// The method is not a token (RFC 9110 §9.1).
     Method(String),
-    /// The target has none of the forms of RFC 9112 §3.2 or holds what must be percent-encoded.
+    /// The target has none of the forms of RFC 9112 §3.2, or contains characters that must be
+    /// percent-encoded.
     Target(String),
-    /// The host holds what no host name, address or port does (RFC 3986 §3.2.2).
+    /// The host contains characters that no host name, address or port has (RFC 3986 §3.2.2).
     Host(String),
     /// The name of a header is not a token (RFC 9110 §5.1).
     HeaderName(String),
-    /// The value of a header holds a control character, such as CR, LF or NUL (RFC 9110 §5.5).
+    /// The value of a header contains a control character, such as CR, LF or NUL (RFC 9110 §5.5).
     HeaderValue {
         /// The header's name.
         name: String,
         /// Its value.
         value: String,
     },
-    /// Host is given twice, which servers must refuse (RFC 9112 §3.2).
+    /// Host is given twice, which servers must reject (RFC 9112 §3.2).
     SecondHost,
     /// Content-Length is not the size of the body.
     ContentLength {

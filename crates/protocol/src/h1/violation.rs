@@ -1,29 +1,29 @@
-//! How a peer can break HTTP/1.
+//! Violations of HTTP/1 by a peer.
 
 use std::fmt;
 
-/// The first thing wrong with an answer. The peer is at fault in each.
+/// The first violation in a response. The peer is always at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Violation {
-    /// The answer does not begin with `HTTP/` (RFC 9112 §4).
+pub enum H1Violation {
+    /// The response doesn't begin with `HTTP/` (RFC 9112 §4).
     NotHttp,
-    /// The status line names a version other than 1.x, or none that can be read (RFC 9112 §2.3).
+    /// The status line names an unreadable version, or one other than 1.x (RFC 9112 §2.3).
     Version,
-    /// The answer is a TLS record: the port speaks TLS (RFC 8446 §5.1).
+    /// The response is a TLS record: the port speaks TLS (RFC 8446 §5.1).
     Tls,
-    /// The answer is an HTTP/2 frame or preface (RFC 9113 §3.4).
+    /// The response is an HTTP/2 frame or preface (RFC 9113 §3.4).
     Http2,
-    /// An empty line stands before the status line. Only servers are to skip such lines (RFC 9112
-    /// §2.2); before an answer it shows that the one before had a wrong length.
+    /// An empty line precedes the status line. Only servers may skip such lines (RFC 9112 §2.2);
+    /// before a response it shows that the previous one had a wrong length.
     EmptyLineFirst,
-    /// The status is not three digits after a single space, with a space or nothing behind it (RFC
-    /// 9112 §4).
+    /// The status isn't three digits after a single space, followed by a space or nothing (RFC 9112
+    /// §4).
     Status,
-    /// A status 101 that no upgrade was asked for (RFC 9110 §15.2.2).
+    /// Status 101 without a request to upgrade (RFC 9110 §15.2.2).
     Upgrade,
-    /// More interim answers than the limit.
+    /// More interim responses than the limit.
     TooManyInterim {
-        /// The limit, in answers.
+        /// The limit, in responses.
         limit: u32,
     },
     /// A head longer than the limit.
@@ -37,117 +37,117 @@ pub enum Violation {
     EmptyName,
     /// Space or tab between a field's name and its colon (RFC 9112 §5.1).
     SpaceBeforeColon,
-    /// A character in a field's name that a token can't hold (RFC 9110 §5.1).
+    /// An invalid character in a field's name (RFC 9110 §5.1).
     Name,
     /// A NUL in a field's value or in the reason (RFC 9110 §5.5).
     Nul,
-    /// A CR that no LF follows (RFC 9112 §2.2).
+    /// A CR without LF (RFC 9112 §2.2).
     LoneCr,
     /// Another control character in a field's value or in the reason (RFC 9110 §5.5).
     Control,
     /// The first line after the status line begins with space or tab (RFC 9112 §2.2).
     SpaceBeforeFields,
-    /// A Content-Length, Transfer-Encoding or Connection that goes on in a second line. Folding is
-    /// forbidden to senders (RFC 9112 §5.2), and these fields say where the answer ends.
+    /// A Content-Length, Transfer-Encoding or Connection that continues on a second line. Senders
+    /// must not fold (RFC 9112 §5.2), and these fields frame the response.
     FoldedFraming,
-    /// A Content-Length that is not made of digits (RFC 9110 §8.6).
+    /// A Content-Length that doesn't consist of digits (RFC 9110 §8.6).
     Length,
-    /// A Content-Length over 2⁶⁴ − 1 bytes.
+    /// A Content-Length above 2⁶⁴ − 1 bytes.
     LengthOverflow,
-    /// Two values of Content-Length that differ (RFC 9112 §6.3).
+    /// Two different values of Content-Length (RFC 9112 §6.3).
     LengthsDiffer,
-    /// Transfer-Encoding beside Content-Length: it can't be known which is meant (RFC 9112 §6.3).
+    /// Transfer-Encoding together with Content-Length, which is ambiguous (RFC 9112 §6.3).
     LengthAndCoding,
-    /// Transfer-Encoding in an answer of HTTP/1.0, which has none (RFC 9112 §6.1).
+    /// Transfer-Encoding in an HTTP/1.0 response (RFC 9112 §6.1).
     CodingInHttp10,
-    /// A Transfer-Encoding other than `chunked`, the only one acceptable to a request without TE
-    /// (RFC 9110 §10.1.4).
+    /// A Transfer-Encoding other than `chunked`, which is the only one acceptable for a request
+    /// without TE (RFC 9110 §10.1.4).
     Coding,
     /// `chunked` applied twice (RFC 9112 §6.1).
     ChunkedTwice,
-    /// A chunk's size that is not hexadecimal, or is missing (RFC 9112 §7.1).
+    /// A chunk size that is missing or not hexadecimal (RFC 9112 §7.1).
     ChunkSize,
-    /// A chunk's size over 2⁶⁴ − 1 bytes (RFC 9112 §7.1).
+    /// A chunk size above 2⁶⁴ − 1 bytes (RFC 9112 §7.1).
     ChunkSizeOverflow,
     /// A control character in a chunk's extension (RFC 9112 §7.1.1).
     ChunkExtension,
-    /// The line of a chunk's size does not end in CRLF (RFC 9112 §7.1; the leniency of §2.2 is for
-    /// the start line and fields only).
+    /// The line of a chunk's size doesn't end in CRLF (RFC 9112 §7.1; the leniency of §2.2 applies
+    /// to the start line and fields only).
     ChunkLineEnd,
     /// The line of a chunk's size is longer than the limit.
     ChunkLineTooLong {
         /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// A chunk's bytes are not followed by CRLF: its size was wrong (RFC 9112 §7.1).
+    /// A chunk's bytes aren't followed by CRLF: its size was wrong (RFC 9112 §7.1).
     ChunkEnd,
     /// A trailer section longer than the limit.
     TrailerTooLong {
         /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// Bytes that came when no answer was due: after the end of one, or before a request.
+    /// Bytes when no response was expected: after the end of one, or before a request.
     BytesAfterEnd,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for H1Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match *self {
-            Violation::NotHttp => "the answer is not HTTP: it does not begin with \"HTTP/\"",
-            Violation::Version => "the status line is not HTTP/1.x",
-            Violation::Tls => "the server answered with TLS; use https",
-            Violation::Http2 => "the server answered an HTTP/1 request with HTTP/2",
-            Violation::EmptyLineFirst => "an empty line before the status line",
-            Violation::Status => "the status code is not three digits between spaces",
-            Violation::Upgrade => "status 101 without a request to switch protocols",
-            Violation::TooManyInterim { limit } => {
-                return write!(f, "more than {limit} interim answers (1xx)");
+            H1Violation::NotHttp => "the response is not HTTP: it does not begin with \"HTTP/\"",
+            H1Violation::Version => "the status line is not HTTP/1.x",
+            H1Violation::Tls => "the server answered with TLS; use https",
+            H1Violation::Http2 => "the server answered an HTTP/1 request with HTTP/2",
+            H1Violation::EmptyLineFirst => "an empty line before the status line",
+            H1Violation::Status => "the status code is not three digits between spaces",
+            H1Violation::Upgrade => "status 101 without a request to switch protocols",
+            H1Violation::TooManyInterim { limit } => {
+                return write!(f, "more than {limit} interim responses (1xx)");
             }
-            Violation::HeadTooLong { limit_bytes } => {
+            H1Violation::HeadTooLong { limit_bytes } => {
                 return write!(f, "head over {}", Size(limit_bytes));
             }
-            Violation::NoColon => "a header line without a colon",
-            Violation::EmptyName => "a header line without a name",
-            Violation::SpaceBeforeColon => "whitespace between a header's name and its colon",
-            Violation::Name => "a character in a header's name that is not allowed there",
-            Violation::Nul => "a NUL in the head",
-            Violation::LoneCr => "a CR without its LF in the head",
-            Violation::Control => "a control character in the head",
-            Violation::SpaceBeforeFields => "whitespace before the first header",
-            Violation::FoldedFraming => {
+            H1Violation::NoColon => "a header line without a colon",
+            H1Violation::EmptyName => "a header line without a name",
+            H1Violation::SpaceBeforeColon => "whitespace between a header's name and its colon",
+            H1Violation::Name => "a character in a header's name that is not allowed there",
+            H1Violation::Nul => "a NUL in the head",
+            H1Violation::LoneCr => "a CR without its LF in the head",
+            H1Violation::Control => "a control character in the head",
+            H1Violation::SpaceBeforeFields => "whitespace before the first header",
+            H1Violation::FoldedFraming => {
                 "a Content-Length, Transfer-Encoding or Connection header folded over two lines"
             }
-            Violation::Length => "Content-Length is not a number",
-            Violation::LengthOverflow => "Content-Length does not fit into 64 bits",
-            Violation::LengthsDiffer => "two different Content-Length values",
-            Violation::LengthAndCoding => "both Transfer-Encoding and Content-Length",
-            Violation::CodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 answer",
-            Violation::Coding => "a Transfer-Encoding other than chunked",
-            Violation::ChunkedTwice => "Transfer-Encoding names chunked twice",
-            Violation::ChunkSize => "chunk size is not hexadecimal",
-            Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
-            Violation::ChunkExtension => "a control character in a chunk's extension",
-            Violation::ChunkLineEnd => "the line of a chunk's size does not end in CRLF",
-            Violation::ChunkLineTooLong { limit_bytes } => {
+            H1Violation::Length => "Content-Length is not a number",
+            H1Violation::LengthOverflow => "Content-Length does not fit into 64 bits",
+            H1Violation::LengthsDiffer => "two different Content-Length values",
+            H1Violation::LengthAndCoding => "both Transfer-Encoding and Content-Length",
+            H1Violation::CodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 response",
+            H1Violation::Coding => "a Transfer-Encoding other than chunked",
+            H1Violation::ChunkedTwice => "Transfer-Encoding names chunked twice",
+            H1Violation::ChunkSize => "chunk size is not hexadecimal",
+            H1Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
+            H1Violation::ChunkExtension => "a control character in a chunk's extension",
+            H1Violation::ChunkLineEnd => "the line of a chunk's size does not end in CRLF",
+            H1Violation::ChunkLineTooLong { limit_bytes } => {
                 return write!(
                     f,
                     "the line of a chunk's size is over {}",
                     Size(limit_bytes)
                 );
             }
-            Violation::ChunkEnd => "a chunk is not followed by CRLF: its size is wrong",
-            Violation::TrailerTooLong { limit_bytes } => {
+            H1Violation::ChunkEnd => "a chunk is not followed by CRLF: its size is wrong",
+            H1Violation::TrailerTooLong { limit_bytes } => {
                 return write!(f, "trailers over {}", Size(limit_bytes));
             }
-            Violation::BytesAfterEnd => "bytes after the end of the answer",
+            H1Violation::BytesAfterEnd => "bytes after the end of the response",
         };
         f.write_str(reason)
     }
 }
 
-impl std::error::Error for Violation {}
+impl std::error::Error for H1Violation {}
 
-/// A size in whole KiB where it is one.
+/// A size, printed in KiB if it is a whole number of them.
 struct Size(usize);
 
 impl fmt::Display for Size {

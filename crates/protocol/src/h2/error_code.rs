@@ -1,28 +1,28 @@
-//! The reasons that RST_STREAM and GOAWAY give (RFC 9113 §7).
+//! Error codes of RST_STREAM and GOAWAY (RFC 9113 §7).
 
 use std::fmt;
 
-/// An error code, which may be one that no document defines.
+/// An error code, possibly undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(
-    /// Its number.
+    /// The code.
     pub u32,
 );
 
 impl ErrorCode {
-    /// Nothing is wrong.
+    /// No error.
     pub const NO_ERROR: ErrorCode = ErrorCode(0x00);
-    /// The peer broke the protocol in a way that has no code of its own.
+    /// A protocol violation without a more specific code.
     pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(0x01);
-    /// Something went wrong within the sender.
+    /// An internal error of the sender.
     pub const INTERNAL_ERROR: ErrorCode = ErrorCode(0x02);
     /// The peer sent more than a window allowed, or made one too large.
     pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(0x03);
     /// The peer did not acknowledge SETTINGS in time.
     pub const SETTINGS_TIMEOUT: ErrorCode = ErrorCode(0x04);
-    /// A frame for a stream that was closed.
+    /// A frame on a closed stream.
     pub const STREAM_CLOSED: ErrorCode = ErrorCode(0x05);
-    /// A frame of a wrong size.
+    /// A frame of the wrong size.
     pub const FRAME_SIZE_ERROR: ErrorCode = ErrorCode(0x06);
     /// The request was not processed.
     pub const REFUSED_STREAM: ErrorCode = ErrorCode(0x07);
@@ -30,16 +30,16 @@ impl ErrorCode {
     pub const CANCEL: ErrorCode = ErrorCode(0x08);
     /// The state of HPACK is lost.
     pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(0x09);
-    /// A connection made for CONNECT was reset.
+    /// The connection of a CONNECT was reset.
     pub const CONNECT_ERROR: ErrorCode = ErrorCode(0x0a);
-    /// The peer causes too much work.
+    /// The peer causes excessive load.
     pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(0x0b);
     /// The transport is not secure enough.
     pub const INADEQUATE_SECURITY: ErrorCode = ErrorCode(0x0c);
     /// The request must be made with HTTP/1.1.
     pub const HTTP_1_1_REQUIRED: ErrorCode = ErrorCode(0x0d);
 
-    /// The name of a code that RFC 9113 defines.
+    /// Name of a code that RFC 9113 defines.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         const NAMES: [&str; 14] = [

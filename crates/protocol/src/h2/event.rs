@@ -1,105 +1,102 @@
-//! What comes out of a connection besides bytes.
+//! Outputs of a connection other than bytes.
 
 use std::fmt;
 
 use super::{ErrorCode, StreamViolation};
 
-/// What the bytes meant. A `tag` is what the caller gave to
-/// [`start`](super::Connection::start) for the request.
+/// ConnectionEvent of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
 ///
-/// For each request that was started come any number of `Interim`, then at most one `Head`, any
-/// number of `Body`, and exactly one of `End`, `Reset` and `Broken`, unless it is cancelled or the
-/// connection ends before that.
+/// Each started request causes any number of `Interim`, then at most one `Head`, any number of
+/// `Body`, and exactly one of `End`, `Reset` and `Broken`, unless it is cancelled or the connection
+/// ends before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum ConnectionEvent<'a> {
     /// All input is consumed.
     NeedMore,
-    /// The peer said what it is like, at first or anew. More requests, or fewer, may be started
-    /// from now on.
+    /// The peer's settings arrived or changed, which may change the number of requests that can be
+    /// started.
     Settings,
-    /// An interim answer (1xx); another head follows.
+    /// An interim response (1xx); another head follows.
     Interim {
-        /// The request's.
+        /// Tag of the request.
         tag: u32,
         /// 100 to 199, but not 101.
         status: u16,
     },
-    /// The head of the final answer.
+    /// The head of the final response.
     Head {
-        /// The request's.
+        /// Tag of the request.
         tag: u32,
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
     },
-    /// A piece of the body, never empty.
+    /// A part of the body, never empty.
     Body {
-        /// The request's.
+        /// Tag of the request.
         tag: u32,
-        /// The piece.
+        /// The bytes.
         bytes: &'a [u8],
     },
-    /// The answer is complete.
+    /// The response is complete.
     End {
-        /// The request's.
+        /// Tag of the request.
         tag: u32,
     },
-    /// The peer ended the stream before the answer was complete.
+    /// The peer ended the stream before the response was complete.
     Reset {
-        /// The request's.
+        /// Tag of the request.
         tag: u32,
-        /// Why. With GOAWAY, the code of that.
+        /// Error code of the reset, or of GOAWAY.
         code: ErrorCode,
-        /// The peer says that it did nothing with the request, so that it can be sent once more
-        /// whatever its method is (RFC 9113 §8.7): REFUSED_STREAM, or a GOAWAY that names an
-        /// earlier stream as the last.
+        /// True if the peer states that it did not process the request, which can then be retried
+        /// whatever its method (RFC 9113 §8.7): REFUSED_STREAM, or a GOAWAY with an earlier stream
+        /// as the last.
         unprocessed: bool,
     },
-    /// The answer broke the protocol. The stream was reset.
+    /// The response violated the protocol. The stream was reset.
     Broken {
-        /// The request's.
+        /// Tag of the request.
         tag: u32,
-        /// How.
+        /// The violation.
         violation: StreamViolation,
     },
-    /// The peer will take no further requests. Those that it won't answer follow as `Reset`; the
-    /// others go on.
+    /// The peer will not accept further requests. Those that it won't process follow as `Reset`;
+    /// the others continue.
     GoAway {
-        /// The last stream that it may answer.
+        /// The last stream that it may process.
         last_stream: u32,
-        /// Why.
+        /// Error code of the GOAWAY.
         code: ErrorCode,
     },
 }
 
-/// Which stream a request has; to cancel it.
+/// Stream of a request, for cancelling it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub(super) u32);
 
 impl StreamId {
-    /// The number: odd, 1 to 2³¹ − 1 (RFC 9113 §5.1.1).
+    /// The identifier: odd, 1 to 2³¹ − 1 (RFC 9113 §5.1.1).
     #[must_use]
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// Why a request was not started. Nothing was written.
+/// Reason why a request was not started. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StartError {
-    /// As many are under way as [`ClientSettings::streams`](super::ClientSettings::streams) says.
+    /// [`ClientSettings::streams`](super::ClientSettings::streams) requests are in flight.
     OwnLimit,
-    /// As many are under way as the peer allows (RFC 9113 §5.1.2).
+    /// The peer's limit is reached (RFC 9113 §5.1.2).
     PeerLimit,
-    /// What was written before waits to be sent; see
-    /// [`take_output`](super::Connection::take_output).
+    /// Earlier output must be sent first; see [`take_output`](super::Connection::take_output).
     Unsent,
-    /// The peer said GOAWAY, or this side did: the connection takes no further requests.
+    /// The peer or this side sent GOAWAY: no further requests are possible.
     GoingAway,
-    /// All identifiers of streams are used (RFC 9113 §5.1.1): the connection takes no further
-    /// requests.
+    /// All stream identifiers are used (RFC 9113 §5.1.1): no further requests are possible.
     IdsExhausted,
-    /// The fields of the request are more than the peer takes (SETTINGS_MAX_HEADER_LIST_SIZE, RFC
-    /// 9113 §6.5.2).
+    /// The request's fields exceed the peer's limit (SETTINGS_MAX_HEADER_LIST_SIZE, RFC 9113
+    /// §6.5.2).
     FieldsTooLong {
         /// The peer's limit, in bytes.
         limit_bytes: u32,

@@ -1,19 +1,19 @@
-//! Flow control (RFC 9113 §5.2, §6.9): how much may be sent, how much may come.
+//! Flow control (RFC 9113 §5.2, §6.9).
 
 use super::frame::MAX_31_BITS;
 
-/// The size of every window at the start (RFC 9113 §6.9.2), in bytes.
+/// Initial size of every window, in bytes (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
 /// A window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// More came than the window allowed (RFC 9113 §6.9.1).
+/// The peer sent more than the window allowed (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exceeded;
 
-/// What the peer lets this side send, in bytes. Below 0 after the peer has lowered its
+/// Bytes that the peer allows this side to send. Negative after the peer has lowered
 /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.9.2); always within 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SendWindow(i64);
@@ -23,17 +23,17 @@ impl SendWindow {
         SendWindow(bytes as i64)
     }
 
-    /// How many bytes may be sent now.
+    /// Number of bytes that may be sent now.
     pub(super) fn available(self) -> u32 {
         u32::try_from(self.0).unwrap_or(0)
     }
 
-    /// Bytes are sent, no more than available.
+    /// Subtracts bytes that were sent, at most the available ones.
     pub(super) fn take(&mut self, bytes: u32) {
         self.0 -= i64::from(bytes);
     }
 
-    /// The peer sent WINDOW_UPDATE, or changed its initial size by this difference.
+    /// Applies a WINDOW_UPDATE, or a change of the initial size, of this difference.
     pub(super) fn change(&mut self, by: i64) -> Result<(), Overflow> {
         let bytes = self.0 + by;
         if bytes > i64::from(MAX_31_BITS) {
@@ -44,9 +44,9 @@ impl SendWindow {
     }
 }
 
-/// What this side lets the peer send, as far as the peer can know. It is to be opened again when half
-/// of it is used: a peer that is sending at full speed then never runs out of it while the update
-/// travels, and an update is seldom.
+/// Bytes that this side allows the peer to send, as far as the peer can know. The window is
+/// reopened when half of it is used: a peer sending at full speed then never has to wait for the
+/// update, and updates are rare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     size_bytes: u32,
@@ -61,27 +61,27 @@ impl ReceiveWindow {
         }
     }
 
-    /// The peer sent bytes that count.
+    /// Subtracts bytes that the peer sent.
     #[inline]
     pub(super) fn take(&mut self, bytes: u32) -> Result<(), Exceeded> {
         self.left_bytes = self.left_bytes.checked_sub(bytes).ok_or(Exceeded)?;
         Ok(())
     }
 
-    /// Is it time to open it?
+    /// Returns true if the window should be reopened.
     #[inline]
     pub(super) fn is_low(self) -> bool {
         self.left_bytes <= self.size_bytes / 2
     }
 
-    /// Opens it to its whole size. Returns by how much, which WINDOW_UPDATE must say.
+    /// Opens the window to its full size. Returns the increment for WINDOW_UPDATE.
     pub(super) fn open(&mut self) -> u32 {
         let increment = self.size_bytes - self.left_bytes;
         self.left_bytes = self.size_bytes;
         increment
     }
 
-    /// How many bytes may still come before an update.
+    /// Number of bytes that the peer may send before an update.
     pub(super) fn left_bytes(self) -> u32 {
         self.left_bytes
     }

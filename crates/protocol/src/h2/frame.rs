@@ -1,10 +1,10 @@
-//! Frames as bytes (RFC 9113 §4.1 and §6).
+//! Encoding of frames (RFC 9113 §4.1 and §6).
 
 use std::fmt;
 
 use super::ErrorCode;
 
-/// The bytes before the payload of each frame.
+/// Size of the header of each frame, in bytes.
 ///
 /// ```text
 /// +-----------------------------------------------+
@@ -18,27 +18,27 @@ use super::ErrorCode;
 /// ```
 pub(super) const HEADER_BYTES: usize = 9;
 
-/// The largest payload that every peer takes, and the largest that this client sends and takes, in
-/// bytes (RFC 9113 §4.2). It is also the size of a TLS record; larger frames would save nothing.
-pub(super) const MAX_PAYLOAD_BYTES: usize = 16_384;
+/// Largest payload that every peer accepts, and the largest that this client sends and accepts, in
+/// bytes (RFC 9113 §4.2). It is also the size of a TLS record; larger frames would gain nothing.
+pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
-/// What a client sends first of all (RFC 9113 §3.4).
+/// The first bytes from a client (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The largest identifier of a stream, and the largest size of a window: 31 bits.
+/// Largest stream identifier and largest window size: 31 bits.
 pub(super) const MAX_31_BITS: u32 = 0x7fff_ffff;
 
-/// Bits of the flags. What a bit means depends on the type.
+/// Flag bits. The meaning of a bit depends on the frame type.
 pub(super) mod flag {
-    /// The answer to a SETTINGS or PING frame.
+    /// Acknowledges a SETTINGS or PING frame.
     pub(crate) const ACK: u8 = 0x1;
     /// The sender sends nothing more on this stream.
     pub(crate) const END_STREAM: u8 = 0x1;
-    /// The block of fields ends with this frame.
+    /// The field block ends with this frame.
     pub(crate) const END_HEADERS: u8 = 0x4;
-    /// A byte with the length of the padding, and behind the content the padding.
+    /// The payload starts with the length of the padding that follows the content.
     pub(crate) const PADDED: u8 = 0x8;
-    /// Five bytes of a deprecated priority before the block of fields.
+    /// Five bytes of a deprecated priority precede the field block.
     pub(crate) const PRIORITY: u8 = 0x20;
 }
 
@@ -46,27 +46,27 @@ pub(super) mod flag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FrameType {
-    /// A piece of a body (§6.1).
+    /// A part of a body (§6.1).
     Data = 0,
-    /// The first part of a block of fields (§6.2).
+    /// The first part of a field block (§6.2).
     Headers = 1,
     /// Deprecated (§6.3).
     Priority = 2,
-    /// The end of a stream before its time (§6.4).
+    /// Early end of a stream (§6.4).
     RstStream = 3,
-    /// What the sender is like (§6.5).
+    /// Configuration of the sender (§6.5).
     Settings = 4,
-    /// An answer that nobody asked for (§6.6).
+    /// A response without a request (§6.6).
     PushPromise = 5,
-    /// Is the peer there? (§6.7)
+    /// Liveness check (§6.7).
     Ping = 6,
-    /// No further streams are taken (§6.8).
+    /// No further streams are accepted (§6.8).
     GoAway = 7,
-    /// More may be sent (§6.9).
+    /// Opens a window (§6.9).
     WindowUpdate = 8,
-    /// A further part of a block of fields (§6.10).
+    /// A further part of a field block (§6.10).
     Continuation = 9,
-    /// Any other, which is to be ignored (§4.1).
+    /// Any other type; to be ignored (§4.1).
     Unknown = 255,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for FrameType {
     }
 }
 
-/// What stands before a payload.
+/// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// The length of the payload, in bytes.
@@ -153,7 +153,7 @@ pub(super) fn write_header(
     out.extend_from_slice(&[a, b, c, kind as u8, flags, d, e, f, g]);
 }
 
-/// Appends a whole frame.
+/// Appends a complete frame.
 fn write(out: &mut Vec<u8>, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
     write_header(out, payload.len(), kind, flags, stream);
     out.extend_from_slice(payload);
@@ -173,7 +173,7 @@ pub(super) fn write_settings_ack(out: &mut Vec<u8>) {
     write(out, FrameType::Settings, flag::ACK, 0, &[]);
 }
 
-/// Appends the answer to a PING, with what that held (RFC 9113 §6.7).
+/// Appends the acknowledgement of a PING with its payload (RFC 9113 §6.7).
 pub(super) fn write_ping_ack(out: &mut Vec<u8>, opaque: &[u8]) {
     write(out, FrameType::Ping, flag::ACK, 0, opaque);
 }
@@ -194,7 +194,7 @@ pub(super) fn write_rst_stream(out: &mut Vec<u8>, stream: u32, code: ErrorCode) 
     write(out, FrameType::RstStream, 0, stream, &code.0.to_be_bytes());
 }
 
-/// Appends GOAWAY (RFC 9113 §6.8). No stream of a server's was processed, as none is allowed.
+/// Appends GOAWAY (RFC 9113 §6.8). The last stream is 0, because a server can't open streams.
 pub(super) fn write_goaway(out: &mut Vec<u8>, code: ErrorCode) {
     write_header(out, 8, FrameType::GoAway, 0, 0);
     out.extend_from_slice(&[0; 4]);

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use prony_protocol::h1::{RequestSpec, Version};
-//! use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
+//! use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
 //!
 //! let spec = RequestSpec {
 //!     method: "GET",
@@ -29,10 +29,10 @@
 //! let mut body = Vec::new();
 //! loop {
 //!     match connection.next(&mut input)? {
-//!         Event::NeedMore => break,
-//!         Event::Head { tag, status } => assert_eq!((tag, status), (7, 200)),
-//!         Event::Body { tag: 7, bytes } => body.extend_from_slice(bytes),
-//!         Event::End { tag } => assert_eq!(tag, 7),
+//!         ConnectionEvent::NeedMore => break,
+//!         ConnectionEvent::Head { tag, status } => assert_eq!((tag, status), (7, 200)),
+//!         ConnectionEvent::Body { tag: 7, bytes } => body.extend_from_slice(bytes),
+//!         ConnectionEvent::End { tag } => assert_eq!(tag, 7),
 //!         _ => {}
 //!     }
 //! }
@@ -47,15 +47,15 @@
 //! |---|---|
 //! | §3.4 the preface | `connection`: `write_preface`; `connection::reading`: `begin`, `judge_opening` |
 //! | §4.1, §4.2 frames and their size | `frame`; `connection::reading`, `connection::control`: `check_header` |
-//! | §4.3, §6.10 blocks of fields | `connection::answers`: `check_block`, `headers`, `continuation`; [`hpack`] (RFC 7541) |
-//! | §5.1 states of a stream | `stream`: `State`; `streams`: `Standing`; `connection::answers`: `end`, `check_late` |
+//! | §4.3, §6.10 blocks of fields | `connection::responses`: `check_block`, `headers`, `continuation`; [`hpack`] (RFC 7541) |
+//! | §5.1 states of a stream | `stream`: `StreamState`; `streams`: `StreamStatus`; `connection::responses`: `end`, `check_late` |
 //! | §5.1.1, §5.1.2 identifiers, how many at once | `streams`; [`Connection::can_start`] |
-//! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::answers`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
-//! | §5.4 errors | [`Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
+//! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::responses`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
+//! | §5.4 errors | [`H2Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
 //! | §6.3 to §6.8 other frames | `connection::control`, a method each; `settings` |
-//! | §8.1, §8.5 what an answer is made of, tunnels | `stream`: `Answer` |
+//! | §8.1, §8.5 what an answer is made of, tunnels | `stream`: `ResponseStage` |
 //! | §8.2, §8.3 fields | `hpack::fields`; of requests, `request` |
-//! | §8.7 what may be sent again | [`Event::Reset`], [`Unfinished`] |
+//! | §8.7 what may be sent again | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
 //! | §10.5 what a peer may cost | `limits` |
 //!
 //! Where the RFC leaves the choice, a frame on a stream that the peer itself had ended is a connection
@@ -74,10 +74,10 @@ mod stream;
 mod streams;
 mod violation;
 
-pub use connection::{Connection, Unfinished};
+pub use connection::{Connection, UnfinishedRequest};
 pub use error_code::ErrorCode;
-pub use event::{Event, StartError, StreamId};
+pub use event::{ConnectionEvent, StartError, StreamId};
 pub use frame::FrameType;
 pub use request::{EncodedRequest, Scheme, data_wire_bytes};
 pub use settings::ClientSettings;
-pub use violation::{StreamViolation, Violation};
+pub use violation::{StreamViolation, H2Violation};

@@ -1,48 +1,48 @@
-//! Requests, written once before the run.
+//! Encoding of requests, done once before the run.
 
 use std::fmt;
 
-use super::frame::{self, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag};
+use super::frame::{self, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
 use super::hpack::{FIELD_OVERHEAD_BYTES, encode_field};
 use crate::h1::{
     BodyFraming, Expects, RequestError, RequestSpec, USER_AGENT, check_request, header_values,
     takes_away,
 };
 
-/// How the target is reached, for `:scheme`.
+/// Value of `:scheme`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In clear.
+    /// Cleartext.
     Http,
     /// Over TLS.
     Https,
 }
 
-/// A request as it is sent on any stream of any connection.
+/// A request, encoded for any stream of any connection.
 ///
-/// Its fields are written without the dynamic table (RFC 7541 §6.2.2), so that the same bytes are
-/// right every time. To send it is to copy them and to put the stream's identifier in.
+/// Its fields don't use the dynamic table (RFC 7541 §6.2.2), so the bytes are always valid. Sending
+/// it means copying them and inserting the stream identifier.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncodedRequest {
-    /// HEADERS, and CONTINUATION where one frame is too small, each without its identifier.
+    /// HEADERS, and CONTINUATION if one frame is too small, without stream identifiers.
     frames: Vec<u8>,
-    /// The size of the list of fields, in bytes as RFC 9113 §6.5.2 counts them.
+    /// Size of the list of fields, in bytes as counted by RFC 9113 §6.5.2.
     list_bytes: u32,
     body: Vec<u8>,
     expects: Expects,
 }
 
-/// Room for the change of the dynamic table's size that the first block after some SETTINGS begins
-/// with.
+/// Room for a change of the dynamic table's size, with which the first block after some SETTINGS
+/// begins.
 const RESIZE_BYTES: usize = 1;
 
-/// The new size 0 (RFC 7541 §6.3): this encoder has no dynamic table.
-const RESIZE_TO_NOTHING: u8 = 0x20;
+/// A change of the size to 0 (RFC 7541 §6.3): this encoder has no dynamic table.
+const RESIZE_TO_ZERO: u8 = 0x20;
 
-/// How much of a block one frame carries.
-const FRAGMENT_BYTES: usize = MAX_PAYLOAD_BYTES - RESIZE_BYTES;
+/// Largest part of a block in one frame, in bytes.
+const FRAGMENT_BYTES: usize = PAYLOAD_BYTES_MAX - RESIZE_BYTES;
 
-/// Fields that HTTP/1.1 uses for its connection and that HTTP/2 must not carry (RFC 9113 §8.2.2).
+/// Fields that are specific to an HTTP/1.1 connection and not allowed in HTTP/2 (RFC 9113 §8.2.2).
 const CONNECTION_SPECIFIC: [&str; 5] = [
     "connection",
     "keep-alive",
@@ -51,24 +51,25 @@ const CONNECTION_SPECIFIC: [&str; 5] = [
     "upgrade",
 ];
 
-/// Bytes of DATA frames that carry a body of this length.
+/// Size of the DATA frames for a body of this length, in bytes.
 #[must_use]
 pub fn data_wire_bytes(body_bytes: u64) -> u64 {
-    let data_frames = body_bytes.div_ceil(MAX_PAYLOAD_BYTES as u64);
+    let data_frames = body_bytes.div_ceil(PAYLOAD_BYTES_MAX as u64);
     body_bytes + data_frames * HEADER_BYTES as u64
 }
 
 impl EncodedRequest {
-    /// Writes a request.
+    /// Encodes a request.
     ///
-    /// It has the same fields that [`encode_request`](crate::h1::encode_request) writes, with names
-    /// in lower case, Host as `:authority`, and without what is for HTTP/1.1 connections only:
-    /// those fields, the ones that Connection names, and TE other than `trailers`. A target with
-    /// scheme and host, as proxies are sent it, fills `:scheme` and `:authority`.
+    /// It has the same fields as from [`encode_request`](crate::h1::encode_request), with names in
+    /// lower case, Host as `:authority`, and without the fields of an HTTP/1.1 connection: the
+    /// standard ones, those named by Connection, and TE other than `trailers`. A target with scheme
+    /// and host, as for a proxy, determines `:scheme` and `:authority`.
     ///
     /// # Errors
     ///
-    /// The part of the request that would not be HTTP, or whose framing would contradict the body.
+    /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
+    /// body.
     pub fn new(spec: &RequestSpec, scheme: Scheme) -> Result<EncodedRequest, RequestError> {
         let body = check_request(spec)?;
         let mut block = Block::default();
@@ -107,20 +108,20 @@ impl EncodedRequest {
         &self.body
     }
 
-    /// What the method says about the answer's body.
+    /// Effect of the method on the response's body.
     #[must_use]
     pub fn expects(&self) -> Expects {
         self.expects
     }
 
-    /// The bytes that are sent for the head, with the headers of frames.
+    /// Number of bytes sent for the head, including frame headers.
     #[must_use]
     pub fn head_bytes(&self) -> usize {
         self.frames.len()
     }
 
-    /// The bytes that are sent for all of it, with the headers of frames; flow control may make more
-    /// and smaller frames of the body.
+    /// Number of bytes sent for the request, including frame headers. Flow control may split the
+    /// body into more and smaller frames.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.frames.len() as u64 + data_wire_bytes(self.body.len() as u64)
@@ -130,8 +131,8 @@ impl EncodedRequest {
         self.list_bytes
     }
 
-    /// Appends the head for this stream. `resize`: the block begins with the size of a dynamic
-    /// table of none (RFC 7541 §4.2).
+    /// Appends the head for this stream. With `resize`, the block begins with a dynamic table size
+    /// of 0 (RFC 7541 §4.2).
     #[inline]
     pub(super) fn write_head(&self, stream: u32, resize: bool, out: &mut Vec<u8>) {
         let identifier = stream.to_be_bytes();
@@ -147,11 +148,11 @@ impl EncodedRequest {
     }
 }
 
-/// Puts the change of the table's size in front of the block whose frames end the output.
+/// Inserts the change of the table's size before the block whose frames end the output.
 #[cold]
 fn write_resize(out: &mut Vec<u8>, frames_bytes: usize) {
     let start = out.len() - frames_bytes;
-    out.insert(start + HEADER_BYTES, RESIZE_TO_NOTHING);
+    out.insert(start + HEADER_BYTES, RESIZE_TO_ZERO);
     let &[a, b, c, ..] = &out[start..] else {
         return;
     };
@@ -169,7 +170,7 @@ impl fmt::Debug for EncodedRequest {
     }
 }
 
-/// A block of fields under way.
+/// A field block being encoded.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
@@ -183,7 +184,7 @@ impl Block {
     }
 }
 
-/// The request line of HTTP/1.1 in other words (RFC 9113 §8.3.1).
+/// Writes the request line of HTTP/1.1 as pseudo-header fields (RFC 9113 §8.3.1).
 fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
     let scheme = match scheme {
         Scheme::Http => "http",
@@ -193,7 +194,7 @@ fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
     let host = header_values(spec, "host").next().unwrap_or(spec.host);
     let host = host.trim_matches([' ', '\t']);
     if spec.method == "CONNECT" {
-        // It has no scheme and no path (RFC 9113 §8.5).
+        // CONNECT has no scheme and no path (RFC 9113 §8.5).
         block.add(":authority", spec.target);
         return;
     }
@@ -206,7 +207,7 @@ fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
         Some((scheme, rest)) => {
             let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
             let (authority, path) = rest.split_at(path_at);
-            // Without who is asking, which is deprecated (RFC 3986 §3.2.1).
+            // Without user information, which is deprecated (RFC 3986 §3.2.1).
             let host = authority
                 .rsplit_once('@')
                 .map_or(authority, |(_, host)| host);
@@ -226,7 +227,7 @@ fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
     }
 }
 
-/// Is a field, whose name is in lower case, for an HTTP/1.1 connection only?
+/// Returns true if a field, whose name is in lower case, is specific to an HTTP/1.1 connection.
 fn is_for_connection(spec: &RequestSpec, name: &str, value: &str) -> bool {
     let named = || {
         header_values(spec, "connection")
@@ -239,7 +240,7 @@ fn is_for_connection(spec: &RequestSpec, name: &str, value: &str) -> bool {
     }
 }
 
-/// The frames that carry a block, with 0 for the stream (RFC 9113 §4.3).
+/// Frames of a block, with stream identifier 0 (RFC 9113 §4.3).
 fn frames(block: &[u8], end_stream: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.len() + HEADER_BYTES);
     let mut fragments = block.chunks(FRAGMENT_BYTES).peekable();

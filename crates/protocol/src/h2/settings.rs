@@ -1,9 +1,9 @@
-//! What each side tells the other about itself (RFC 9113 §6.5).
+//! SETTINGS of both sides (RFC 9113 §6.5).
 
 use super::flow::INITIAL_WINDOW_BYTES;
-use super::frame::{MAX_31_BITS, MAX_PAYLOAD_BYTES};
+use super::frame::{MAX_31_BITS, PAYLOAD_BYTES_MAX};
 use super::hpack::DEFAULT_TABLE_BYTES;
-use super::{Violation, limits};
+use super::{H2Violation, limits};
 
 /// Identifiers (RFC 9113 §6.5.2).
 mod id {
@@ -15,33 +15,32 @@ mod id {
     pub(super) const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 }
 
-/// What this client is like.
+/// Settings of this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// How many requests are under way at once at the most, 1 to [`ClientSettings::STREAMS_MAX`];
-    /// other values are moved there. Memory is set aside for twice as many.
+    /// Largest number of requests in flight, 1 to [`ClientSettings::STREAMS_MAX`]; other values are
+    /// clamped. Memory is reserved for twice as many.
     pub streams: u32,
-    /// The size of each stream's receive window, 65,535 to 2³¹ − 1 bytes; others are moved there.
-    /// Default 16 MiB.
+    /// Size of each stream's receive window, 65,535 to 2³¹ − 1 bytes; other values are clamped.
+    /// Default: 16 MiB.
     pub stream_window_bytes: u32,
-    /// The size of the connection's receive window, 65,535 to 2³¹ − 1 bytes; others are moved
-    /// there. Default 1 GiB.
+    /// Size of the connection's receive window, 65,535 to 2³¹ − 1 bytes; other values are clamped.
+    /// Default: 1 GiB.
     ///
-    /// Windows protect the memory of a receiver that keeps what it was sent. This one keeps
-    /// nothing, so small windows would only measure themselves and cost WINDOW_UPDATE frames.
+    /// Windows protect the memory of a receiver that stores what it received. This client stores
+    /// nothing, so small windows would only limit the throughput and cost WINDOW_UPDATE frames.
     pub connection_window_bytes: u32,
-    /// The largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
-    /// lowered. Default 4,096, which is what peers assume without being told.
+    /// Largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
+    /// lowered. Default: 4,096, the protocol's initial value.
     ///
-    /// Without a table, answers of a server that spells out every field all the same (nginx) cost
-    /// nothing less here; those of servers that use it cost a quarter more, are several times as
-    /// long, and the server works more than it does for other clients. `examples/h2_cost.rs` shows
-    /// the first two.
+    /// Without a table, responses of a server that never uses it (nginx) cost the same. Responses
+    /// of servers that use it cost a quarter more and are several times as long, and the server
+    /// does more work than for other clients. `examples/h2_cost.rs` measures the first two.
     pub header_table_bytes: u32,
 }
 
 impl ClientSettings {
-    /// The most streams at once on one connection.
+    /// Largest number of concurrent streams on one connection.
     pub const STREAMS_MAX: u32 = 65_536;
 
     const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;
@@ -58,12 +57,12 @@ impl ClientSettings {
         }
     }
 
-    /// What is to be said: everything that differs from what a peer assumes.
+    /// Settings that differ from the protocol's initial values.
     pub(super) fn list(&self) -> ([(u16, u32); 4], usize) {
         let mut list = [
             (id::ENABLE_PUSH, 0),
             (id::INITIAL_WINDOW_SIZE, self.stream_window_bytes),
-            (id::MAX_HEADER_LIST_SIZE, limits::HEADER_LIST_BYTES),
+            (id::MAX_HEADER_LIST_SIZE, limits::HEADER_LIST_BYTES_MAX),
             (0, 0),
         ];
         if self.header_table_bytes == DEFAULT_TABLE_BYTES {
@@ -85,28 +84,28 @@ impl Default for ClientSettings {
     }
 }
 
-/// What the peer is like, as far as it has said so.
+/// Settings of the peer, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerSettings {
-    /// Its first SETTINGS have come.
+    /// True after its first SETTINGS.
     pub(super) seen: bool,
-    /// How many streams it allows at once; none where it sets no limit.
+    /// Number of concurrent streams that it allows; `None` without a limit.
     pub(super) max_streams: Option<u32>,
-    /// The size of each stream's send window at its start, in bytes.
+    /// Initial size of each stream's send window, in bytes.
     pub(super) initial_window_bytes: u32,
-    /// The longest list of fields that it takes, in bytes as RFC 9113 §6.5.2 counts them.
+    /// Longest list of fields that it accepts, in bytes as counted by RFC 9113 §6.5.2.
     pub(super) max_header_list_bytes: Option<u32>,
-    /// The largest dynamic table that its decoder allows, in bytes.
+    /// Largest dynamic table that its decoder allows, in bytes.
     pub(super) header_table_bytes: u32,
 }
 
-/// What a peer's SETTINGS mean for what is under way.
+/// Effects of a peer's SETTINGS on existing streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// By how much every stream's send window grows or shrinks (RFC 9113 §6.9.2).
+    /// Change of every stream's send window (RFC 9113 §6.9.2).
     pub(super) windows_by: i64,
-    /// The dynamic table may be smaller than before, which the next block must acknowledge (RFC
-    /// 9113 §4.3.1).
+    /// True if the dynamic table may be smaller than before, which the next block must acknowledge
+    /// (RFC 9113 §4.3.1).
     pub(super) table_lowered: bool,
 }
 
@@ -121,10 +120,10 @@ impl PeerSettings {
         }
     }
 
-    /// Takes the payload of a SETTINGS frame, each setting in its order (RFC 9113 §6.5.3).
-    pub(super) fn apply(&mut self, payload: &[u8]) -> Result<Changes, Violation> {
+    /// Applies the payload of a SETTINGS frame, in order (RFC 9113 §6.5.3).
+    pub(super) fn apply(&mut self, payload: &[u8]) -> Result<Changes, H2Violation> {
         let (settings, []) = payload.as_chunks::<6>() else {
-            return Err(Violation::SettingsLength);
+            return Err(H2Violation::SettingsLength);
         };
         if !self.seen {
             self.seen = true;
@@ -139,18 +138,18 @@ impl PeerSettings {
                     table_lowered |= value < self.header_table_bytes;
                     self.header_table_bytes = value;
                 }
-                id::ENABLE_PUSH if value != 0 => return Err(Violation::PushSetting),
+                id::ENABLE_PUSH if value != 0 => return Err(H2Violation::PushSetting),
                 id::MAX_CONCURRENT_STREAMS => self.max_streams = Some(value),
                 id::INITIAL_WINDOW_SIZE if value > MAX_31_BITS => {
-                    return Err(Violation::WindowSetting);
+                    return Err(H2Violation::WindowSetting);
                 }
                 id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
-                // No frame of ours is larger than the smallest limit.
-                id::MAX_FRAME_SIZE if !(MAX_PAYLOAD_BYTES as u32..=0xff_ffff).contains(&value) => {
-                    return Err(Violation::FrameSizeSetting);
+                // This side never sends a frame larger than the smallest limit.
+                id::MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX as u32..=0xff_ffff).contains(&value) => {
+                    return Err(H2Violation::FrameSizeSetting);
                 }
                 id::MAX_HEADER_LIST_SIZE => self.max_header_list_bytes = Some(value),
-                // Unknown ones are ignored (RFC 9113 §6.5.2).
+                // Unknown settings are ignored (RFC 9113 §6.5.2).
                 _ => {}
             }
         }
@@ -165,7 +164,7 @@ impl PeerSettings {
 mod tests {
     use super::*;
 
-    fn apply(peer: &mut PeerSettings, settings: &[(u16, u32)]) -> Result<Changes, Violation> {
+    fn apply(peer: &mut PeerSettings, settings: &[(u16, u32)]) -> Result<Changes, H2Violation> {
         let mut payload = Vec::new();
         for (identifier, value) in settings {
             payload.extend_from_slice(&identifier.to_be_bytes());
@@ -229,17 +228,17 @@ mod tests {
     #[test]
     fn what_is_out_of_range() {
         for (setting, violation) in [
-            ((2, 1), Violation::PushSetting),
-            ((2, 2), Violation::PushSetting),
-            ((4, 1 << 31), Violation::WindowSetting),
-            ((5, 16_383), Violation::FrameSizeSetting),
-            ((5, 1 << 24), Violation::FrameSizeSetting),
+            ((2, 1), H2Violation::PushSetting),
+            ((2, 2), H2Violation::PushSetting),
+            ((4, 1 << 31), H2Violation::WindowSetting),
+            ((5, 16_383), H2Violation::FrameSizeSetting),
+            ((5, 1 << 24), H2Violation::FrameSizeSetting),
         ] {
             assert_eq!(apply(&mut PeerSettings::new(), &[setting]), Err(violation));
         }
         assert_eq!(
             PeerSettings::new().apply(&[0; 7]),
-            Err(Violation::SettingsLength)
+            Err(H2Violation::SettingsLength)
         );
     }
 

@@ -1,4 +1,4 @@
-//! One stream, which is one exchange.
+//! A stream, which carries one exchange.
 
 use super::StreamViolation;
 use super::flow::{ReceiveWindow, SendWindow};
@@ -6,7 +6,7 @@ use super::hpack::Fields;
 use super::limits;
 use crate::h1::Expects;
 
-/// Where a stream is in its life: Figure 2 of RFC 9113 §5.1, as a client without server push sees it.
+/// StreamState of a stream: Figure 2 of RFC 9113 §5.1, for a client without server push.
 ///
 /// ```text
 ///                   +--------+
@@ -27,39 +27,40 @@ use crate::h1::Expects;
 ///   H: HEADERS, ES: END_STREAM, R: RST_STREAM; "idle" is a stream that is not there yet
 /// ```
 ///
-/// Both `Cancelled` and `Closed` are "closed" in the RFC. They differ in what may still come: frames
-/// that the peer sent before it read this side's RST_STREAM are ignored, frames behind its own end
-/// are violations. A stream does not stay in "half-closed (remote)": whoever answers without waiting
-/// for the whole request doesn't need the rest of it (§8.1), so that the stream is reset at once.
-/// The two "reserved" states are never reached, as PUSH_PROMISE is a violation.
+/// Both `Cancelled` and `Closed` are "closed" in the RFC. They differ in the frames that may still
+/// arrive: frames sent before the peer read this side's RST_STREAM are ignored, and frames after
+/// the peer's own end are violations. A stream doesn't stay in "half-closed (remote)": a peer that
+/// responds without waiting for the whole request doesn't need the rest of it (§8.1), so the stream
+/// is reset at once. The two "reserved" states are never reached, because PUSH_PROMISE is a
+/// violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum StreamState {
     Closed,
     Cancelled,
     Open {
-        /// Bytes of the body that are not sent yet, at least 1.
+        /// Body bytes that aren't sent yet, at least 1.
         unsent: u64,
     },
     HalfClosedLocal,
 }
 
-/// How far the answer is (RFC 9113 §8.1).
+/// Stage of the response (RFC 9113 §8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// The final head is to come, after so many interim ones.
+pub(super) enum ResponseStage {
+    /// The final head is expected, after `interims` interim heads.
     Head { interims: u8 },
-    /// The body, or the trailers behind it.
+    /// The body, or the trailers after it.
     Body {
-        /// How many bytes are still to come, where Content-Length said it.
+        /// Remaining body bytes, if there was a Content-Length.
         left: Option<u64>,
     },
-    /// Whatever a tunnel carries, which is DATA only (RFC 9113 §8.5).
+    /// The content of a tunnel: DATA only (RFC 9113 §8.5).
     Tunnel,
 }
 
-/// What a block of fields is in an answer.
+/// Meaning of a field block in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum BlockRole {
     Interim(u16),
     Head(u16),
     Trailers,
@@ -69,25 +70,25 @@ pub(super) enum Section {
 pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) tag: u32,
-    pub(super) state: State,
-    /// Bytes of the body that were not sent, also after the stream's end.
+    pub(super) state: StreamState,
+    /// Body bytes that weren't sent; kept after the stream's end.
     pub(super) unsent_bytes: u64,
-    pub(super) answer: Answer,
+    pub(super) answer: ResponseStage,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
-    /// The receive window is to be opened with the next output.
+    /// True if the receive window is to be opened with the next output.
     pub(super) opening: bool,
     pub(super) expects: Expects,
 }
 
 impl Stream {
-    /// What stands in a place that no stream ever had.
+    /// Content of a slot that was never used.
     pub(super) const NONE: Stream = Stream {
         id: 0,
         tag: 0,
-        state: State::Closed,
+        state: StreamState::Closed,
         unsent_bytes: 0,
-        answer: Answer::Head { interims: 0 },
+        answer: ResponseStage::Head { interims: 0 },
         send_window: SendWindow::new(0),
         receive_window: ReceiveWindow::new(0),
         opening: false,
@@ -96,27 +97,27 @@ impl Stream {
 
     #[inline]
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.state, State::Open { .. } | State::HalfClosedLocal)
+        matches!(self.state, StreamState::Open { .. } | StreamState::HalfClosedLocal)
     }
 
-    /// Has any part of the answer come?
+    /// Returns true if any part of the response was received.
     pub(super) fn is_answered(&self) -> bool {
-        self.answer != Answer::Head { interims: 0 }
+        self.answer != ResponseStage::Head { interims: 0 }
     }
 
-    /// A block of fields has come.
+    /// Handles a field block.
     pub(super) fn fields(
         &mut self,
         fields: &Fields,
         ends: bool,
-    ) -> Result<Section, StreamViolation> {
+    ) -> Result<BlockRole, StreamViolation> {
         let interims = match &mut self.answer {
-            Answer::Head { interims } => interims,
-            Answer::Tunnel => return Err(StreamViolation::FieldsInTunnel),
-            Answer::Body { .. } => {
+            ResponseStage::Head { interims } => interims,
+            ResponseStage::Tunnel => return Err(StreamViolation::FieldsInTunnel),
+            ResponseStage::Body { .. } => {
                 fields.check_trailers()?;
                 return if ends {
-                    Ok(Section::Trailers)
+                    Ok(BlockRole::Trailers)
                 } else {
                     Err(StreamViolation::TrailersDoNotEnd)
                 };
@@ -126,38 +127,38 @@ impl Stream {
         match status {
             101 => Err(StreamViolation::SwitchingProtocols),
             100..=199 if ends => Err(StreamViolation::InterimEnds),
-            100..=199 if *interims == limits::INTERIMS => Err(StreamViolation::TooManyInterim {
-                limit: limits::INTERIMS,
+            100..=199 if *interims == limits::INTERIM_RESPONSES_MAX => Err(StreamViolation::TooManyInterim {
+                limit: limits::INTERIM_RESPONSES_MAX,
             }),
             100..=199 => {
                 *interims += 1;
-                Ok(Section::Interim(status))
+                Ok(BlockRole::Interim(status))
             }
             _ => {
                 self.answer = self.behind_head(status, fields.content_length);
-                Ok(Section::Head(status))
+                Ok(BlockRole::Head(status))
             }
         }
     }
 
-    /// What follows the final head, and how long that must be (RFC 9113 §8.1.1 and §8.5, RFC 9110
-    /// §6.4.1 and §8.6).
-    fn behind_head(&self, status: u16, content_length: Option<u64>) -> Answer {
+    /// Stage after the final head, and the required length of the body (RFC 9113 §8.1.1 and §8.5,
+    /// RFC 9110 §6.4.1 and §8.6).
+    fn behind_head(&self, status: u16, content_length: Option<u64>) -> ResponseStage {
         let left = match (self.expects, status) {
-            (Expects::Connect, 200..=299) => return Answer::Tunnel,
+            (Expects::Connect, 200..=299) => return ResponseStage::Tunnel,
             (Expects::NoBody, _) | (_, 204 | 304) => Some(0),
             _ => content_length,
         };
-        Answer::Body { left }
+        ResponseStage::Body { left }
     }
 
-    /// A DATA frame with so many bytes of the body begins.
+    /// Handles the start of a DATA frame with `bytes` of body.
     #[inline]
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {
         match &mut self.answer {
-            Answer::Head { .. } => Err(StreamViolation::DataBeforeHead),
-            Answer::Body { left: None } | Answer::Tunnel => Ok(()),
-            Answer::Body { left: Some(left) } => {
+            ResponseStage::Head { .. } => Err(StreamViolation::DataBeforeHead),
+            ResponseStage::Body { left: None } | ResponseStage::Tunnel => Ok(()),
+            ResponseStage::Body { left: Some(left) } => {
                 *left = left
                     .checked_sub(u64::from(bytes))
                     .ok_or(StreamViolation::BodyTooLong)?;
@@ -166,11 +167,12 @@ impl Stream {
         }
     }
 
-    /// Must the receive window be opened for what is still to come? Not for a body whose rest fits.
+    /// Returns true if the receive window must be opened for the rest of the body; false if the
+    /// rest fits.
     #[inline]
     pub(super) fn is_window_low(&self) -> bool {
         let fits = match self.answer {
-            Answer::Body { left: Some(left) } => {
+            ResponseStage::Body { left: Some(left) } => {
                 left <= u64::from(self.receive_window.left_bytes())
             }
             _ => false,
@@ -178,15 +180,15 @@ impl Stream {
         !fits && self.receive_window.is_low()
     }
 
-    /// The peer has ended the stream: is the answer complete?
+    /// Checks that the response is complete when the peer ends the stream.
     pub(super) fn check_end(&self) -> Result<(), StreamViolation> {
         match self.answer {
-            Answer::Head { .. } => Err(StreamViolation::DataBeforeHead),
-            Answer::Body {
+            ResponseStage::Head { .. } => Err(StreamViolation::DataBeforeHead),
+            ResponseStage::Body {
                 left: None | Some(0),
             }
-            | Answer::Tunnel => Ok(()),
-            Answer::Body { left: Some(_) } => Err(StreamViolation::BodyTooShort),
+            | ResponseStage::Tunnel => Ok(()),
+            ResponseStage::Body { left: Some(_) } => Err(StreamViolation::BodyTooShort),
         }
     }
 }

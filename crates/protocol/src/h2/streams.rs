@@ -1,47 +1,48 @@
-//! The streams of one connection, in a fixed number of places.
+//! Streams of one connection, in a fixed number of slots.
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::MAX_31_BITS;
-use super::stream::{Answer, State, Stream};
+use super::stream::{ResponseStage, StreamState, Stream};
 use crate::h1::Expects;
 
 /// All streams.
 ///
-/// A stream's place follows from its identifier, so that finding it takes no search: the places are
-/// a ring, and streams of successive identifiers have successive places. Where the place of the
-/// next identifier is still taken by a slow stream, that identifier is left out, which is allowed
-/// (RFC 9113 §5.1.1: identifiers grow, and those left out count as closed). There are at least
-/// twice as many places as streams at once, so a free one is near.
+/// A stream's slot follows from its identifier, so that no search is needed: the slots are a ring,
+/// and successive identifiers have successive slots. If the slot of the next identifier is still
+/// used by a slow stream, that identifier is skipped, which is allowed (RFC 9113 §5.1.1:
+/// identifiers increase, and skipped ones count as closed). There are at least twice as many slots
+/// as concurrent streams, so a free slot is near.
 ///
-/// A place remembers its stream after the end, until another one takes it.
+/// A slot keeps its stream after the end, until it is reused.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// Their number is a power of two.
+    /// The number of slots is a power of two.
     places: Box<[Stream]>,
     next_id: u32,
-    /// How many are live.
+    /// Number of live streams.
     active: u32,
-    /// How many of those have a body that is not sent yet.
+    /// Number of live streams with a body that isn't completely sent.
     sending: u32,
-    /// The latest identifier that was ever cancelled.
+    /// Highest identifier that was ever cancelled.
     last_cancelled: u32,
-    /// Live streams whose receive windows are to be opened, each once, and others that ended since.
+    /// Live streams whose receive windows are to be opened, each once, and streams that have ended
+    /// since.
     opening: Vec<u32>,
 }
 
-/// What is known of an identifier that belongs to no live stream.
+/// Status of an identifier without a live stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It was never used.
+pub(super) enum StreamStatus {
+    /// Never used.
     Idle,
-    /// The peer ended it, or it was left out.
+    /// Ended by the peer, or skipped.
     Closed,
-    /// This side may have reset it: what comes for it was sent before the peer knew.
+    /// Possibly reset by this side: its frames were sent before the peer knew.
     Cancelled,
 }
 
 impl Streams {
-    /// Room for so many streams at once.
+    /// Creates room for `most` concurrent streams.
     pub(super) fn new(most: u32) -> Streams {
         let places = (most as usize * 2).next_power_of_two();
         Streams {
@@ -54,7 +55,7 @@ impl Streams {
         }
     }
 
-    /// Forgets all, as on a new connection.
+    /// Resets the state for a new connection.
     pub(super) fn restart(&mut self) {
         self.places.fill(Stream::NONE);
         (self.next_id, self.active, self.sending, self.last_cancelled) = (1, 0, 0, 0);
@@ -69,7 +70,7 @@ impl Streams {
         self.sending
     }
 
-    /// How many places there are.
+    /// Number of slots.
     pub(super) fn places(&self) -> usize {
         self.places.len()
     }
@@ -91,7 +92,7 @@ impl Streams {
         (id >> 1) as usize & (self.places.len() - 1)
     }
 
-    /// The place of a live stream.
+    /// Slot of a live stream.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         let place = self.place(id);
@@ -99,40 +100,40 @@ impl Streams {
         (stream.id == id && stream.is_live()).then_some(place)
     }
 
-    /// What is known of an identifier that [`Streams::find`] doesn't find.
+    /// Status of an identifier that [`Streams::find`] doesn't find.
     #[cold]
-    pub(super) fn standing(&self, id: u32) -> Standing {
-        // Those of even numbers are the server's, which may not open any.
+    pub(super) fn standing(&self, id: u32) -> StreamStatus {
+        // Even identifiers are the server's, which must not open streams.
         if id.is_multiple_of(2) || id >= self.next_id {
-            return Standing::Idle;
+            return StreamStatus::Idle;
         }
         let stream = &self.places[self.place(id)];
         let cancelled = if stream.id == id {
-            stream.state == State::Cancelled
+            stream.state == StreamState::Cancelled
         } else {
             id <= self.last_cancelled
         };
         if cancelled {
-            Standing::Cancelled
+            StreamStatus::Cancelled
         } else {
-            Standing::Closed
+            StreamStatus::Closed
         }
     }
 
-    /// Is there an identifier left?
+    /// Returns true if an identifier is left.
     pub(super) fn has_ids(&self) -> bool {
-        // Identifiers may be left out before the next free place.
+        // Identifiers may be skipped before the next free slot.
         (self.next_id as usize) + 2 * self.places.len() < MAX_31_BITS as usize
     }
 
-    /// Nearly all identifiers are used.
+    /// Uses up nearly all identifiers.
     #[cfg(test)]
     pub(super) fn skip_ids(&mut self) {
         self.next_id = MAX_31_BITS - 4 * self.places.len() as u32;
     }
 
-    /// Opens a stream, with so many bytes of body to send. There must be an identifier left and
-    /// fewer live streams than places.
+    /// Opens a stream with a body of the given size in bytes. There must be an identifier left and
+    /// fewer live streams than slots.
     #[inline]
     pub(super) fn open(
         &mut self,
@@ -148,10 +149,10 @@ impl Streams {
         self.next_id += 2;
         self.active += 1;
         let state = match body_bytes {
-            0 => State::HalfClosedLocal,
+            0 => StreamState::HalfClosedLocal,
             unsent => {
                 self.sending += 1;
-                State::Open { unsent }
+                StreamState::Open { unsent }
             }
         };
         self.places[self.place(id)] = Stream {
@@ -159,7 +160,7 @@ impl Streams {
             tag,
             state,
             unsent_bytes: body_bytes,
-            answer: Answer::Head { interims: 0 },
+            answer: ResponseStage::Head { interims: 0 },
             send_window: windows.0,
             receive_window: windows.1,
             opening: false,
@@ -168,24 +169,24 @@ impl Streams {
         id
     }
 
-    /// So many bytes of the body of a live stream are sent, no more than there are. True if it is
-    /// all of it.
+    /// Records that body bytes of a live stream were sent, at most the remaining ones. Returns true
+    /// if the body is complete.
     pub(super) fn sent(&mut self, place: usize, bytes: u64) -> bool {
         let stream = &mut self.places[place];
-        let State::Open { unsent } = &mut stream.state else {
+        let StreamState::Open { unsent } = &mut stream.state else {
             return false;
         };
         *unsent -= bytes;
         stream.unsent_bytes = *unsent;
         let all = *unsent == 0;
         if all {
-            stream.state = State::HalfClosedLocal;
+            stream.state = StreamState::HalfClosedLocal;
             self.sending -= 1;
         }
         all
     }
 
-    /// Bytes of a stream's body that were not sent, unless a later stream took its place.
+    /// Unsent body bytes of a stream, unless a later stream has reused its slot.
     pub(super) fn unsent_bytes(&self, id: u32) -> u64 {
         let stream = &self.places[self.place(id)];
         if stream.id == id {
@@ -195,7 +196,7 @@ impl Streams {
         }
     }
 
-    /// The receive window of the stream in this place is to be opened with the next output.
+    /// Marks the receive window of a stream to be opened with the next output.
     pub(super) fn open_window(&mut self, place: usize) {
         let stream = &mut self.places[place];
         if !stream.opening {
@@ -204,14 +205,14 @@ impl Streams {
         }
     }
 
-    /// Are there receive windows to be opened?
+    /// Returns true if there are receive windows to be opened.
     #[inline]
     pub(super) fn has_windows_to_open(&self) -> bool {
         !self.opening.is_empty()
     }
 
-    /// Opens the receive window of one of the streams that wait for it. Returns its identifier and by
-    /// how much.
+    /// Opens the receive window of the next marked stream. Returns its identifier and the
+    /// increment.
     pub(super) fn next_opened_window(&mut self) -> Option<(u32, u32)> {
         while let Some(id) = self.opening.pop() {
             if let Some(place) = self.find(id) {
@@ -223,22 +224,22 @@ impl Streams {
         None
     }
 
-    /// A live stream ends by the peer's doing.
+    /// Ends a live stream because of the peer.
     #[inline]
     pub(super) fn close(&mut self, place: usize) {
-        self.leave(place, State::Closed);
+        self.leave(place, StreamState::Closed);
     }
 
-    /// A live stream ends by this side's doing.
+    /// Ends a live stream because of this side.
     pub(super) fn cancel(&mut self, place: usize) {
         self.last_cancelled = self.last_cancelled.max(self.places[place].id);
-        self.leave(place, State::Cancelled);
+        self.leave(place, StreamState::Cancelled);
     }
 
     #[inline]
-    fn leave(&mut self, place: usize, to: State) {
+    fn leave(&mut self, place: usize, to: StreamState) {
         let stream = &mut self.places[place];
-        self.sending -= u32::from(matches!(stream.state, State::Open { .. }));
+        self.sending -= u32::from(matches!(stream.state, StreamState::Open { .. }));
         self.active -= 1;
         stream.state = to;
     }
@@ -273,31 +274,31 @@ mod tests {
         assert_eq!(ids, [3, 5, 7, 11, 13, 15]);
         assert_eq!(streams.active(), 1);
         assert!(streams.find(slow).is_some());
-        assert_eq!(streams.standing(9), Standing::Closed);
+        assert_eq!(streams.standing(9), StreamStatus::Closed);
     }
 
     #[test]
     fn what_is_over_is_remembered() {
         let mut streams = Streams::new(1);
-        assert_eq!(streams.standing(1), Standing::Idle);
+        assert_eq!(streams.standing(1), StreamStatus::Idle);
         let cancelled = open(&mut streams, 5);
         assert_eq!((streams.active(), streams.sending()), (1, 1));
         let place = find(&streams, cancelled);
         streams.cancel(place);
         assert_eq!((streams.active(), streams.sending()), (0, 0));
-        assert_eq!(streams.standing(cancelled), Standing::Cancelled);
+        assert_eq!(streams.standing(cancelled), StreamStatus::Cancelled);
         for _ in 0..9 {
             let id = open(&mut streams, 0);
             let place = find(&streams, id);
             streams.close(place);
-            assert_eq!(streams.standing(id), Standing::Closed);
-            assert_eq!(streams.standing(cancelled), Standing::Cancelled);
+            assert_eq!(streams.standing(id), StreamStatus::Closed);
+            assert_eq!(streams.standing(cancelled), StreamStatus::Cancelled);
         }
         for id in [0, 2, 4, 21, 23, MAX_31_BITS] {
-            assert_eq!(streams.standing(id), Standing::Idle, "{id}");
+            assert_eq!(streams.standing(id), StreamStatus::Idle, "{id}");
         }
         streams.restart();
-        assert_eq!(streams.standing(cancelled), Standing::Idle);
+        assert_eq!(streams.standing(cancelled), StreamStatus::Idle);
     }
 
     #[test]
@@ -306,11 +307,11 @@ mod tests {
         let id = open(&mut streams, 5);
         let place = find(&streams, id);
         assert!(!streams.sent(place, 3));
-        assert_eq!(streams.at(place).state, State::Open { unsent: 2 });
+        assert_eq!(streams.at(place).state, StreamState::Open { unsent: 2 });
         assert!(streams.sent(place, 2));
         assert_eq!(
             (streams.sending(), streams.at(place).state),
-            (0, State::HalfClosedLocal)
+            (0, StreamState::HalfClosedLocal)
         );
     }
 

@@ -1,6 +1,6 @@
 //! HTTP/1.
 
-use prony_protocol::h1::{Event, Expects, Limits, ResponseParser};
+use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser};
 
 use crate::allocations;
 
@@ -16,8 +16,8 @@ fn exchange(parser: &mut ResponseParser, answer: &[u8], piece_bytes: usize) {
     for mut input in answer.chunks(piece_bytes) {
         loop {
             match parser.next(&mut input) {
-                Ok(Event::NeedMore) => break,
-                Ok(Event::End { reusable }) => return assert!(reusable),
+                Ok(ResponseEvent::NeedMore) => break,
+                Ok(ResponseEvent::End { reusable }) => return assert!(reusable),
                 Ok(_) => {}
                 Err(violation) => panic!("{violation}"),
             }

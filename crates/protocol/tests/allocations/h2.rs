@@ -1,7 +1,7 @@
 //! HTTP/2.
 
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
 
 use crate::{allocations, most_held};
 
@@ -106,8 +106,8 @@ impl Round {
         for mut input in self.input.chunks(piece_bytes) {
             loop {
                 match self.connection.next(&mut input).expect("no violation") {
-                    Event::NeedMore => break,
-                    Event::End { .. } => ends += 1,
+                    ConnectionEvent::NeedMore => break,
+                    ConnectionEvent::End { .. } => ends += 1,
                     _ => {}
                 }
             }

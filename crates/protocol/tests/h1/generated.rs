@@ -214,8 +214,8 @@ proptest! {
                 prop_assert_eq!(trace.head.map(|head| head.status), other.code);
             }
             (Ending::End { .. }, parsed) => prop_assert!(false, "only we read it: {parsed:?}"),
-            (Ending::Violation(violation), Ok(_)) => {
-                use prony_protocol::h1::Violation::*;
+            (Ending::H1Violation(violation), Ok(_)) => {
+                use prony_protocol::h1::H1Violation::*;
                 let stricter = matches!(violation, Upgrade | SpaceBeforeFields);
                 prop_assert!(stricter, "only httparse reads it: {violation}");
             }

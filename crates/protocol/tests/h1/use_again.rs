@@ -1,6 +1,6 @@
 //! A parser over the life of a connection.
 
-use prony_protocol::h1::{Eof, Event, Expects, Limits, ResponseParser, Version, Violation};
+use prony_protocol::h1::{Eof, ResponseEvent, Expects, Limits, ResponseParser, Version, H1Violation};
 
 fn parser() -> ResponseParser {
     ResponseParser::new(Limits::default())
@@ -12,37 +12,37 @@ fn two_answers_in_one_buffer_are_two_exchanges() {
     let mut input: &[u8] =
         b"HTTP/1.1 204 \r\n\r\nHTTP/1.0 404 No\r\nContent-Length: 2\r\nX: y\r\n\r\nno";
     parser.start(Expects::Body);
-    assert!(matches!(parser.next(&mut input), Ok(Event::Head(head)) if head.status == 204));
-    assert_eq!(parser.next(&mut input), Ok(Event::End { reusable: true }));
+    assert!(matches!(parser.next(&mut input), Ok(ResponseEvent::Head(head)) if head.status == 204));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::End { reusable: true }));
     parser.start(Expects::Body);
     assert!(!parser.started());
-    let Ok(Event::Head(head)) = parser.next(&mut input) else {
+    let Ok(ResponseEvent::Head(head)) = parser.next(&mut input) else {
         panic!("a head")
     };
     assert_eq!(
         (head.status, head.version, head.length),
         (404, Version::Http10, Some(2))
     );
-    assert_eq!(parser.next(&mut input), Ok(Event::Body(b"no")));
-    assert_eq!(parser.next(&mut input), Ok(Event::End { reusable: false }));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::Body(b"no")));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::End { reusable: false }));
 }
 
 #[test]
 fn bytes_that_no_request_asked_for_are_a_violation() {
     let mut parser = parser();
     let mut nothing: &[u8] = b"";
-    assert_eq!(parser.next(&mut nothing), Ok(Event::NeedMore));
+    assert_eq!(parser.next(&mut nothing), Ok(ResponseEvent::NeedMore));
     assert_eq!(parser.eof(), Eof::Idle);
     let mut input: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\r\n";
-    assert_eq!(parser.next(&mut input), Err(Violation::BytesAfterEnd));
+    assert_eq!(parser.next(&mut input), Err(H1Violation::BytesAfterEnd));
 
     parser.start(Expects::Body);
     let mut input: &[u8] = b"HTTP/1.1 204 \r\n\r\n\r\n";
-    assert!(matches!(parser.next(&mut input), Ok(Event::Head(_))));
-    assert_eq!(parser.next(&mut input), Ok(Event::End { reusable: true }));
-    assert_eq!(parser.next(&mut nothing), Ok(Event::NeedMore));
-    assert_eq!(parser.next(&mut input), Err(Violation::BytesAfterEnd));
-    assert_eq!(parser.next(&mut nothing), Err(Violation::BytesAfterEnd));
+    assert!(matches!(parser.next(&mut input), Ok(ResponseEvent::Head(_))));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::End { reusable: true }));
+    assert_eq!(parser.next(&mut nothing), Ok(ResponseEvent::NeedMore));
+    assert_eq!(parser.next(&mut input), Err(H1Violation::BytesAfterEnd));
+    assert_eq!(parser.next(&mut nothing), Err(H1Violation::BytesAfterEnd));
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn a_start_forgets_whatever_was_before_it() {
     let mut parser = parser();
     for broken in broken {
         for mut piece in broken.chunks(1) {
-            while !matches!(parser.next(&mut piece), Ok(Event::NeedMore) | Err(_)) {}
+            while !matches!(parser.next(&mut piece), Ok(ResponseEvent::NeedMore) | Err(_)) {}
         }
         parser.start(Expects::Body);
         let mut input: &[u8] = b"HTTP/1.1 204 \r\n\r\n";
-        let Ok(Event::Head(head)) = parser.next(&mut input) else {
+        let Ok(ResponseEvent::Head(head)) = parser.next(&mut input) else {
             panic!("after {}", broken.escape_ascii());
         };
         assert_eq!(
@@ -81,14 +81,14 @@ fn a_close_is_told_apart_by_what_came_before_it() {
     parser.start(Expects::Body);
     assert_eq!((parser.eof(), parser.started()), (Eof::Idle, false));
     let mut input: &[u8] = b"H";
-    assert_eq!(parser.next(&mut input), Ok(Event::NeedMore));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::NeedMore));
     assert_eq!((parser.eof(), parser.started()), (Eof::Truncated, true));
 
     parser.start(Expects::Body);
     let mut input: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nall";
-    assert!(matches!(parser.next(&mut input), Ok(Event::Head(head)) if head.length.is_none()));
-    assert_eq!(parser.next(&mut input), Ok(Event::Body(b"all")));
-    assert_eq!(parser.next(&mut input), Ok(Event::NeedMore));
+    assert!(matches!(parser.next(&mut input), Ok(ResponseEvent::Head(head)) if head.length.is_none()));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::Body(b"all")));
+    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::NeedMore));
     assert_eq!(parser.eof(), Eof::Complete);
     assert_eq!(parser.eof(), Eof::Idle);
 }

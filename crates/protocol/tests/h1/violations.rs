@@ -1,6 +1,6 @@
 //! Answers that are not HTTP/1, and the reason given.
 
-use prony_protocol::h1::Violation::{self, *};
+use prony_protocol::h1::H1Violation::{self, *};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use crate::answer;
@@ -10,7 +10,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// What goes before the bytes, the bytes, and what is wrong with them.
-pub(crate) type Row = (&'static str, &'static [u8], Violation);
+pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[
     ("", b"<html>hello</html>", NotHttp),
@@ -236,7 +236,7 @@ fn check(rows: &[Row]) {
     for row in rows {
         let bytes = bytes(row);
         let ending = answer(Expects::Body, &bytes).ending;
-        assert_eq!(ending, Ending::Violation(row.2), "{}", bytes.escape_ascii());
+        assert_eq!(ending, Ending::H1Violation(row.2), "{}", bytes.escape_ascii());
     }
 }
 
@@ -267,14 +267,14 @@ fn broken_chunks() {
 
 /// The bytes repeated until they are over the limit end in the violation, at once; under it they
 /// do not.
-fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: Violation) {
+fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: H1Violation) {
     let mut parser = ResponseParser::new(limits);
     let mut long = before.to_vec();
     for _ in 0..100_000 / repeated.len() {
         long.extend_from_slice(repeated);
     }
     let whole = drive(&mut parser, Expects::Body, [long.as_slice()]);
-    assert_eq!(whole.ending, Ending::Violation(violation));
+    assert_eq!(whole.ending, Ending::H1Violation(violation));
     let split = drive(&mut parser, Expects::Body, long.chunks(7));
     assert_eq!(split, whole);
 }
@@ -333,7 +333,7 @@ fn a_limit_is_the_last_size_allowed() {
     let trace = drive(&mut parser, Expects::Body, [sized(501).as_bytes()]);
     assert_eq!(
         trace.ending,
-        Ending::Violation(HeadTooLong { limit_bytes: 500 })
+        Ending::H1Violation(HeadTooLong { limit_bytes: 500 })
     );
 }
 
@@ -354,10 +354,10 @@ fn the_limit_on_a_chunks_line_is_for_each_line() {
         ending("00001;ab\r\na\r\n00001;cd\r\nb\r\n000000;e\r\n\r\n"),
         end
     );
-    let line = Ending::Violation(ChunkLineTooLong { limit_bytes: 10 });
+    let line = Ending::H1Violation(ChunkLineTooLong { limit_bytes: 10 });
     assert_eq!(ending("00001;abc\r\na\r\n0\r\n\r\n"), line);
     assert_eq!(ending("0\r\nA: b\r\n\r\n"), end);
-    let trailer = Ending::Violation(TrailerTooLong { limit_bytes: 8 });
+    let trailer = Ending::H1Violation(TrailerTooLong { limit_bytes: 8 });
     assert_eq!(ending("0\r\nA: bc\r\n\r\n"), trailer);
 }
 

@@ -223,8 +223,8 @@ fn unchanged_ones_are_lawful() {
         // No SETTINGS in front, as it begins with them.
         let seen = bytes::run(&[&[0, 9, 9, 9, 9], bytes.as_slice()].concat());
         let wrong = seen.iter().find(|seen| {
-            use prony_protocol::h2::Event;
-            matches!(seen, Seen::Violation(_) | Seen::Event(Event::Broken { .. }))
+            use prony_protocol::h2::ConnectionEvent;
+            matches!(seen, Seen::H2Violation(_) | Seen::ConnectionEvent(ConnectionEvent::Broken { .. }))
         });
         assert_eq!(wrong, None);
         let ends = seen

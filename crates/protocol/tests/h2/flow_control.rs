@@ -1,6 +1,6 @@
 //! Windows of both sides, on both levels (RFC 9113 §5.2, §6.9).
 
-use prony_protocol::h2::{ClientSettings, Event};
+use prony_protocol::h2::{ClientSettings, ConnectionEvent};
 
 use crate::bodies::h2::frames::{
     self, END_STREAM, NO_FLAGS, data, headers, settings, window_update,
@@ -104,12 +104,12 @@ fn a_body_that_changed_is_not_completed() {
     .concat();
     let (mut first, mut rest) = frames.split_at(frames.len() - 2);
     let connection = &mut client.inner.connection;
-    while connection.next(&mut first).expect("lawful") != Event::NeedMore {}
+    while connection.next(&mut first).expect("lawful") != ConnectionEvent::NeedMore {}
     let mut out = Vec::new();
     connection.take_output(&mut out, |_| b"short");
     assert_eq!(frames::describe(&out), ["RST_STREAM 1 2"]);
     assert_eq!(connection.active(), 0);
-    assert_eq!(connection.next(&mut rest), Ok(Event::NeedMore));
+    assert_eq!(connection.next(&mut rest), Ok(ConnectionEvent::NeedMore));
 }
 
 #[test]

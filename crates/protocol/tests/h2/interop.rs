@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use h2::server::{self, SendResponse};
 use http::{Request, Response, StatusCode};
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 /// `/bytes/N` gives so many bytes, `/echo` the request's own, `/refuse` a reset.
@@ -103,21 +103,21 @@ impl Load {
     fn receive(&mut self, mut input: &[u8]) {
         loop {
             match self.connection.next(&mut input).expect("no violation") {
-                Event::NeedMore => return,
-                Event::Head { tag, status } => {
+                ConnectionEvent::NeedMore => return,
+                ConnectionEvent::Head { tag, status } => {
                     assert!(self.bodies.contains_key(&tag) && status == 200);
                 }
-                Event::Body { tag, bytes } => {
+                ConnectionEvent::Body { tag, bytes } => {
                     *self.bodies.get_mut(&tag).expect("a known tag") += bytes.len();
                 }
-                Event::End { tag } => self.ended.extend(self.bodies.remove(&tag)),
-                Event::Reset {
+                ConnectionEvent::End { tag } => self.ended.extend(self.bodies.remove(&tag)),
+                ConnectionEvent::Reset {
                     tag, unprocessed, ..
                 } => {
                     assert!(unprocessed && self.bodies.remove(&tag).is_some());
                     self.refused += 1;
                 }
-                Event::Settings | Event::GoAway { .. } => {}
+                ConnectionEvent::Settings | ConnectionEvent::GoAway { .. } => {}
                 event => panic!("{event:?}"),
             }
         }

@@ -72,7 +72,7 @@ fn a_stream_that_is_cancelled_among_the_unprocessed_is_not_reported() {
     let mut rest = Vec::new();
     while let Ok(event) = client.inner.connection.next(&mut input) {
         match event {
-            prony_protocol::h2::Event::NeedMore => break,
+            prony_protocol::h2::ConnectionEvent::NeedMore => break,
             event => rest.push(format!("{event:?}")),
         }
     }

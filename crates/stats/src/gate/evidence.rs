@@ -63,7 +63,7 @@ impl RunEvidence<'_> {
                 .filter(|(_, of, _)| *of == variant)
                 .map(|(block, _, record)| {
                     let value = match measure.count(record) {
-                        // // Trials of different lengths have different counts.
+                        // Trials of different lengths have different counts.
                         Some((_, 0)) => None,
                         Some((count, whole)) => Some(count as f64 / whole as f64),
                         None => measure.amount(record).map(|amount| amount.value()),
@@ -86,7 +86,7 @@ impl RunEvidence<'_> {
             .filter(|doubt| doubt.variant == variant);
         let found = match quantity.what {
             QuantitySource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
-            // // A finding that distorts one time or rate distorts the others.
+            // A finding that distorts one time or rate distorts the others.
             QuantitySource::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
             QuantitySource::Measure(_) => None,
         };

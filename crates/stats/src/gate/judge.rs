@@ -74,7 +74,7 @@ fn verdict(
         .filter(|one| metric.is_none_or(|m| m == one.metric))
     {
         let open = matches!(stated.verdict, Verdict::Undecided | Verdict::Withheld);
-        // // A gate that names `undecided` or `withheld` means exactly these verdicts.
+        // A gate that names `undecided` or `withheld` means exactly these verdicts.
         let ruling = match (wanted.contains(&stated.verdict), open) {
             (true, _) if is => Ruling::Failed,
             (true, _) => Ruling::Passed,
@@ -202,7 +202,7 @@ impl GateCase<'_> {
         };
         let ruling = match interval {
             Some(interval) => self.rule(interval, limit),
-            // // A load that was run once is judged by its own value.
+            // A load that was run once is judged by its own value.
             None if source.is_loads => {
                 let held = values.iter().filter(|(_, v)| self.sign.holds(*v, limit));
                 match held.count() {

@@ -356,7 +356,7 @@ impl<'a> GateParser<'a> {
         let factor = self.factor(start)?;
         let Some(to) = self.reference(subject)? else {
             let end = start + text.len();
-            // // After a digit the text can only be a value, so the error of the value is the
+            // After a digit the text can only be a value, so the error of the value is the
             // relevant one.
             let what = if text.starts_with(|c: char| c.is_ascii_digit()) {
                 fixed
@@ -422,7 +422,7 @@ impl<'a> GateParser<'a> {
             "baseline" if !self.known.baseline.is_empty() => {
                 return Ok(Some(GateReference::Baseline));
             }
-            // // For a load, "baseline" means the stored load. "A" was the name of the first of two
+            // For a load, "baseline" means the stored load. "A" was the name of the first of two
             // runs in `prony report` of earlier versions.
             "baseline" | "stored" | "A" if stored.is_some() => {
                 return Ok(Some(GateReference::Stored));
@@ -466,7 +466,7 @@ impl<'a> GateParser<'a> {
         let place = self.at..self.typed.trim_end().len();
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
         self.at = self.typed.len();
-        // // For values that may be zero, a percentage means percentage points.
+        // For values that may be zero, a percentage means percentage points.
         if quantity.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
         {

@@ -16,7 +16,7 @@ pub struct GateScope {
 
 impl GateScope {
     pub(super) fn counterpart(&self, variant: usize) -> Option<usize> {
-        // // A run without trials finds the counterpart by the same rule.
+        // A run without trials finds the counterpart by the same rule.
         let run = Run {
             variants: self.variants.clone(),
             baseline: self.baseline.clone(),

@@ -264,7 +264,7 @@ impl RunSides<'_> {
             self.old.averaged(pair.0, metric),
             self.new.averaged(pair.1, metric),
         );
-        // // A trial without a value makes the whole sample unusable; leaving it out would be
+        // A trial without a value makes the whole sample unusable; leaving it out would be
         // biased.
         let whole = |values: &[(u32, Option<f64>)]| -> Option<Vec<f64>> {
             values.iter().map(|(_, value)| *value).collect()

@@ -102,7 +102,7 @@ pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> St
     let shown = |value| quantity.shown(value);
     let GateNumbers { value, limit, .. } = basis.numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
-    // // The two may look equal after rounding, which would contradict the ruling.
+    // The two may look equal after rounding, which would contradict the ruling.
     let apart = match figure == limit_text {
         true if value > limit => ", just above the limit",
         true if value < limit => ", just below the limit",
@@ -163,7 +163,7 @@ fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
         low: ends.map(|ends| ends.0),
         high: ends.map(|ends| ends.1),
     };
-    // // The text is the same for every metric that is compared by ratio.
+    // The text is the same for every metric that is compared by ratio.
     Change::of(Metric::RatePerS, &effect)
 }
 

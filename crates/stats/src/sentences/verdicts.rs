@@ -58,7 +58,7 @@ pub(crate) fn description(description: &Description, name: &str, against: &str) 
             description.metric.noun(),
             counted(description.blocks, "block")
         ),
-        // // A direction is stated only if the interval excludes zero.
+        // A direction is stated only if the interval excludes zero.
         Some(change) if change.is_one_sided() => format!(
             "{} ({})",
             statement(description.metric, name, against, &change),

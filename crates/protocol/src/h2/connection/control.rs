@@ -1,28 +1,27 @@
-//! The frames that are about streams and the connection rather than about answers.
+//! Frames about streams and the connection.
 
 use super::Connection;
-use super::reading::Reading;
+use super::reading::ReadState;
 use crate::h2::frame::{self, FrameHeader, FrameType, MAX_31_BITS};
-use crate::h2::{ErrorCode, Event, StreamViolation, Violation, limits};
+use crate::h2::{ErrorCode, ConnectionEvent, StreamViolation, H2Violation, limits};
 
 impl Connection {
-    /// A frame moved nothing ahead. Too many in a row are a flood.
-    pub(super) fn note_idle_frame(&mut self) -> Result<(), Violation> {
+    /// Counts a frame that made no progress. Too many in a row are a flood.
+    pub(super) fn note_idle_frame(&mut self) -> Result<(), H2Violation> {
         self.idle_frames += 1;
-        if self.idle_frames > limits::IDLE_FRAMES {
-            let limit = limits::IDLE_FRAMES;
-            return Err(Violation::TooManyIdleFrames { limit });
+        if self.idle_frames > limits::IDLE_FRAMES_MAX {
+            let limit = limits::IDLE_FRAMES_MAX;
+            return Err(H2Violation::TooManyIdleFrames { limit });
         }
         Ok(())
     }
 
-    /// Checks what a header says before the payload has come: the stream and the length that the
-    /// type demands.
+    /// Checks a frame header before the payload arrives: stream and length as the type requires.
     #[inline]
-    pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
+    pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), H2Violation> {
         let length_fits = match header.kind {
             FrameType::Settings if header.has(frame::flag::ACK) && header.length > 0 => {
-                return Err(Violation::SettingsAckLength);
+                return Err(H2Violation::SettingsAckLength);
             }
             FrameType::RstStream | FrameType::WindowUpdate => header.length == 4,
             FrameType::Ping => header.length == 8,
@@ -30,14 +29,14 @@ impl Connection {
             _ => true,
         };
         match (header.kind, header.stream) {
-            (FrameType::PushPromise, _) => Err(Violation::Push),
+            (FrameType::PushPromise, _) => Err(H2Violation::Push),
             (FrameType::Settings | FrameType::Ping | FrameType::GoAway, 1..) => {
-                Err(Violation::StreamNotZero(header.kind))
+                Err(H2Violation::StreamNotZero(header.kind))
             }
             (FrameType::Headers | FrameType::Priority | FrameType::RstStream, 0) => {
-                Err(Violation::StreamZero(header.kind))
+                Err(H2Violation::StreamZero(header.kind))
             }
-            _ if !length_fits => Err(Violation::FrameLength(header.kind)),
+            _ if !length_fits => Err(H2Violation::FrameLength(header.kind)),
             (FrameType::Headers | FrameType::RstStream | FrameType::WindowUpdate, id @ 1..)
                 if self.streams.find(id).is_none() =>
             {
@@ -47,8 +46,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9113 §6.5.
-    pub(super) fn settings(&mut self, payload: &[u8]) -> Result<Option<Event<'static>>, Violation> {
+    /// Handles SETTINGS (RFC 9113 §6.5).
+    pub(super) fn settings(&mut self, payload: &[u8]) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         let changes = self.peer.apply(payload)?;
         if changes.windows_by != 0 {
@@ -56,17 +55,17 @@ impl Connection {
                 stream
                     .send_window
                     .change(changes.windows_by)
-                    .map_err(|_| Violation::WindowSettingOverflow)?;
+                    .map_err(|_| H2Violation::WindowSettingOverflow)?;
             }
             self.bodies_blocked = false;
         }
         self.outbox.answer(frame::write_settings_ack)?;
         self.resize_due |= changes.table_lowered;
-        Ok(Some(Event::Settings))
+        Ok(Some(ConnectionEvent::Settings))
     }
 
-    /// The peer knows this side's settings (RFC 9113 §6.5.3).
-    pub(super) fn settings_ack(&mut self) -> Result<Option<Event<'static>>, Violation> {
+    /// Handles the acknowledgement of this side's settings (RFC 9113 §6.5.3).
+    pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         if !self.acknowledged {
             self.acknowledged = true;
@@ -75,12 +74,12 @@ impl Connection {
         Ok(None)
     }
 
-    /// RFC 9113 §6.7.
+    /// Handles PING (RFC 9113 §6.7).
     pub(super) fn ping(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         if !header.has(frame::flag::ACK) {
             self.outbox
@@ -89,23 +88,23 @@ impl Connection {
         Ok(None)
     }
 
-    /// RFC 9113 §6.9.
+    /// Handles WINDOW_UPDATE (RFC 9113 §6.9).
     pub(super) fn window_update(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         let increment = number(payload) & MAX_31_BITS;
         if header.stream == 0 {
             if increment == 0 {
-                return Err(Violation::ZeroIncrement);
+                return Err(H2Violation::ZeroIncrement);
             }
             self.bodies_blocked = false;
             let widened = self.send_window.change(i64::from(increment));
             return widened
                 .map(|()| None)
-                .map_err(|_| Violation::WindowOverflow);
+                .map_err(|_| H2Violation::WindowOverflow);
         }
         let Some(place) = self.streams.find(header.stream) else {
             return Ok(None);
@@ -123,12 +122,12 @@ impl Connection {
         Ok(None)
     }
 
-    /// RFC 9113 §6.4.
+    /// Handles RST_STREAM (RFC 9113 §6.4).
     pub(super) fn rst_stream(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         let Some(place) = self.streams.find(header.stream) else {
             self.note_idle_frame()?;
             return Ok(None);
@@ -137,59 +136,59 @@ impl Connection {
         self.streams.close(place);
         let code = ErrorCode(number(payload));
         let unprocessed = code == ErrorCode::REFUSED_STREAM;
-        Ok(Some(Event::Reset {
+        Ok(Some(ConnectionEvent::Reset {
             tag,
             code,
             unprocessed,
         }))
     }
 
-    /// RFC 9113 §6.8.
-    pub(super) fn goaway(&mut self, payload: &[u8]) -> Result<Option<Event<'static>>, Violation> {
+    /// Handles GOAWAY (RFC 9113 §6.8).
+    pub(super) fn goaway(&mut self, payload: &[u8]) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         let (last_stream, code) = payload.split_at(4);
         let last_stream = number(last_stream) & MAX_31_BITS;
         if self.last_stream.is_some_and(|before| last_stream > before) {
-            return Err(Violation::GoAwayIncreased);
+            return Err(H2Violation::GoAwayIncreased);
         }
         self.last_stream = Some(last_stream);
         self.goaway_code = ErrorCode(number(code));
-        self.reading = Reading::Unprocessed(0);
-        Ok(Some(Event::GoAway {
+        self.reading = ReadState::Unprocessed(0);
+        Ok(Some(ConnectionEvent::GoAway {
             last_stream,
             code: self.goaway_code,
         }))
     }
 
-    /// Reports the next one of the streams that the peer won't answer, from this place on.
-    pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<Event<'static>> {
+    /// Reports the next stream that the peer won't process, from this slot on.
+    pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<ConnectionEvent<'static>> {
         let last_stream = self.last_stream.unwrap_or(MAX_31_BITS);
         for place in from..self.streams.places() {
             let stream = self.streams.at(place);
             if stream.is_live() && stream.id > last_stream {
                 let tag = stream.tag;
-                // What still comes for it is ignored, as if this side had reset it.
+                // Further frames for it are ignored, as if this side had reset it.
                 self.streams.cancel(place);
-                self.reading = Reading::Unprocessed(place + 1);
+                self.reading = ReadState::Unprocessed(place + 1);
                 let code = self.goaway_code;
-                return Some(Event::Reset {
+                return Some(ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed: true,
                 });
             }
         }
-        self.reading = Reading::Header;
+        self.reading = ReadState::Header;
         None
     }
 
-    /// Priorities are deprecated, and a client has no use for a server's (RFC 9113 §5.3.2). Their
-    /// length is checked all the same (§6.3): it ends the stream, or, where there is none to end, the
+    /// Handles PRIORITY. Priorities are deprecated and useless to a client (RFC 9113 §5.3.2), but
+    /// their length is checked (§6.3): a wrong one ends the stream or, without a stream, the
     /// connection.
     pub(super) fn priority(
         &mut self,
         header: FrameHeader,
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         if header.length == 5 {
             return Ok(None);
@@ -197,12 +196,12 @@ impl Connection {
         let length = StreamViolation::PriorityLength;
         match self.streams.find(header.stream) {
             Some(place) => Ok(Some(self.break_stream(place, length))),
-            None => Err(Violation::FrameLength(header.kind)),
+            None => Err(H2Violation::FrameLength(header.kind)),
         }
     }
 }
 
-/// The first 32 bits of a payload, which has as many.
+/// Reads the first 32 bits of a payload, which must be that long.
 fn number(payload: &[u8]) -> u32 {
     payload
         .first_chunk()

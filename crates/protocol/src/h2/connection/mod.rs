@@ -1,28 +1,29 @@
-//! A connection: bytes in, events out, requests in, bytes out.
+//! A connection: bytes in, events out; requests in, bytes out.
 
-mod answers;
+mod responses;
 mod control;
 mod outbox;
 mod output;
 mod reading;
 
-use answers::Gathering;
+use responses::FieldBlock;
 use outbox::Outbox;
-use reading::Reading;
+use reading::ReadState;
 
 use super::flow::{INITIAL_WINDOW_BYTES, ReceiveWindow, SendWindow};
-use super::hpack::{Decoder, Texts};
+use super::hpack::{Decoder, FieldTexts};
 use super::settings::PeerSettings;
 use super::streams::Streams;
 use super::{
-    ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, Violation, frame, limits,
+    ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, H2Violation, frame, limits,
 };
 
-/// The client's side of one connection, as a state machine.
+/// Client side of one connection, as a state machine.
 ///
-/// The caller starts requests, hands in what the peer sent, takes the events, and sends what
-/// [`take_output`](Connection::take_output) gives after each of these. A connection that ended can
-/// be used for the next one with [`restart`](Connection::restart), with its memory.
+/// The caller starts requests, passes in the received bytes, handles the events, and after each of
+/// these sends the bytes from [`take_output`](Connection::take_output). After a connection has
+/// ended, [`restart`](Connection::restart) prepares the object for the next one and keeps its
+/// memory.
 #[derive(Debug)]
 pub struct Connection {
     settings: ClientSettings,
@@ -31,47 +32,47 @@ pub struct Connection {
     send_window: SendWindow,
     receive_window: ReceiveWindow,
     decoder: Decoder,
-    /// The same blocks as text, where that is wanted.
-    texts: Option<Box<Texts>>,
-    reading: Reading,
-    /// The beginning of a frame, or of its header, that came in parts.
+    /// The field blocks as text, if requested.
+    texts: Option<Box<FieldTexts>>,
+    reading: ReadState,
+    /// Start of a frame or frame header that arrived in parts.
     kept: Vec<u8>,
-    /// A block of fields that came in several frames.
+    /// Field block that arrived in several frames.
     block: Vec<u8>,
-    /// Where that block belongs, until its last frame has come.
-    gathering: Option<Gathering>,
+    /// Destination of that block, until its last frame has arrived.
+    field_block: Option<FieldBlock>,
     outbox: Outbox,
-    /// The peer has acknowledged the settings.
+    /// True if the peer has acknowledged the settings.
     acknowledged: bool,
-    /// The next block to be sent must begin by resizing the dynamic table.
+    /// True if the next block sent must begin with a resize of the dynamic table.
     resize_due: bool,
-    /// Frames in a row that moved nothing ahead.
+    /// Frames in a row that made no progress.
     idle_frames: u32,
-    /// The last stream that the peer may answer, once it said GOAWAY.
+    /// Last stream that the peer may process, after its GOAWAY.
     last_stream: Option<u32>,
-    /// And why it said it.
+    /// Error code of that GOAWAY.
     goaway_code: ErrorCode,
-    /// This side said GOAWAY.
+    /// True after this side's GOAWAY.
     shut_down: bool,
-    failed: Option<Violation>,
-    /// Whose turn it is to send a piece of its body.
+    failed: Option<H2Violation>,
+    /// Slot of the stream that may send a part of its body next.
     turn: usize,
-    /// No stream can send more of its body before the peer opens a window.
+    /// True if no stream can send more of its body until the peer opens a window.
     bodies_blocked: bool,
 }
 
-/// A request that has no answer when its connection ends.
+/// A request without a response when its connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unfinished {
-    /// What was given to [`Connection::start`].
+pub struct UnfinishedRequest {
+    /// The tag passed to [`Connection::start`].
     pub tag: u32,
-    /// Some part of the answer has come. If not, and the method allows it, the request may be sent
-    /// once more (RFC 9110 §9.2.2).
+    /// True if a part of the response was received. Otherwise the request may be retried, if its
+    /// method allows it (RFC 9110 §9.2.2).
     pub answered: bool,
 }
 
 impl Connection {
-    /// A new connection, with the preface and SETTINGS to be sent (RFC 9113 §3.4).
+    /// Creates a connection, with the preface and SETTINGS to be sent (RFC 9113 §3.4).
     #[must_use]
     pub fn new(settings: ClientSettings) -> Connection {
         let settings = settings.within_bounds();
@@ -81,12 +82,12 @@ impl Connection {
             streams: Streams::new(settings.streams),
             send_window: SendWindow::new(INITIAL_WINDOW_BYTES),
             receive_window: ReceiveWindow::new(settings.connection_window_bytes),
-            decoder: Decoder::new(limits::HEADER_LIST_BYTES),
+            decoder: Decoder::new(limits::HEADER_LIST_BYTES_MAX),
             texts: None,
-            reading: Reading::Header,
+            reading: ReadState::Header,
             kept: Vec::new(),
             block: Vec::new(),
-            gathering: None,
+            field_block: None,
             outbox: Outbox::default(),
             acknowledged: false,
             resize_due: false,
@@ -102,7 +103,7 @@ impl Connection {
         connection
     }
 
-    /// Begins anew, for the next connection. Keeps the memory and what the decoder has learnt.
+    /// Resets the state for the next connection. Keeps the memory and the decoder's cache.
     pub fn restart(&mut self) {
         self.peer = PeerSettings::new();
         self.streams.restart();
@@ -112,10 +113,10 @@ impl Connection {
         if let Some(texts) = &mut self.texts {
             texts.restart();
         }
-        self.reading = Reading::Header;
+        self.reading = ReadState::Header;
         self.kept.clear();
         self.block.clear();
-        self.gathering = None;
+        self.field_block = None;
         self.outbox.clear();
         self.acknowledged = false;
         self.resize_due = false;
@@ -139,11 +140,12 @@ impl Connection {
         }
     }
 
-    /// Starts a request. `tag` comes back with each event about it.
+    /// Starts a request. Every event about it carries `tag`.
     ///
     /// # Errors
     ///
-    /// Why it can't be started now, or ever on this connection; nothing has happened then.
+    /// Returns the reason why it can't be started now, or ever on this connection. Nothing has
+    /// changed then.
     #[inline]
     pub fn start(&mut self, request: &EncodedRequest, tag: u32) -> Result<StreamId, StartError> {
         self.can_start()?;
@@ -166,18 +168,18 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// Bytes of a request's body that were not given to be sent; also after the stream's end, until
-    /// another request starts.
+    /// Number of body bytes of a request that weren't sent. Valid after the end of the stream too,
+    /// until another request starts.
     #[must_use]
     pub fn unsent_body_bytes(&self, stream: StreamId) -> u64 {
         self.streams.unsent_bytes(stream.0)
     }
 
-    /// Could a request be started now?
+    /// Returns `Ok` if a request can be started now.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// Returns the reason why it can't.
     #[inline]
     pub fn can_start(&self) -> Result<(), StartError> {
         let active = self.streams.active();
@@ -187,7 +189,7 @@ impl Connection {
             Err(StartError::OwnLimit)
         } else if self.peer.max_streams.is_some_and(|most| active >= most) {
             Err(StartError::PeerLimit)
-        } else if self.outbox.bytes() >= limits::UNSENT_BYTES {
+        } else if self.outbox.bytes() >= limits::UNSENT_BYTES_MAX {
             Err(StartError::Unsent)
         } else if !self.streams.has_ids() {
             Err(StartError::IdsExhausted)
@@ -196,23 +198,23 @@ impl Connection {
         }
     }
 
-    /// Gives a request up: its stream is reset (CANCEL), and no event comes for it any more. Does
-    /// nothing where it is over already.
+    /// Cancels a request: resets its stream (CANCEL), and reports no further events for it. Does
+    /// nothing if it has ended.
     pub fn cancel(&mut self, stream: StreamId) {
         let Some(place) = self.streams.find(stream.0) else {
             return;
         };
         self.streams.cancel(place);
         self.reading.forget(stream.0);
-        // What still comes for it is no flood.
-        self.idle_frames = self.idle_frames.saturating_sub(limits::LATE_FRAMES);
-        // Where the connection has failed, GOAWAY is the last that was said.
+        // Late frames for it don't count as a flood.
+        self.idle_frames = self.idle_frames.saturating_sub(limits::LATE_FRAMES_PER_REQUEST);
+        // After a failure, GOAWAY must stay the last frame.
         if self.failed.is_none() {
             frame::write_rst_stream(self.outbox.own(), stream.0, ErrorCode::CANCEL);
         }
     }
 
-    /// Tells the peer that no further requests come (GOAWAY). Those under way go on.
+    /// Announces to the peer that no further requests follow (GOAWAY). Requests in flight continue.
     pub fn shut_down(&mut self) {
         if !self.shut_down && self.failed.is_none() {
             self.shut_down = true;
@@ -220,48 +222,49 @@ impl Connection {
         }
     }
 
-    /// From now on, which must be before the first bytes from the peer are read, the fields of heads
-    /// are kept as text for [`fields`](Connection::fields).
+    /// Keeps the fields of heads as text for [`fields`](Connection::fields). Must be called before
+    /// the first bytes from the peer are read.
     pub fn keep_fields(&mut self) {
-        self.texts.get_or_insert_with(|| Box::new(Texts::new()));
+        self.texts.get_or_insert_with(|| Box::new(FieldTexts::new()));
     }
 
-    /// After [`Event::Head`](super::Event::Head), and until more is read: its fields as text, a line
-    /// each, ended by CRLF, below a status line such as `HTTP/2 200`. Empty where they are not kept.
+    /// Fields as text after [`ConnectionEvent::Head`](super::ConnectionEvent::Head), until more is read: one line per
+    /// field, ended by CRLF, after a status line such as `HTTP/2 200`. Empty if they aren't kept.
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
     }
 
-    /// How many requests are under way.
+    /// Number of requests in flight.
     #[must_use]
     pub fn active(&self) -> u32 {
         self.streams.active()
     }
 
-    /// The requests that are under way. After a violation, or when the peer has closed the
-    /// connection, they end with it.
-    pub fn unfinished(&self) -> impl Iterator<Item = Unfinished> {
-        self.streams.live().map(|stream| Unfinished {
+    /// Requests in flight. After a violation, or when the peer has closed the connection, they end
+    /// with it.
+    pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
+        self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,
             answered: stream.is_answered(),
         })
     }
 
-    /// How many streams the peer allows at once (SETTINGS_MAX_CONCURRENT_STREAMS), which may be
-    /// none; `None` where it sets no limit. 100 before it has said anything.
+    /// Number of concurrent streams that the peer allows (SETTINGS_MAX_CONCURRENT_STREAMS),
+    /// possibly 0; `None` without a limit. 100 before its SETTINGS.
     #[must_use]
     pub fn peer_limit(&self) -> Option<u32> {
         self.peer.max_streams
     }
 
-    /// Has the peer's SETTINGS come, so that it speaks HTTP/2?
+    /// Returns true if the peer's SETTINGS have arrived, which shows that it speaks HTTP/2.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.peer.seen
     }
 
-    /// Will the connection never again take a request? Once nothing is under way it can be closed.
+    /// Returns true if the connection will never accept a request again. It can be closed once
+    /// nothing is in flight.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
         matches!(
@@ -270,9 +273,9 @@ impl Connection {
         )
     }
 
-    /// The connection is of no use any more: GOAWAY is to be sent, with the reason.
+    /// Fails the connection: GOAWAY with the reason will be sent.
     #[cold]
-    fn fail(&mut self, violation: Violation) {
+    fn fail(&mut self, violation: H2Violation) {
         self.failed = Some(violation);
         frame::write_goaway(self.outbox.own(), violation.code());
     }

@@ -1,35 +1,35 @@
-//! Bytes that wait to be sent.
+//! Bytes waiting to be sent.
 
-use crate::h2::{Violation, limits};
+use crate::h2::{H2Violation, limits};
 
-/// What is to be sent, in order.
+/// Output in the order of sending.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
-    /// How many of the bytes the peer asked for.
-    answers: usize,
+    /// Number of the bytes that are replies to the peer's frames.
+    reply_bytes: usize,
 }
 
 impl Outbox {
-    /// Where this side's own frames are appended.
+    /// Buffer to which this side's own frames are appended.
     #[inline]
     pub(super) fn own(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Appends a frame that the peer asked for.
+    /// Appends a reply to a frame of the peer.
     ///
     /// # Errors
     ///
-    /// It does so again and again and reads nothing of it.
-    pub(super) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Violation> {
-        if self.answers >= limits::ANSWER_BYTES {
-            let limit_bytes = limits::ANSWER_BYTES as u32;
-            return Err(Violation::TooManyUnread { limit_bytes });
+    /// Returns an error if too many replies are unread.
+    pub(super) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), H2Violation> {
+        if self.reply_bytes >= limits::REPLY_BYTES_MAX {
+            let limit_bytes = limits::REPLY_BYTES_MAX as u32;
+            return Err(H2Violation::TooManyUnread { limit_bytes });
         }
         let before = self.bytes.len();
         write(&mut self.bytes);
-        self.answers += self.bytes.len() - before;
+        self.reply_bytes += self.bytes.len() - before;
         Ok(())
     }
 
@@ -38,8 +38,8 @@ impl Outbox {
         self.bytes.len()
     }
 
-    /// Moves all to the end of another buffer. Where that is empty, the two change places, and
-    /// nothing is copied.
+    /// Moves all bytes to the end of `out`. If `out` is empty, the two buffers are swapped instead,
+    /// without a copy.
     #[inline]
     pub(super) fn take(&mut self, out: &mut Vec<u8>) {
         if out.is_empty() {
@@ -53,6 +53,6 @@ impl Outbox {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.answers = 0;
+        self.reply_bytes = 0;
     }
 }

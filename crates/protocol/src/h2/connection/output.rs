@@ -1,21 +1,20 @@
-//! What is to be sent: frames that wait, then bodies as far as the windows are open.
+//! Output: waiting frames, then bodies as far as the windows allow.
 
 use super::Connection;
 use crate::h2::ErrorCode;
-use crate::h2::frame::{self, FrameType, MAX_PAYLOAD_BYTES, flag};
+use crate::h2::frame::{self, FrameType, PAYLOAD_BYTES_MAX, flag};
 use crate::h2::limits;
-use crate::h2::stream::State;
+use crate::h2::stream::StreamState;
 
 impl Connection {
-    /// Appends what is to be sent now: everything that was started, cancelled or acknowledged since
-    /// the last call, how far the peer's windows are open now, and up to 64 KiB of the bodies of
-    /// requests, a frame of each in turn.
+    /// Appends all output that is due: requests, cancellations and acknowledgements since the last
+    /// call, window updates, and up to 64 KiB of request bodies, one frame of each in turn.
     ///
-    /// `body_of` gives the body of the request that was started with a tag, which must be the same
-    /// as then. It is asked for requests with a body only.
+    /// `body_of` returns the body of the request with a given tag, which must be the same each
+    /// time. It is called only for requests with a body.
     ///
-    /// Where `out` is empty, it and a buffer of the connection change places, so that nothing is
-    /// copied; to hand in the same buffer again keeps all memory.
+    /// If `out` is empty, it is swapped with a buffer of the connection, so that nothing is copied.
+    /// Passing the same buffer again keeps all memory.
     #[inline]
     pub fn take_output<'b>(&mut self, out: &mut Vec<u8>, body_of: impl FnMut(u32) -> &'b [u8]) {
         if self.wants_to_open_windows() {
@@ -27,7 +26,7 @@ impl Connection {
         }
     }
 
-    /// Is there anything to be sent now?
+    /// Returns true if there is output to be sent now.
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
@@ -40,8 +39,8 @@ impl Connection {
         low && self.failed.is_none()
     }
 
-    /// Lets the peer send more (RFC 9113 §6.9). As the windows are opened no earlier than this, a
-    /// peer that sends more than it may know of is found out.
+    /// Writes window updates (RFC 9113 §6.9). Windows are opened no earlier than this, which
+    /// detects a peer that sends more than it was allowed.
     fn write_window_updates(&mut self) {
         let out = self.outbox.own();
         if self.receive_window.is_low() {
@@ -58,13 +57,13 @@ impl Connection {
     }
 
     fn write_bodies<'b>(&mut self, out: &mut Vec<u8>, mut body_of: impl FnMut(u32) -> &'b [u8]) {
-        let mut room = limits::BODY_BYTES_A_BATCH;
+        let mut room = limits::BATCH_BODY_BYTES_MAX;
         let mut passed_over = 0;
         while self.streams.sending() > 0 {
             if room == 0 {
                 return;
             }
-            // Nobody can send: all places were passed over in a row.
+            // All slots were skipped in a row, so none can send.
             if passed_over == self.streams.places() {
                 self.bodies_blocked = true;
                 return;
@@ -82,8 +81,8 @@ impl Connection {
         }
     }
 
-    /// Writes a DATA frame of the stream in this place, as large as its body, the windows and the
-    /// room allow. Returns the number of bytes of the body.
+    /// Writes a DATA frame of the stream in this slot, as large as its body, the windows and the
+    /// room allow. Returns the number of body bytes.
     fn write_data<'b>(
         &mut self,
         place: usize,
@@ -92,14 +91,14 @@ impl Connection {
         body_of: &mut impl FnMut(u32) -> &'b [u8],
     ) -> usize {
         let stream = self.streams.at(place);
-        let State::Open { unsent } = stream.state else {
+        let StreamState::Open { unsent } = stream.state else {
             return 0;
         };
         let window = stream
             .send_window
             .available()
             .min(self.send_window.available());
-        let most = room.min(MAX_PAYLOAD_BYTES).min(window as usize);
+        let most = room.min(PAYLOAD_BYTES_MAX).min(window as usize);
         let bytes = usize::try_from(unsent).map_or(most, |unsent| unsent.min(most));
         if bytes == 0 {
             return 0;
@@ -108,7 +107,7 @@ impl Connection {
         let body = body_of(stream.tag);
         let from = body.len().wrapping_sub(unsent as usize);
         let Some(piece) = body.get(from..).and_then(|rest| rest.get(..bytes)) else {
-            // Another body than before: what was sent of it can't be completed.
+            // The body differs from before, so the part that was sent can't be completed.
             self.streams.cancel(place);
             self.reading.forget(id);
             frame::write_rst_stream(out, id, ErrorCode::INTERNAL_ERROR);

@@ -1,48 +1,48 @@
-//! Bytes into frames, whatever pieces they come in.
+//! Splits input of any size into frames.
 
 use super::Connection;
-use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag};
-use crate::h2::{Event, Violation};
+use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
+use crate::h2::{ConnectionEvent, H2Violation};
 
-/// What the next byte belongs to, or what is to be reported before it is read.
+/// Meaning of the next byte, or an event to report before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum ReadState {
     /// The header of a frame.
     Header,
-    /// The payload of a frame that is looked at as a whole.
+    /// The payload of a frame that is processed as a whole.
     Payload(FrameHeader),
     /// The length of a DATA frame's padding.
     PadLength(FrameHeader),
     /// The rest of a DATA frame of a live stream.
     Data(DataFrame),
-    /// So many bytes that mean nothing.
+    /// Bytes to be skipped.
     Skip(u32),
-    /// The peer has ended this stream.
+    /// The end of this stream by the peer.
     End(u32),
-    /// GOAWAY: the streams from this place on are to be looked at.
+    /// After GOAWAY: the streams from this slot on are to be checked.
     Unprocessed(usize),
 }
 
-/// What is left of a DATA frame.
+/// The remainder of a DATA frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DataFrame {
     pub(super) stream: u32,
     pub(super) tag: u32,
-    /// Bytes of the body.
+    /// Remaining bytes of the body.
     pub(super) content: u32,
-    /// Bytes behind it.
+    /// Bytes of padding after the body.
     pub(super) padding: u32,
-    /// The stream ends behind it.
+    /// True if the stream ends with the frame.
     pub(super) ends: bool,
 }
 
-impl Reading {
-    /// A stream is over: what is left of its frame means nothing.
+impl ReadState {
+    /// Skips the rest of the current frame if it belongs to a stream that has ended.
     pub(super) fn forget(&mut self, stream: u32) {
-        if let Reading::Data(frame) = self
+        if let ReadState::Data(frame) = self
             && frame.stream == stream
         {
-            *self = Reading::Skip(frame.content + frame.padding);
+            *self = ReadState::Skip(frame.content + frame.padding);
         }
     }
 }
@@ -50,15 +50,15 @@ impl Reading {
 impl Connection {
     /// Consumes bytes from the front of `input` up to the next event.
     ///
-    /// To be called again until it returns [`Event::NeedMore`]. Frames that come in parts, and only
-    /// those, are copied; the bytes of bodies never are.
+    /// Call it until it returns [`ConnectionEvent::NeedMore`]. Only frames that arrive in parts are copied;
+    /// body bytes never are.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with the connection. Until it is restarted each call fails
-    /// with the same violation; what there is to send says it to the peer.
+    /// Returns the first connection error. Until a restart, each call returns the same violation;
+    /// the output notifies the peer.
     #[inline]
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, Violation> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ConnectionEvent<'a>, H2Violation> {
         if let Some(violation) = self.failed {
             return Err(violation);
         }
@@ -75,20 +75,20 @@ impl Connection {
     }
 
     #[inline]
-    fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, Violation> {
+    fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         match self.reading {
-            Reading::Header => self.read_header(input),
-            Reading::Payload(header) => self.read_payload(header, input),
-            Reading::PadLength(header) => self.read_pad_length(header, input),
-            Reading::Data(frame) => Ok(self.read_data(frame, input)),
-            Reading::Skip(bytes) => Ok(self.skip(bytes, input)),
-            Reading::End(stream) => Ok(self.end(stream)),
-            Reading::Unprocessed(place) => Ok(self.report_unprocessed(place)),
+            ReadState::Header => self.read_header(input),
+            ReadState::Payload(header) => self.read_payload(header, input),
+            ReadState::PadLength(header) => self.read_pad_length(header, input),
+            ReadState::Data(frame) => Ok(self.read_data(frame, input)),
+            ReadState::Skip(bytes) => Ok(self.skip(bytes, input)),
+            ReadState::End(stream) => Ok(self.end(stream)),
+            ReadState::Unprocessed(place) => Ok(self.report_unprocessed(place)),
         }
     }
 
     #[inline]
-    fn read_header<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, Violation> {
+    fn read_header<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let header = match input.split_first_chunk() {
             Some((bytes, rest)) if self.kept.is_empty() => {
                 *input = rest;
@@ -99,13 +99,13 @@ impl Connection {
             }
             _ => match self.read_split_header(input)? {
                 Some(header) => header,
-                None => return Ok(Some(Event::NeedMore)),
+                None => return Ok(Some(ConnectionEvent::NeedMore)),
             },
         };
         self.begin(header)
     }
 
-    fn read_split_header(&mut self, input: &mut &[u8]) -> Result<Option<FrameHeader>, Violation> {
+    fn read_split_header(&mut self, input: &mut &[u8]) -> Result<Option<FrameHeader>, H2Violation> {
         self.keep(HEADER_BYTES, input);
         if !self.peer.seen {
             judge_opening(&self.kept)?;
@@ -118,7 +118,7 @@ impl Connection {
         Ok(Some(header))
     }
 
-    /// Moves bytes from the input until so many are kept.
+    /// Moves bytes from the input until `bytes` are kept.
     fn keep(&mut self, bytes: usize, input: &mut &[u8]) {
         let missing = bytes - self.kept.len();
         let (part, rest) = input.split_at(missing.min(input.len()));
@@ -126,26 +126,26 @@ impl Connection {
         *input = rest;
     }
 
-    /// The header of a frame is read: may such a frame come here?
+    /// Checks a frame header against the state of the connection.
     #[inline]
-    fn begin<'a>(&mut self, header: FrameHeader) -> Result<Option<Event<'a>>, Violation> {
+    fn begin<'a>(&mut self, header: FrameHeader) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         if !self.peer.seen && (header.kind != FrameType::Settings || header.has(flag::ACK)) {
-            return Err(Violation::NoSettings);
+            return Err(H2Violation::NoSettings);
         }
-        if header.length > MAX_PAYLOAD_BYTES as u32 {
-            let limit_bytes = MAX_PAYLOAD_BYTES as u32;
-            return Err(Violation::FrameTooLong { limit_bytes });
+        if header.length > PAYLOAD_BYTES_MAX as u32 {
+            let limit_bytes = PAYLOAD_BYTES_MAX as u32;
+            return Err(H2Violation::FrameTooLong { limit_bytes });
         }
         self.check_block(header)?;
         match header.kind {
             FrameType::Data => return self.begin_data(header),
             FrameType::Unknown => {
                 self.note_idle_frame()?;
-                self.reading = Reading::Skip(header.length);
+                self.reading = ReadState::Skip(header.length);
             }
             _ => {
                 self.check_header(header)?;
-                self.reading = Reading::Payload(header);
+                self.reading = ReadState::Payload(header);
             }
         }
         Ok(None)
@@ -156,20 +156,20 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         input: &mut &'a [u8],
-    ) -> Result<Option<Event<'a>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let bytes = header.length as usize;
         if let Some((payload, rest)) = input.split_at_checked(bytes)
             && self.kept.is_empty()
         {
             *input = rest;
-            self.reading = Reading::Header;
+            self.reading = ReadState::Header;
             return self.frame(header, payload);
         }
         self.keep(bytes, input);
         if self.kept.len() < bytes {
-            return Ok(Some(Event::NeedMore));
+            return Ok(Some(ConnectionEvent::NeedMore));
         }
-        self.reading = Reading::Header;
+        self.reading = ReadState::Header;
         let mut kept = std::mem::take(&mut self.kept);
         let event = self.frame(header, &kept);
         kept.clear();
@@ -177,13 +177,13 @@ impl Connection {
         event
     }
 
-    /// A whole frame other than DATA has come.
+    /// Handles a complete frame other than DATA.
     #[inline]
     fn frame(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         if header.kind == FrameType::Headers {
             return self.headers(header, payload);
         }
@@ -203,9 +203,9 @@ impl Connection {
     }
 
     #[inline]
-    fn read_data<'a>(&mut self, mut frame: DataFrame, input: &mut &'a [u8]) -> Option<Event<'a>> {
+    fn read_data<'a>(&mut self, mut frame: DataFrame, input: &mut &'a [u8]) -> Option<ConnectionEvent<'a>> {
         if input.is_empty() {
-            return Some(Event::NeedMore);
+            return Some(ConnectionEvent::NeedMore);
         }
         let (bytes, rest) = input.split_at(input.len().min(frame.content as usize));
         *input = rest;
@@ -216,12 +216,12 @@ impl Connection {
                 padding: 0,
                 ..
             } => behind(frame),
-            _ => Reading::Data(frame),
+            _ => ReadState::Data(frame),
         };
         if bytes.is_empty() {
             return self.read_padding(frame, input);
         }
-        Some(Event::Body {
+        Some(ConnectionEvent::Body {
             tag: frame.tag,
             bytes,
         })
@@ -231,51 +231,51 @@ impl Connection {
         &mut self,
         mut frame: DataFrame,
         input: &mut &'a [u8],
-    ) -> Option<Event<'a>> {
+    ) -> Option<ConnectionEvent<'a>> {
         let bytes = input.len().min(frame.padding as usize);
         *input = &input[bytes..];
         frame.padding -= bytes as u32;
         self.reading = match frame.padding {
             0 => behind(frame),
-            _ => Reading::Data(frame),
+            _ => ReadState::Data(frame),
         };
         None
     }
 
-    fn skip<'a>(&mut self, bytes: u32, input: &mut &'a [u8]) -> Option<Event<'a>> {
+    fn skip<'a>(&mut self, bytes: u32, input: &mut &'a [u8]) -> Option<ConnectionEvent<'a>> {
         let skipped = input.len().min(bytes as usize);
         *input = &input[skipped..];
         match bytes - skipped as u32 {
             0 => {
-                self.reading = Reading::Header;
+                self.reading = ReadState::Header;
                 None
             }
             left => {
-                self.reading = Reading::Skip(left);
-                Some(Event::NeedMore)
+                self.reading = ReadState::Skip(left);
+                Some(ConnectionEvent::NeedMore)
             }
         }
     }
 }
 
-/// What follows a DATA frame.
+/// StreamState after a DATA frame.
 #[inline]
-fn behind(frame: DataFrame) -> Reading {
+fn behind(frame: DataFrame) -> ReadState {
     if frame.ends {
-        Reading::End(frame.stream)
+        ReadState::End(frame.stream)
     } else {
-        Reading::Header
+        ReadState::Header
     }
 }
 
-/// Judges the first bytes of a peer that might speak something else. More bytes never change a
-/// judgement, so that it does not depend on how they were split.
+/// Examines the first bytes of a peer that might speak another protocol. More bytes never change
+/// the result, so it is independent of how they were split.
 #[cold]
-fn judge_opening(bytes: &[u8]) -> Result<(), Violation> {
+fn judge_opening(bytes: &[u8]) -> Result<(), H2Violation> {
     match bytes {
-        [b'H', b'T', b'T', b'P', b'/', ..] => Err(Violation::Http1),
+        [b'H', b'T', b'T', b'P', b'/', ..] => Err(H2Violation::Http1),
         // A TLS record: its type (alert, handshake), then the major version 3 (RFC 8446 §5.1).
-        [0x15 | 0x16, 0x03, ..] => Err(Violation::Tls),
+        [0x15 | 0x16, 0x03, ..] => Err(H2Violation::Tls),
         _ => Ok(()),
     }
 }

@@ -1,32 +1,32 @@
-//! Blocks of fields, read (RFC 7541 §3.2 and §6).
+//! Decoder of field blocks (RFC 7541 §3.2 and §6).
 
 use std::fmt;
 
 use super::fields::{Field, FieldFault, Fields, Name};
 use super::huffman::{self, HuffmanError};
 use super::integer::{self, IntegerError};
-use super::memo::Memo;
+use super::block_cache::BlockCache;
 use super::table::Table;
 use super::{DEFAULT_TABLE_BYTES, static_table};
 
-/// Why a block can't be decoded. Sender and receiver don't agree any more on the dynamic table, so
-/// that the connection is of no use (COMPRESSION_ERROR, RFC 9113 §4.3).
+/// Error in a field block. Sender and receiver no longer agree on the dynamic table, so that the
+/// connection can't be used further (COMPRESSION_ERROR, RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HpackError {
     /// The block ends within a field.
     Truncated,
-    /// An integer beyond 32 bits or of too many bytes (RFC 7541 §5.1).
+    /// An integer with more than 32 bits, or with too many bytes (RFC 7541 §5.1).
     Integer,
-    /// Index 0, or one beyond both tables (RFC 7541 §2.3.3).
+    /// Index 0, or an index beyond both tables (RFC 7541 §2.3.3).
     Index,
-    /// A string that is not coded as it must be (RFC 7541 §5.2).
+    /// An invalid Huffman-coded string (RFC 7541 §5.2).
     Huffman(HuffmanError),
     /// A size of the dynamic table above the limit (RFC 7541 §6.3).
     TableTooLarge,
-    /// A change of the dynamic table's size behind a field (RFC 7541 §4.2).
+    /// A change of the dynamic table's size after a field (RFC 7541 §4.2).
     ResizeLate,
-    /// No change of the dynamic table's size at the start of the first block after the limit was
-    /// lowered (RFC 9113 §4.3.1).
+    /// A missing change of the dynamic table's size at the start of the first block after the limit
+    /// was lowered (RFC 9113 §4.3.1).
     ResizeMissing,
 }
 
@@ -58,25 +58,27 @@ impl fmt::Display for HpackError {
     }
 }
 
-/// Decodes the blocks of one connection.
+/// Decoder for the field blocks of one connection.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// The largest table that the peer may choose, in bytes.
+    /// Largest table that the peer may choose, in bytes.
     table_limit_bytes: u32,
-    /// The limit was lowered below the table's size, and the peer has yet to say that it knows.
+    /// True if the limit was lowered below the table's size and the peer has yet to acknowledge
+    /// that.
     resize_due: bool,
-    /// The longest list of fields, in bytes as RFC 9113 §6.5.2 counts them.
+    /// Longest list of fields, in bytes as counted by RFC 9113 §6.5.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
-    memo: Memo,
-    /// A Huffman-coded string, decoded. At most 8/5 of a block, as no code is shorter than 5 bits.
+    block_cache: BlockCache,
+    /// Buffer for a decoded Huffman string: at most 8/5 of a block, because every code has at least
+    /// 5 bits.
     text: Vec<u8>,
 }
 
 impl Decoder {
-    /// A decoder for a new connection, with a dynamic table of [`DEFAULT_TABLE_BYTES`]. Longer
-    /// lists than the limit are decoded as others, and have a fault.
+    /// Creates a decoder for a new connection, with a dynamic table of [`DEFAULT_TABLE_BYTES`].
+    /// Lists above the limit are decoded, and marked as faulty.
     #[must_use]
     pub fn new(list_limit_bytes: u32) -> Decoder {
         Decoder {
@@ -85,44 +87,44 @@ impl Decoder {
             resize_due: false,
             list_limit_bytes,
             static_entries: static_table::entries(),
-            memo: Memo::default(),
+            block_cache: BlockCache::default(),
             text: Vec::new(),
         }
     }
 
-    /// Starts anew for another connection. Its memory is kept, and so are the blocks that it knows,
-    /// unless they refer to the dynamic table.
+    /// Resets the decoder for another connection. Keeps its memory, and the cached blocks that
+    /// don't refer to the dynamic table.
     pub fn restart(&mut self) {
         self.table.restart();
         self.table_limit_bytes = DEFAULT_TABLE_BYTES;
         self.resize_due = false;
     }
 
-    /// The peer has acknowledged this SETTINGS_HEADER_TABLE_SIZE, in bytes. It must shrink a larger
-    /// table at the start of its next block.
+    /// Sets the limit that the peer has acknowledged (SETTINGS_HEADER_TABLE_SIZE), in bytes. The
+    /// peer must shrink a larger table at the start of its next block.
     pub fn limit_table(&mut self, limit_bytes: u32) {
         self.table_limit_bytes = limit_bytes;
         self.resize_due = self.table.most_bytes() > limit_bytes;
     }
 
-    /// Decodes a whole block.
+    /// Decodes a complete block.
     ///
     /// # Errors
     ///
-    /// The first thing that can't be decoded. Nothing that this decoder says later is of use then.
+    /// Returns the first error. The decoder must not be used further.
     pub fn decode(&mut self, block: &[u8]) -> Result<Fields, HpackError> {
         if !self.resize_due
-            && let Some(fields) = self.memo.recall(block, &mut self.table)
+            && let Some(fields) = self.block_cache.recall(block, &mut self.table)
         {
             return Ok(fields);
         }
-        self.memo.begin(block);
+        self.block_cache.begin(block);
         let mut rest = block;
         self.resizes(&mut rest)?;
         let generation = self.table.generation();
         let mut fields = Fields::default();
         while let Some(&first) = rest.first() {
-            // The first bits say what it is (RFC 7541 §6).
+            // The first bits determine the representation (RFC 7541 §6).
             let field = match first {
                 0x80.. => {
                     let index = integer::decode(7, &mut rest)?;
@@ -131,7 +133,7 @@ impl Decoder {
                 0x40.. => {
                     let field = self.literal(6, &mut rest, generation)?;
                     self.table.insert(field);
-                    self.memo.note_insertion(field);
+                    self.block_cache.note_insertion(field);
                     field
                 }
                 0x20.. => return Err(HpackError::ResizeLate),
@@ -143,11 +145,11 @@ impl Decoder {
             let limit_bytes = self.list_limit_bytes;
             fields.blame(FieldFault::ListTooLong { limit_bytes });
         }
-        self.memo.end(block, fields);
+        self.block_cache.end(block, fields);
         Ok(fields)
     }
 
-    /// Changes of the table's size, which stand at the start of a block (RFC 7541 §4.2).
+    /// Applies changes of the table's size at the start of a block (RFC 7541 §4.2).
     fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
         while let Some(0x20..=0x3f) = rest.first() {
             let most_bytes = integer::decode(5, rest)?;
@@ -155,7 +157,7 @@ impl Decoder {
                 return Err(HpackError::TableTooLarge);
             }
             self.table.resize(most_bytes);
-            self.memo.note_resize();
+            self.block_cache.note_resize();
             self.resize_due = false;
         }
         if self.resize_due {
@@ -164,21 +166,21 @@ impl Decoder {
         Ok(())
     }
 
-    /// The entry of an index into both tables (RFC 7541 §2.3.3).
+    /// Entry of an index into both tables (RFC 7541 §2.3.3).
     #[inline]
     fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, HpackError> {
         let at = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;
         if let Some(field) = self.static_entries.get(at) {
             return Ok(field);
         }
-        self.memo.note_reference(generation);
+        self.block_cache.note_reference(generation);
         self.table
             .get(at - static_table::ENTRIES)
             .ok_or(HpackError::Index)
     }
 
-    /// A field whose name is given by an index of so many bits, or spelled out behind index 0; its
-    /// value is spelled out (RFC 7541 §6.2).
+    /// Decodes a literal field (RFC 7541 §6.2): its name is an index of `bits` bits, or a string
+    /// after index 0; its value is a string.
     #[inline]
     fn literal(
         &mut self,
@@ -195,7 +197,7 @@ impl Decoder {
     }
 }
 
-/// Takes a string from the front (RFC 7541 §5.2). One that is coded is decoded into `text`.
+/// Takes a string from the front (RFC 7541 §5.2). A Huffman-coded one is decoded into `text`.
 #[inline]
 fn string<'t, 'b: 't>(rest: &mut &'b [u8], text: &'t mut Vec<u8>) -> Result<&'t [u8], HpackError> {
     let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
@@ -220,7 +222,7 @@ mod tests {
         Decoder::new(LIMIT)
     }
 
-    /// RFC 7541 §C.5 and §C.6: the answers of its examples, with a table of 256 bytes.
+    /// RFC 7541 §C.5 and §C.6: the responses of its examples, with a table of 256 bytes.
     #[test]
     fn the_examples_of_the_rfc() {
         let plain: [&[u8]; 3] = [
@@ -299,7 +301,7 @@ mod tests {
         assert!(kept.decode(b"\x88").is_ok());
         for block in [b"\x88".as_slice(), b""] {
             let mut lowered = decoder();
-            // It would be known, but must be looked at.
+            // The block is cached, but must be decoded again.
             assert!(lowered.decode(block).is_ok());
             lowered.limit_table(0);
             assert_eq!(lowered.decode(block), Err(HpackError::ResizeMissing));
@@ -342,7 +344,7 @@ mod tests {
         assert_eq!(decoder.decode(refers), Err(HpackError::Index));
     }
 
-    /// Blocks that are known against blocks that are always decoded.
+    /// Compares cached blocks with blocks that are always decoded.
     #[test]
     fn tables_are_the_same_however_often_a_block_comes() {
         let entry = |letter: u8, value_bytes: usize| {
@@ -353,7 +355,7 @@ mod tests {
         let rows = [
             entry(b'a', 100),
             [entry(b'a', 90), entry(b'b', 0), entry(b'c', 70)].concat(),
-            // Twice the same, and small ones behind a large one.
+            // The same entry twice, and small entries after a large one.
             [entry(b'a', 60), entry(b'a', 60)].concat(),
             [
                 entry(b'l', 120),
@@ -379,12 +381,12 @@ mod tests {
                 }
                 for (block, rounds) in [(first, 130), (second, 10), (first, 10), (second, 200)] {
                     for _ in 0..rounds {
-                        plain.memo = Memo::default();
+                        plain.block_cache = BlockCache::default();
                         assert_eq!(known.decode(block), plain.decode(block));
                         assert!(known.table.is_like(&plain.table));
                     }
                 }
-                // Where all of it fits, nothing has to be put in any more.
+                // If everything fits, nothing needs to be inserted again.
                 let before = known.table.generation();
                 assert!(known.decode(second).is_ok());
                 assert!(limit_bytes < 1_000 || known.table.generation() == before);

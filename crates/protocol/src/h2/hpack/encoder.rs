@@ -1,12 +1,12 @@
-//! Fields, written so that the bytes are right at every time (RFC 7541 §6).
+//! Encoder of fields, whose output is valid at any time (RFC 7541 §6).
 
 use super::{huffman, integer, static_table};
 
-/// Appends a field: as an index into the static table, or as a literal that no dynamic table takes
-/// up (RFC 7541 §6.1, §6.2.2).
+/// Appends a field: as an index into the static table, or as a literal without indexing (RFC 7541
+/// §6.1, §6.2.2).
 ///
-/// Neither reads or changes the dynamic table, so a block of such fields means the same on every
-/// connection, in every order and whatever the size of the peer's table.
+/// Neither uses the dynamic table, so a block of such fields has the same meaning on every
+/// connection, in any order, and for any table size of the peer.
 pub(crate) fn encode_field(name: &str, value: &str, out: &mut Vec<u8>) {
     match static_table::find(name, value) {
         Some((index, true)) => integer::encode(7, 0x80, index, out),
@@ -22,7 +22,7 @@ pub(crate) fn encode_field(name: &str, value: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A string as it is shorter (RFC 7541 §5.2).
+/// Appends a string in the shorter of both codings (RFC 7541 §5.2).
 fn encode_string(text: &str, out: &mut Vec<u8>) {
     let coded_bytes = huffman::coded_bytes(text.as_bytes());
     if coded_bytes < text.len() {

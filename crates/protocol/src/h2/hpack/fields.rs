@@ -1,25 +1,25 @@
-//! What fields mean to a client that measures, and what can be wrong with them (RFC 9113 §8.2, §8.3).
+//! Meaning of response fields, and errors in them (RFC 9113 §8.2, §8.3).
 
 use std::fmt;
 
 use super::FIELD_OVERHEAD_BYTES;
 use crate::field::{is_token, is_value, trim};
 
-/// What is wrong with the fields of an answer, which makes it malformed (RFC 9113 §8.1.1). The
-/// stream ends with it; the connection need not.
+/// Error in the fields of a response, which makes it malformed (RFC 9113 §8.1.1). It ends the
+/// stream, but not the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldFault {
     /// An uppercase letter in a name (RFC 9113 §8.2.1).
     UppercaseName,
-    /// A name that is empty or holds what no token does (RFC 9113 §8.2.1, RFC 9110 §5.1).
+    /// A name that is empty or not a token (RFC 9113 §8.2.1, RFC 9110 §5.1).
     Name,
     /// A control character in a value (RFC 9113 §8.2.1, RFC 9110 §5.5).
     Value,
-    /// White space before or behind a value (RFC 9113 §8.2.1).
+    /// White space before or after a value (RFC 9113 §8.2.1).
     SpaceAroundValue,
     /// A pseudo-header field other than `:status` (RFC 9113 §8.3).
     PseudoHeader,
-    /// A pseudo-header field behind another field (RFC 9113 §8.3).
+    /// A pseudo-header field after another field (RFC 9113 §8.3).
     PseudoHeaderLate,
     /// A pseudo-header field in the trailers (RFC 9113 §8.1).
     PseudoHeaderInTrailers,
@@ -29,15 +29,16 @@ pub enum FieldFault {
     StatusTwice,
     /// A `:status` that is not three digits (RFC 9113 §8.3.2).
     Status,
-    /// A field that is about an HTTP/1.1 connection, such as Transfer-Encoding (RFC 9113 §8.2.2).
+    /// A field that is specific to an HTTP/1.1 connection, such as Transfer-Encoding (RFC 9113
+    /// §8.2.2).
     ConnectionSpecific,
-    /// A Content-Length that is not a number of up to 64 bits (RFC 9110 §8.6).
+    /// A Content-Length that isn't a number of at most 64 bits (RFC 9110 §8.6).
     Length,
-    /// Two values of Content-Length that differ (RFC 9113 §8.1.1).
+    /// Two different values of Content-Length (RFC 9113 §8.1.1).
     LengthsDiffer,
     /// More fields than SETTINGS_MAX_HEADER_LIST_SIZE allows (RFC 9113 §10.5.1).
     ListTooLong {
-        /// The limit, in bytes as §6.5.2 counts them.
+        /// The limit, in bytes as counted by §6.5.2.
         limit_bytes: u32,
     },
 }
@@ -68,18 +69,18 @@ impl fmt::Display for FieldFault {
     }
 }
 
-/// All that is kept of a list of fields.
+/// Summary of a list of fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// The value of `:status`, 0 to 999.
+    /// Value of `:status`, 0 to 999.
     pub status: Option<u16>,
-    /// The value of Content-Length, in bytes.
+    /// Value of Content-Length, in bytes.
     pub content_length: Option<u64>,
-    /// The size of the list, in bytes as RFC 9113 §6.5.2 counts them.
+    /// Size of the list, in bytes as counted by RFC 9113 §6.5.2.
     pub list_bytes: u64,
-    /// The first thing that is wrong in every list, whether it is a head or trailers.
+    /// First error that is one both in a head and in trailers.
     pub fault: Option<FieldFault>,
-    /// There was a field that is no pseudo-header field.
+    /// True after a field that isn't a pseudo-header field.
     regular: bool,
 }
 
@@ -112,11 +113,11 @@ impl Fields {
         self.fault.get_or_insert(fault);
     }
 
-    /// The status, if these fields can be the head of an answer.
+    /// Returns the status if these fields can be the head of a response.
     ///
     /// # Errors
     ///
-    /// What is wrong with them.
+    /// Returns the first error.
     pub fn head_status(&self) -> Result<u16, FieldFault> {
         match (self.fault, self.status) {
             (Some(fault), _) => Err(fault),
@@ -125,11 +126,11 @@ impl Fields {
         }
     }
 
-    /// Can these fields be trailers?
+    /// Checks that these fields can be trailers.
     ///
     /// # Errors
     ///
-    /// What is wrong with them.
+    /// Returns the first error.
     pub fn check_trailers(&self) -> Result<(), FieldFault> {
         match (self.fault, self.status) {
             (Some(fault), _) => Err(fault),
@@ -139,34 +140,34 @@ impl Fields {
     }
 }
 
-/// A field, as far as it matters.
+/// A field, reduced to its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
-    /// What it counts in a list or in the dynamic table, in bytes (RFC 7541 §4.1).
+    /// Size in a list or in the dynamic table, in bytes (RFC 7541 §4.1).
     pub(super) bytes: u32,
     pub(super) name: Name,
     pub(super) meaning: Meaning,
 }
 
-/// A field's name, as far as it matters.
+/// A field's name, reduced to its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) bytes: u32,
     pub(super) kind: NameKind,
 }
 
-/// Which name it is.
+/// Relevant names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameKind {
     Status,
     ContentLength,
-    /// One whose values mean nothing here.
+    /// A name whose values are irrelevant here.
     Regular,
-    /// One that makes the answer malformed, whatever its value.
+    /// A name that makes the response malformed, whatever its value.
     Fault(FieldFault),
 }
 
-/// What a field says.
+/// Meaning of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Status(u16),
@@ -176,7 +177,7 @@ pub(super) enum Meaning {
 }
 
 impl Name {
-    /// Judges a name.
+    /// Interprets a name.
     #[inline]
     pub(super) fn read(name: &[u8]) -> Name {
         let kind = match name {
@@ -197,7 +198,7 @@ impl Name {
 }
 
 impl Field {
-    /// A field of this name with this value.
+    /// Interprets a field with this name and value.
     #[inline]
     pub(super) fn read(name: Name, value: &[u8]) -> Field {
         let meaning = match name.kind {
@@ -236,7 +237,7 @@ fn regular_fault(value: &[u8]) -> Option<FieldFault> {
     }
 }
 
-/// One or more digits, and nothing else (RFC 9110 §8.6).
+/// Parses one or more digits (RFC 9110 §8.6).
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,34 +1,35 @@
-//! The Huffman code of HPACK (RFC 7541 §5.2 and Appendix B).
+//! Huffman code of HPACK (RFC 7541 §5.2 and Appendix B).
 //!
 //! The code is canonical: codes of the same length are consecutive numbers in the order of their
-//! symbols, and shorter codes come first. So the lengths say everything, and all tables are made
-//! from them when this is compiled.
+//! symbols, and shorter codes come first. The lengths therefore define the code, and all tables are
+//! computed from them at compile time.
 
-/// Why bytes are not a Huffman-coded string. Each is a decoding error (RFC 7541 §5.2).
+/// Error in a Huffman-coded string, which is a decoding error (RFC 7541 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HuffmanError {
     /// The symbol EOS within a string.
     EndOfString,
-    /// What follows the last symbol is longer than 7 bits or not all ones.
+    /// The bits after the last symbol are more than 7, or not all ones.
     Padding,
 }
 
-/// How many short codes are decoded before the next bits are fetched: so many fit into 57 bits.
-const SHORT_AT_ONCE: usize = 7;
+/// Number of short codes that are decoded before further bits are loaded: 57 bits always contain
+/// that many.
+const SHORT_CODES_PER_WINDOW: usize = 7;
 
-/// The number of symbols: all bytes, and EOS.
-const SYMBOLS: usize = 257;
-/// The symbol that marks the end, and is never sent.
+/// Number of symbols: all bytes, and EOS.
+const SYMBOL_COUNT: usize = 257;
+/// Symbol of the end, which is never sent.
 const EOS: u16 = 256;
-/// The longest code, in bits.
-const LONGEST: u32 = 30;
-/// Codes of up to so many bits are found by a single look at a table; there are 74 of them, among
-/// them all letters and digits and most of what stands between them. There are none of 9 bits.
-const SHORT: u32 = 8;
+/// Length of the longest code, in bits.
+const CODE_BITS_MAX: u32 = 30;
+/// Longest code that is found by one table lookup, in bits. There are 74 such codes, including all
+/// letters and digits and most punctuation. There are none of 9 bits.
+const SHORT_CODE_BITS: u32 = 8;
 
 /// The length of each symbol's code, in bits (RFC 7541 Appendix B).
 #[rustfmt::skip]
-const LENGTHS: [u8; SYMBOLS] = [
+const CODE_LENGTHS: [u8; SYMBOL_COUNT] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
     6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
@@ -48,40 +49,40 @@ const LENGTHS: [u8; SYMBOLS] = [
     30,
 ];
 
-/// All codes in their order.
-struct Canon {
-    /// For each length: the first code.
-    first: [u32; LONGEST as usize + 1],
-    /// For each length: how many codes there are.
-    count: [u32; LONGEST as usize + 1],
-    /// For each length: where its symbols begin in `symbols`.
-    offset: [u16; LONGEST as usize + 1],
-    /// The symbols in the order of their codes.
-    symbols: [u16; SYMBOLS],
-    /// For each symbol: its code.
-    codes: [u32; SYMBOLS],
+/// All codes in canonical order.
+struct CanonicalCode {
+    /// First code of each length.
+    first: [u32; CODE_BITS_MAX as usize + 1],
+    /// Number of codes of each length.
+    count: [u32; CODE_BITS_MAX as usize + 1],
+    /// Index in `symbols` of the first symbol of each length.
+    offset: [u16; CODE_BITS_MAX as usize + 1],
+    /// Symbols in the order of their codes.
+    symbols: [u16; SYMBOL_COUNT],
+    /// ShortCode of each symbol.
+    codes: [u32; SYMBOL_COUNT],
 }
 
-static CANON: Canon = canon();
+static CANON: CanonicalCode = canon();
 
-const fn canon() -> Canon {
-    let mut canon = Canon {
-        first: [0; LONGEST as usize + 1],
-        count: [0; LONGEST as usize + 1],
-        offset: [0; LONGEST as usize + 1],
-        symbols: [0; SYMBOLS],
-        codes: [0; SYMBOLS],
+const fn canon() -> CanonicalCode {
+    let mut canon = CanonicalCode {
+        first: [0; CODE_BITS_MAX as usize + 1],
+        count: [0; CODE_BITS_MAX as usize + 1],
+        offset: [0; CODE_BITS_MAX as usize + 1],
+        symbols: [0; SYMBOL_COUNT],
+        codes: [0; SYMBOL_COUNT],
     };
     let mut next_code = 0u32;
     let mut placed = 0;
     let mut length = 1;
-    while length <= LONGEST as usize {
+    while length <= CODE_BITS_MAX as usize {
         next_code <<= 1;
         canon.first[length] = next_code;
         canon.offset[length] = placed as u16;
         let mut symbol = 0;
-        while symbol < SYMBOLS {
-            if LENGTHS[symbol] as usize == length {
+        while symbol < SYMBOL_COUNT {
+            if CODE_LENGTHS[symbol] as usize == length {
                 canon.symbols[placed] = symbol as u16;
                 canon.codes[symbol] = next_code;
                 canon.count[length] += 1;
@@ -97,26 +98,26 @@ const fn canon() -> Canon {
 
 /// A symbol and the length of its code, in bits.
 #[derive(Clone, Copy)]
-struct Code {
+struct ShortCode {
     symbol: u8,
-    /// 0 where the code is longer than [`SHORT`].
+    /// 0 if the code is longer than [`SHORT_CODE_BITS`].
     bits: u8,
 }
 
-/// For each 8 bits: the symbol whose code they begin with.
-static SHORT_CODES: [Code; 1 << SHORT] = short_codes();
+/// Symbol whose code is a prefix of the index, for each 8-bit index.
+static SHORT_CODES: [ShortCode; 1 << SHORT_CODE_BITS] = short_codes();
 
-const fn short_codes() -> [Code; 1 << SHORT] {
-    let mut table = [Code { symbol: 0, bits: 0 }; 1 << SHORT];
+const fn short_codes() -> [ShortCode; 1 << SHORT_CODE_BITS] {
+    let mut table = [ShortCode { symbol: 0, bits: 0 }; 1 << SHORT_CODE_BITS];
     let canon = canon();
     let mut symbol = 0;
     while symbol < EOS as usize {
-        let bits = LENGTHS[symbol] as u32;
-        if bits <= SHORT {
-            let from = canon.codes[symbol] << (SHORT - bits);
+        let bits = CODE_LENGTHS[symbol] as u32;
+        if bits <= SHORT_CODE_BITS {
+            let from = canon.codes[symbol] << (SHORT_CODE_BITS - bits);
             let mut at = 0;
-            while at < 1 << (SHORT - bits) {
-                table[(from + at) as usize] = Code {
+            while at < 1 << (SHORT_CODE_BITS - bits) {
+                table[(from + at) as usize] = ShortCode {
                     symbol: symbol as u8,
                     bits: bits as u8,
                 };
@@ -128,11 +129,11 @@ const fn short_codes() -> [Code; 1 << SHORT] {
     table
 }
 
-/// Appends a string, decoded.
+/// Appends a decoded string.
 ///
 /// # Errors
 ///
-/// The string is not coded as it must be; some of it may have been appended by then.
+/// Returns an error if the coding is invalid; a part of it may have been appended.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
     let end = coded.len() * 8;
     let mut bit = 0;
@@ -140,8 +141,8 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         let mut window = window(coded, bit);
         let mut symbols = [0; 8];
         let mut count = 0;
-        while count < SHORT_AT_ONCE {
-            let code = SHORT_CODES[(window >> (64 - SHORT)) as usize];
+        while count < SHORT_CODES_PER_WINDOW {
+            let code = SHORT_CODES[(window >> (64 - SHORT_CODE_BITS)) as usize];
             if code.bits == 0 {
                 break;
             }
@@ -153,18 +154,18 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         // A copy of a fixed size is cheaper than one that fits.
         out.extend_from_slice(&symbols);
         out.truncate(out.len() - (symbols.len() - count));
-        if count == SHORT_AT_ONCE {
+        if count == SHORT_CODES_PER_WINDOW {
             continue;
         }
-        // A long code, or the end, where nothing but ones is left. A code that went on behind the
-        // end was none: the ones there only stand in for what is missing.
+        // A long code, or the end, where only ones remain. A code that extends beyond the end is
+        // invalid: the ones there are only padding for missing bits.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
         if left < 8 && window == u64::MAX {
             return Ok(());
         }
         let (symbol, bits) = long_symbol(window).map_err(|error| {
-            if left < LONGEST as usize {
+            if left < CODE_BITS_MAX as usize {
                 HuffmanError::Padding
             } else {
                 error
@@ -175,7 +176,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
     }
 }
 
-/// The bits from this one on, at least 57 of them, with ones behind the last.
+/// Bits from `bit` on, at least 57 of them, with ones after the last.
 #[inline]
 fn window(coded: &[u8], bit: usize) -> u64 {
     let byte = bit / 8;
@@ -187,7 +188,7 @@ fn window(coded: &[u8], bit: usize) -> u64 {
     word << beyond | !(u64::MAX << beyond)
 }
 
-/// Fewer than eight bytes from this one on, with ones behind the last.
+/// Fewer than eight bytes from `byte` on, with ones after the last.
 #[inline]
 fn last_word(coded: &[u8], byte: usize) -> u64 {
     let have = coded.len().saturating_sub(byte) as u32;
@@ -204,11 +205,11 @@ fn last_word(coded: &[u8], byte: usize) -> u64 {
     word << missing | !(u64::MAX << missing)
 }
 
-/// The symbol whose code of more than [`SHORT`] bits stands highest in the window, and the length of
-/// that, in bits. Few strings have any.
+/// Symbol with a code of more than [`SHORT_CODE_BITS`] bits at the top of the window, and the length of the
+/// code in bits. Few strings contain one.
 #[inline(never)]
 fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
-    let lengths = SHORT as usize + 1..=LONGEST as usize;
+    let lengths = SHORT_CODE_BITS as usize + 1..=CODE_BITS_MAX as usize;
     for length in lengths {
         let code = (window >> (64 - length)) as u32;
         let rank = code.wrapping_sub(CANON.first[length]);
@@ -220,25 +221,25 @@ fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
             };
         }
     }
-    // The code is complete: EOS is the last one of its longest codes.
+    // The code is complete, so only EOS remains, the last of the longest codes.
     Err(HuffmanError::EndOfString)
 }
 
-/// How many bytes a string takes when it is coded.
+/// Size of a string after coding, in bytes.
 pub(super) fn coded_bytes(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
-        .map(|&byte| usize::from(LENGTHS[usize::from(byte)]))
+        .map(|&byte| usize::from(CODE_LENGTHS[usize::from(byte)]))
         .sum();
     bits.div_ceil(8)
 }
 
-/// Appends a string, coded, with the padding behind it.
+/// Appends a coded string with its padding.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let mut window = 0u64;
     let mut have = 0;
     for &byte in text {
-        let bits = u32::from(LENGTHS[usize::from(byte)]);
+        let bits = u32::from(CODE_LENGTHS[usize::from(byte)]);
         window = window << bits | u64::from(CANON.codes[usize::from(byte)]);
         have += bits;
         while have >= 8 {
@@ -270,16 +271,16 @@ mod tests {
 
     #[test]
     fn the_code_is_complete() {
-        let kraft: u64 = LENGTHS
+        let kraft: u64 = CODE_LENGTHS
             .iter()
-            .map(|&bits| 1 << (LONGEST - u32::from(bits)))
+            .map(|&bits| 1 << (CODE_BITS_MAX - u32::from(bits)))
             .sum();
-        assert_eq!(kraft, 1 << LONGEST);
-        assert_eq!(CANON.codes[usize::from(EOS)], (1 << LONGEST) - 1);
-        assert!(!LENGTHS.contains(&9));
-        let short = LENGTHS
+        assert_eq!(kraft, 1 << CODE_BITS_MAX);
+        assert_eq!(CANON.codes[usize::from(EOS)], (1 << CODE_BITS_MAX) - 1);
+        assert!(!CODE_LENGTHS.contains(&9));
+        let short = CODE_LENGTHS
             .iter()
-            .filter(|&&bits| u32::from(bits) <= SHORT)
+            .filter(|&&bits| u32::from(bits) <= SHORT_CODE_BITS)
             .count();
         assert_eq!(short, 74);
     }
@@ -298,7 +299,7 @@ mod tests {
         ];
         for (symbol, code, bits) in rows {
             assert_eq!(CANON.codes[usize::from(symbol)], code, "{symbol:#x}");
-            assert_eq!(LENGTHS[usize::from(symbol)], bits, "{symbol:#x}");
+            assert_eq!(CODE_LENGTHS[usize::from(symbol)], bits, "{symbol:#x}");
         }
     }
 
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(decoded(b"\x1f\xff"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\xff"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\xff\xff\xff"), Err(HuffmanError::Padding));
-        // A long code that breaks off.
+        // A truncated long code.
         assert_eq!(decoded(b"\xff\xc0"), Err(HuffmanError::Padding));
     }
 

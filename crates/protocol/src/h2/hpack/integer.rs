@@ -1,22 +1,22 @@
-//! Integers of HPACK (RFC 7541 §5.1): some bits of a first byte, then seven bits a byte.
+//! Integers of HPACK (RFC 7541 §5.1): some bits of the first byte, then seven bits per byte.
 
-/// Why bytes are not an integer.
+/// Error in an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IntegerError {
     /// The block ends within it.
     Truncated,
-    /// Over [`MOST`], or spelled with more bytes than any number needs.
+    /// Above [`INTEGER_MAX`], or encoded with more bytes than any number needs.
     TooLarge,
 }
 
-/// The largest number read. No index, length or size that this crate accepts comes near it.
-const MOST: u64 = u32::MAX as u64;
+/// Largest accepted number. All valid indices, lengths and sizes are far smaller.
+const INTEGER_MAX: u64 = u32::MAX as u64;
 
-/// A number of up to 32 bits has at most five bytes behind the first. Without this limit zeros
-/// could be appended for ever.
-const CONTINUATION_BYTES: u32 = 5;
+/// Largest number of bytes after the first, which suffices for 32 bits. Without this limit, zeros
+/// could be appended without end.
+const CONTINUATION_BYTES_MAX: u32 = 5;
 
-/// Reads an integer whose first byte holds `bits` of it (1 to 8), and takes it from the input.
+/// Takes an integer whose first byte contains `bits` of it (1 to 8) from the input.
 ///
 /// # Errors
 ///
@@ -35,11 +35,11 @@ pub(super) fn decode(bits: u32, input: &mut &[u8]) -> Result<u32, IntegerError> 
 
 fn decode_rest(prefix: u64, input: &mut &[u8]) -> Result<u32, IntegerError> {
     let mut number = prefix;
-    for at in 0..CONTINUATION_BYTES {
+    for at in 0..CONTINUATION_BYTES_MAX {
         let (&byte, rest) = input.split_first().ok_or(IntegerError::Truncated)?;
         *input = rest;
         number += u64::from(byte & 0x7f) << (7 * at);
-        if number > MOST {
+        if number > INTEGER_MAX {
             return Err(IntegerError::TooLarge);
         }
         if byte & 0x80 == 0 {
@@ -49,7 +49,7 @@ fn decode_rest(prefix: u64, input: &mut &[u8]) -> Result<u32, IntegerError> {
     Err(IntegerError::TooLarge)
 }
 
-/// Appends an integer whose first byte holds `bits` of it (1 to 8), below the bits of `pattern`.
+/// Appends an integer whose first byte contains `bits` of it (1 to 8), below the bits of `pattern`.
 pub(super) fn encode(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
     let all_ones = 0xff_usize >> (8 - bits);
     if number < all_ones {
@@ -113,7 +113,7 @@ mod tests {
         ] {
             assert_eq!(decode(5, &mut &*bytes), Err(IntegerError::TooLarge));
         }
-        // Zeros behind a number are allowed, within reason.
+        // Redundant zeros are allowed, within the limit.
         assert_eq!(decode(5, &mut [0x1f, 0x80, 0x80, 0x00].as_slice()), Ok(31));
     }
 }

@@ -1,23 +1,23 @@
-//! HPACK, the compression of fields in HTTP/2 (RFC 7541).
+//! HPACK, the header compression of HTTP/2 (RFC 7541).
 //!
-//! A load generator sends the same requests again and again and wants to know little of the
-//! answers, so neither side of this is a general implementation:
+//! A load generator sends the same requests repeatedly and needs little information from the
+//! responses, so this isn't a general implementation:
 //!
-//! - The *encoder* writes a request once, before the run, without touching the dynamic table, so
-//!   that the same bytes are right on every connection at every time.
-//! - The *decoder* reads everything and keeps what matters: the status, the length and whatever is
-//!   wrong. Of an entry of the dynamic table it keeps the size and the meaning, never the text, so
-//!   that a table costs the same whatever a peer puts into it. Who wants to see heads as text has
-//!   `texts` read each block once more.
-//! - Answers to the same request are mostly the same bytes: a block like one before is recognised
-//!   by comparing it, see `memo`.
+//! - The *encoder* writes a request once, before the run, without using the dynamic table, so that
+//!   the same bytes are valid on every connection at any time.
+//! - The *decoder* reads everything and keeps the status, the length and errors. For an entry of
+//!   the dynamic table it keeps the size and the meaning, never the text, so that the memory is
+//!   independent of the peer's input. If heads are needed as text, `texts` reads each block a
+//!   second time.
+//! - Responses to the same request are mostly the same bytes, so `block_cache` recognizes a repeated block
+//!   by comparison.
 
 mod decoder;
 mod encoder;
 mod fields;
 mod huffman;
 mod integer;
-mod memo;
+mod block_cache;
 mod static_table;
 mod table;
 mod texts;
@@ -26,12 +26,12 @@ pub use decoder::{Decoder, HpackError};
 pub(crate) use encoder::encode_field;
 pub use fields::{FieldFault, Fields};
 pub use huffman::HuffmanError;
-pub(crate) use texts::Texts;
+pub(crate) use texts::FieldTexts;
 
-/// The size of the dynamic table until SETTINGS_HEADER_TABLE_SIZE says otherwise, in bytes (RFC
+/// Initial size of the dynamic table, until SETTINGS_HEADER_TABLE_SIZE changes it, in bytes (RFC
 /// 9113 §6.5.2).
 pub const DEFAULT_TABLE_BYTES: u32 = 4_096;
 
-/// What an entry of the dynamic table (RFC 7541 §4.1), or a field in the size of a list (RFC 9113
-/// §6.5.2), counts beside its name and value, in bytes.
+/// Overhead in addition to name and value, in bytes, of an entry of the dynamic table (RFC 7541
+/// §4.1) and of a field in the size of a list (RFC 9113 §6.5.2).
 pub(crate) const FIELD_OVERHEAD_BYTES: u32 = 32;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::fields::{Field, Name};
 
-/// How many entries there are. The first one has index 1.
+/// Number of entries. The first has index 1.
 pub(super) const ENTRIES: usize = 61;
 
 /// Names and values; the value is empty where an entry has none.
@@ -72,7 +72,7 @@ pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
     ("www-authenticate", ""),
 ];
 
-/// What the entries mean to a client, made once for all connections.
+/// Meaning of the entries, computed once for all connections.
 static FIELDS: LazyLock<[Field; ENTRIES]> = LazyLock::new(|| {
     TEXTS.map(|(name, value)| Field::read(Name::read(name.as_bytes()), value.as_bytes()))
 });
@@ -82,10 +82,10 @@ pub(super) fn entries() -> &'static [Field; ENTRIES] {
     &FIELDS
 }
 
-/// The index of an entry with this name, and whether that has this value, too.
+/// Index of an entry with this name, and true if its value matches too.
 pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
     if let Some(at) = TEXTS.iter().position(|entry| *entry == (name, value)) {
-        // A name alone stands for itself with an empty value, which is a value like others.
+        // An entry without a value matches the empty value.
         return Some((at + 1, true));
     }
     let at = TEXTS.iter().position(|(own, _)| *own == name)?;

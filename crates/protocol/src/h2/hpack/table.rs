@@ -1,23 +1,23 @@
-//! The dynamic table (RFC 7541 §2.3.2 and §4), with meanings in place of texts.
+//! Dynamic table (RFC 7541 §2.3.2 and §4), with meanings instead of text.
 
 use std::collections::VecDeque;
 
 use super::DEFAULT_TABLE_BYTES;
 use super::fields::Field;
 
-/// The dynamic table of a decoder.
+/// Dynamic table of a decoder.
 ///
-/// An entry takes the same few bytes of memory whatever its size is, and counts at least 32 towards
-/// the limit, so that the memory is bounded by the limit.
+/// An entry uses the same small amount of memory whatever its size, and counts for at least 32
+/// bytes, so that the limit bounds the memory.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The newest first.
+    /// Entries, the newest first.
     entries: VecDeque<Field>,
     /// The sum of the entries' sizes, in bytes.
     bytes: u32,
-    /// The most that `bytes` may be, which the encoder chose.
+    /// Limit of `bytes`, chosen by the encoder.
     most_bytes: u32,
-    /// Grows with each change of what the indices stand for.
+    /// Incremented with each change of the meaning of an index.
     generation: u64,
 }
 
@@ -31,13 +31,13 @@ impl Table {
         }
     }
 
-    /// Forgets all, as on a new connection. The generation goes on.
+    /// Empties the table, as for a new connection. The generation continues.
     pub(super) fn restart(&mut self) {
         self.resize(0);
         self.most_bytes = DEFAULT_TABLE_BYTES;
     }
 
-    /// The entry at an index, which counts from 0.
+    /// Entry at an index, which starts at 0.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&Field> {
         self.entries.get(index)
@@ -51,8 +51,8 @@ impl Table {
         self.most_bytes
     }
 
-    /// Puts an entry in front, for which others at the end give way; one that is larger than the
-    /// whole table empties it (RFC 7541 §4.4).
+    /// Inserts an entry at the front and evicts others from the end; an entry larger than the whole
+    /// table empties it (RFC 7541 §4.4).
     #[inline]
     pub(super) fn insert(&mut self, field: Field) {
         let fits = field.bytes <= self.most_bytes;
@@ -68,8 +68,8 @@ impl Table {
         }
     }
 
-    /// Puts entries in front, one after the other, if that makes a difference. Returns the generation
-    /// in which it makes none, if this is one.
+    /// Inserts entries one after the other, if that changes anything. Returns the generation if the
+    /// insertion left the table unchanged.
     pub(super) fn insert_all(&mut self, fields: &[Field]) -> Option<u64> {
         if fields.is_empty() || self.is_full_of(fields) {
             return Some(self.generation);
@@ -80,8 +80,8 @@ impl Table {
         None
     }
 
-    /// Are the entries these fields again and again, so that as many leave at the end as come in
-    /// front, and all indices stand for the same as before?
+    /// Returns true if the table consists of these fields repeatedly, so that each insertion evicts
+    /// an equal entry and all indices keep their meaning.
     fn is_full_of(&self, fields: &[Field]) -> bool {
         let entries = &self.entries;
         entries.iter().take(fields.len()).eq(fields.iter().rev())
@@ -92,8 +92,7 @@ impl Table {
             && self.evictions(fields) == Some(fields.len())
     }
 
-    /// How many of the entries would give way to these fields. None where not all of the fields would
-    /// stay.
+    /// Number of entries that these fields would evict. `None` if not all of the fields would stay.
     fn evictions(&self, fields: &[Field]) -> Option<usize> {
         let mut oldest = self.entries.iter().rev();
         let mut bytes = self.bytes;
@@ -107,13 +106,13 @@ impl Table {
         Some(self.entries.len() - oldest.len())
     }
 
-    /// Gives the table another size (RFC 7541 §4.3).
+    /// Changes the size of the table (RFC 7541 §4.3).
     pub(super) fn resize(&mut self, most_bytes: u32) {
         self.most_bytes = most_bytes;
         self.evict(most_bytes);
     }
 
-    /// Removes entries from the end until the others take no more than this.
+    /// Evicts entries from the end until the rest fits.
     fn evict(&mut self, most_bytes: u32) {
         while self.bytes > most_bytes
             && let Some(oldest) = self.entries.pop_back()
@@ -123,7 +122,7 @@ impl Table {
         }
     }
 
-    /// The same entries, whatever led to them.
+    /// Returns true for the same entries, whatever their history.
     #[cfg(test)]
     pub(super) fn is_like(&self, other: &Table) -> bool {
         (&self.entries, self.bytes) == (&other.entries, other.bytes)

@@ -1,26 +1,26 @@
-//! The texts of fields, for the few who want to see a head: beside the decoder, which keeps meanings.
+//! Fields as text, for the few callers that need heads.
 
 use std::collections::VecDeque;
 
 use super::{DEFAULT_TABLE_BYTES, FIELD_OVERHEAD_BYTES, huffman, integer, static_table};
 
-/// The last block's fields as text, and a dynamic table (RFC 7541 §2.3.2) that holds texts.
+/// Fields of the last block as text, with a dynamic table (RFC 7541 §2.3.2) of its own.
 ///
-/// It reads each block that the [`Decoder`](super::Decoder) has taken, after it, and so finds nothing
-/// in it that is wrong; the decoder's limits are its own.
+/// It reads each block after the [`Decoder`](super::Decoder) has accepted it, so it finds no
+/// errors, and the decoder's limits apply.
 #[derive(Debug)]
-pub(crate) struct Texts {
+pub(crate) struct FieldTexts {
     /// Names and values, the newest first.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     most_bytes: usize,
-    /// The last block, a line a field.
+    /// The last block, one line per field.
     lines: Vec<u8>,
 }
 
-impl Texts {
-    pub(crate) fn new() -> Texts {
-        Texts {
+impl FieldTexts {
+    pub(crate) fn new() -> FieldTexts {
+        FieldTexts {
             entries: VecDeque::new(),
             bytes: 0,
             most_bytes: DEFAULT_TABLE_BYTES as usize,
@@ -28,7 +28,7 @@ impl Texts {
         }
     }
 
-    /// Forgets all, as on a new connection.
+    /// Resets the state for a new connection.
     pub(crate) fn restart(&mut self) {
         self.entries.clear();
         self.bytes = 0;
@@ -36,21 +36,21 @@ impl Texts {
         self.lines.clear();
     }
 
-    /// The last block's fields: `name: value` and CRLF for each, a head's status as the status line
-    /// `HTTP/2 200` before them.
+    /// Fields of the last block: `name: value` and CRLF for each; for a head, after the status line
+    /// `HTTP/2 200`.
     pub(crate) fn lines(&self) -> &[u8] {
         &self.lines
     }
 
-    /// Reads a block that the decoder has taken.
+    /// Reads a block that the decoder has accepted.
     pub(crate) fn read(&mut self, block: &[u8]) {
         self.lines.clear();
         let mut rest = block;
-        // It ends early only where the decoder would have ended the connection.
+        // It ends early only for a block that the decoder rejects.
         while !rest.is_empty() && self.field(&mut rest).is_some() {}
     }
 
-    /// One field, or a change of the table's size (RFC 7541 §6).
+    /// Reads one field, or a change of the table's size (RFC 7541 §6).
     fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
         let (name, value) = match *rest.first()? {
             0x80.. => self.entry(integer::decode(7, rest).ok()?)?,
@@ -92,7 +92,7 @@ impl Texts {
         }
     }
 
-    /// RFC 7541 §4.4.
+    /// Inserts an entry (RFC 7541 §4.4).
     fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) {
         let bytes = counted(&name, &value);
         self.evict(self.most_bytes.saturating_sub(bytes));
@@ -111,7 +111,7 @@ impl Texts {
     }
 }
 
-/// What an entry counts (RFC 7541 §4.1).
+/// Size of an entry (RFC 7541 §4.1).
 fn counted(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
 }
@@ -134,7 +134,7 @@ fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// RFC 7541 §C.6, with a table of 256 bytes, out of which entries fall.
+    /// RFC 7541 §C.6, with a table of 256 bytes, from which entries are evicted.
     #[test]
     fn the_examples_of_the_rfc_in_words() {
         let blocks: [&[u8]; 3] = [
@@ -149,7 +149,7 @@ mod tests {
         ];
         let common = "cache-control: private\r\ndate: Mon, 21 Oct 2013 20:13:21 GMT\r\n\
                       location: https://www.example.com\r\n";
-        let mut texts = Texts::new();
+        let mut texts = FieldTexts::new();
         for (block, lines) in blocks.into_iter().zip([
             format!("HTTP/2 302\r\n{common}"),
             format!("HTTP/2 307\r\n{common}"),
@@ -177,7 +177,7 @@ mod tests {
             b"\x40\x05a",
             b"\xff\xff\xff\xff\xff\xff\x0f",
         ] {
-            let mut texts = Texts::new();
+            let mut texts = FieldTexts::new();
             texts.read(block);
             assert_eq!(texts.lines(), b"");
         }

@@ -1,50 +1,50 @@
-//! HEADERS, CONTINUATION and DATA: what answers are made of (RFC 9113 §8.1).
+//! HEADERS, CONTINUATION and DATA: the frames of responses (RFC 9113 §8.1).
 
 use super::Connection;
-use super::reading::{DataFrame, Reading};
+use super::reading::{DataFrame, ReadState};
 use crate::h2::frame::{self, FrameHeader, FrameType, flag};
 use crate::h2::hpack::Fields;
-use crate::h2::stream::{Section, State};
-use crate::h2::streams::Standing;
-use crate::h2::{ErrorCode, Event, StreamViolation, Violation, limits};
+use crate::h2::stream::{BlockRole, StreamState};
+use crate::h2::streams::StreamStatus;
+use crate::h2::{ErrorCode, ConnectionEvent, StreamViolation, H2Violation, limits};
 
-/// A block of fields that goes on in further frames (RFC 9113 §4.3).
+/// A field block that continues in further frames (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gathering {
+pub(super) struct FieldBlock {
     stream: u32,
-    /// The stream ends behind the block.
+    /// True if the stream ends with the block.
     ends: bool,
     continuations: u32,
 }
 
 impl Connection {
-    /// Within a block of fields nothing but the rest of it may come (RFC 9113 §6.10).
+    /// Checks that no other frame interrupts a field block (RFC 9113 §6.10).
     #[inline]
-    pub(super) fn check_block(&self, header: FrameHeader) -> Result<(), Violation> {
+    pub(super) fn check_block(&self, header: FrameHeader) -> Result<(), H2Violation> {
         let continues = header.kind == FrameType::Continuation;
-        match self.gathering {
-            None if continues => Err(Violation::LoneContinuation),
-            Some(gathering) if !continues || header.stream != gathering.stream => {
-                Err(Violation::BlockInterrupted(header.kind))
+        match self.field_block {
+            None if continues => Err(H2Violation::LoneContinuation),
+            Some(field_block) if !continues || header.stream != field_block.stream => {
+                Err(H2Violation::BlockInterrupted(header.kind))
             }
             _ => Ok(()),
         }
     }
 
-    /// RFC 9113 §6.2.
+    /// Handles HEADERS (RFC 9113 §6.2).
     #[inline]
     pub(super) fn headers(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         let ends = header.has(flag::END_STREAM);
         let fragment = match header.flags & (flag::PADDED | flag::PRIORITY) {
             0 => payload,
             _ => fragment(header, payload)?,
         };
         if header.has(flag::END_HEADERS) {
-            let fields = self.decoder.decode(fragment).map_err(Violation::Hpack)?;
+            let fields = self.decoder.decode(fragment).map_err(H2Violation::Hpack)?;
             if let Some(texts) = &mut self.texts {
                 texts.read(fragment);
             }
@@ -52,7 +52,7 @@ impl Connection {
         }
         self.block.clear();
         self.block.extend_from_slice(fragment);
-        self.gathering = Some(Gathering {
+        self.field_block = Some(FieldBlock {
             stream: header.stream,
             ends,
             continuations: 0,
@@ -60,47 +60,47 @@ impl Connection {
         Ok(None)
     }
 
-    /// RFC 9113 §6.10.
+    /// Handles CONTINUATION (RFC 9113 §6.10).
     pub(super) fn continuation(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<Event<'static>>, Violation> {
-        let Some(gathering) = &mut self.gathering else {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+        let Some(field_block) = &mut self.field_block else {
             return Ok(None);
         };
-        gathering.continuations += 1;
-        if gathering.continuations > limits::CONTINUATIONS {
-            let limit = limits::CONTINUATIONS;
-            return Err(Violation::TooManyContinuations { limit });
+        field_block.continuations += 1;
+        if field_block.continuations > limits::CONTINUATION_FRAMES_MAX {
+            let limit = limits::CONTINUATION_FRAMES_MAX;
+            return Err(H2Violation::TooManyContinuations { limit });
         }
-        if self.block.len() + payload.len() > limits::HEADER_LIST_BYTES as usize {
-            let limit_bytes = limits::HEADER_LIST_BYTES;
-            return Err(Violation::BlockTooLong { limit_bytes });
+        if self.block.len() + payload.len() > limits::HEADER_LIST_BYTES_MAX as usize {
+            let limit_bytes = limits::HEADER_LIST_BYTES_MAX;
+            return Err(H2Violation::BlockTooLong { limit_bytes });
         }
         self.block.extend_from_slice(payload);
         if !header.has(flag::END_HEADERS) {
             return Ok(None);
         }
-        let ends = gathering.ends;
-        self.gathering = None;
-        let fields = self.decoder.decode(&self.block).map_err(Violation::Hpack)?;
+        let ends = field_block.ends;
+        self.field_block = None;
+        let fields = self.decoder.decode(&self.block).map_err(H2Violation::Hpack)?;
         if let Some(texts) = &mut self.texts {
             texts.read(&self.block);
         }
         self.section(header.stream, ends, fields)
     }
 
-    /// A block of fields is decoded: a head, an interim one, or trailers.
+    /// Handles a decoded field block: a head, an interim head, or trailers.
     #[inline]
     fn section(
         &mut self,
         id: u32,
         ends: bool,
         fields: Fields,
-    ) -> Result<Option<Event<'static>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         let Some(place) = self.streams.find(id) else {
-            // It was cancelled; only the decoder had to see this.
+            // The stream was cancelled; only the decoder had to process the block.
             self.note_idle_frame()?;
             return Ok(None);
         };
@@ -109,41 +109,41 @@ impl Connection {
         let tag = stream.tag;
         match stream.fields(&fields, ends) {
             Err(violation) => Ok(Some(self.break_stream(place, violation))),
-            Ok(Section::Interim(status)) => Ok(Some(Event::Interim { tag, status })),
-            Ok(Section::Head(status)) => {
+            Ok(BlockRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
+            Ok(BlockRole::Head(status)) => {
                 if ends {
-                    self.reading = Reading::End(id);
+                    self.reading = ReadState::End(id);
                 }
-                Ok(Some(Event::Head { tag, status }))
+                Ok(Some(ConnectionEvent::Head { tag, status }))
             }
-            Ok(Section::Trailers) => Ok(self.end(id)),
+            Ok(BlockRole::Trailers) => Ok(self.end(id)),
         }
     }
 
-    /// The header of DATA is read (RFC 9113 §6.1). All of its payload counts for flow control,
-    /// whatever becomes of the stream (§5.1, §6.9.1).
+    /// Handles the header of DATA (RFC 9113 §6.1). The whole payload counts for flow control, even
+    /// if the stream has ended (§5.1, §6.9.1).
     #[inline]
     pub(super) fn begin_data<'a>(
         &mut self,
         header: FrameHeader,
-    ) -> Result<Option<Event<'a>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         if header.stream == 0 {
-            return Err(Violation::StreamZero(header.kind));
+            return Err(H2Violation::StreamZero(header.kind));
         }
         self.receive_window
             .take(header.length)
-            .map_err(|_| Violation::ConnectionWindowExceeded)?;
+            .map_err(|_| H2Violation::ConnectionWindowExceeded)?;
         let Some(place) = self.streams.find(header.stream) else {
             self.check_late(header)?;
             if header.length == 0 {
                 self.note_idle_frame()?;
             }
-            self.reading = Reading::Skip(header.length);
+            self.reading = ReadState::Skip(header.length);
             return Ok(None);
         };
         let window = &mut self.streams.at(place).receive_window;
         if window.take(header.length).is_err() {
-            self.reading = Reading::Skip(header.length);
+            self.reading = ReadState::Skip(header.length);
             let exceeded = StreamViolation::WindowExceeded;
             return Ok(Some(self.break_stream(place, exceeded)));
         }
@@ -151,9 +151,9 @@ impl Connection {
             return self.begin_content(header, header.length, 0);
         }
         if header.length == 0 {
-            return Err(Violation::FrameLength(header.kind));
+            return Err(H2Violation::FrameLength(header.kind));
         }
-        self.reading = Reading::PadLength(header);
+        self.reading = ReadState::PadLength(header);
         Ok(None)
     }
 
@@ -161,30 +161,30 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         input: &mut &'a [u8],
-    ) -> Result<Option<Event<'a>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let Some((&padding, rest)) = input.split_first() else {
-            return Ok(Some(Event::NeedMore));
+            return Ok(Some(ConnectionEvent::NeedMore));
         };
         *input = rest;
         let padding = u32::from(padding);
         let content = (header.length - 1)
             .checked_sub(padding)
-            .ok_or(Violation::Padding)?;
+            .ok_or(H2Violation::Padding)?;
         self.begin_content(header, content, padding)
     }
 
-    /// So many bytes of a body come next, and then so many of padding.
+    /// Starts the content of a DATA frame: `content` bytes of a body, then padding.
     #[inline]
     fn begin_content<'a>(
         &mut self,
         header: FrameHeader,
         content: u32,
         padding: u32,
-    ) -> Result<Option<Event<'a>>, Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let ends = header.has(flag::END_STREAM);
-        // It may have been cancelled before its padding's length came.
+        // The stream may have been cancelled before the padding length arrived.
         let Some(place) = self.streams.find(header.stream) else {
-            self.reading = Reading::Skip(content + padding);
+            self.reading = ReadState::Skip(content + padding);
             return Ok(None);
         };
         if content > 0 {
@@ -195,16 +195,16 @@ impl Connection {
         let stream = self.streams.at(place);
         let tag = stream.tag;
         if let Err(violation) = stream.data(content) {
-            self.reading = Reading::Skip(content + padding);
+            self.reading = ReadState::Skip(content + padding);
             return Ok(Some(self.break_stream(place, violation)));
         }
         if !ends && stream.is_window_low() {
             self.streams.open_window(place);
         }
         self.reading = match (content + padding, ends) {
-            (0, true) => Reading::End(header.stream),
-            (0, false) => Reading::Header,
-            _ => Reading::Data(DataFrame {
+            (0, true) => ReadState::End(header.stream),
+            (0, false) => ReadState::Header,
+            _ => ReadState::Data(DataFrame {
                 stream: header.stream,
                 tag,
                 content,
@@ -215,11 +215,11 @@ impl Connection {
         Ok(None)
     }
 
-    /// The peer has ended a stream.
+    /// Handles the end of a stream by the peer.
     #[inline]
-    pub(super) fn end(&mut self, id: u32) -> Option<Event<'static>> {
-        self.reading = Reading::Header;
-        // Where it isn't live, it was cancelled before its last event.
+    pub(super) fn end(&mut self, id: u32) -> Option<ConnectionEvent<'static>> {
+        self.reading = ReadState::Header;
+        // A stream that isn't live was cancelled before its last event.
         let place = self.streams.find(id)?;
         let stream = self.streams.at(place);
         let (tag, state) = (stream.tag, stream.state);
@@ -227,46 +227,46 @@ impl Connection {
             return Some(self.break_stream(place, violation));
         }
         self.streams.close(place);
-        if state != State::HalfClosedLocal {
-            // The exchange is over; nobody needs the rest of the request.
+        if state != StreamState::HalfClosedLocal {
+            // The exchange is over, so the rest of the request isn't needed.
             frame::write_rst_stream(self.outbox.own(), id, ErrorCode::CANCEL);
         }
-        Some(Event::End { tag })
+        Some(ConnectionEvent::End { tag })
     }
 
-    /// A stream error (RFC 9113 §5.4.2).
+    /// Handles a stream error (RFC 9113 §5.4.2).
     #[cold]
     pub(super) fn break_stream(
         &mut self,
         place: usize,
         violation: StreamViolation,
-    ) -> Event<'static> {
+    ) -> ConnectionEvent<'static> {
         let stream = self.streams.at(place);
         let (id, tag) = (stream.id, stream.tag);
         self.streams.cancel(place);
         frame::write_rst_stream(self.outbox.own(), id, violation.code());
-        Event::Broken { tag, violation }
+        ConnectionEvent::Broken { tag, violation }
     }
 
-    /// A frame has come for a stream that is not live. Is it late, or is it wrong (RFC 9113 §5.1)?
+    /// Checks a frame for a stream that isn't live: late, or a violation (RFC 9113 §5.1).
     #[cold]
-    pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), Violation> {
+    pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), H2Violation> {
         match (self.streams.standing(header.stream), header.kind) {
-            (Standing::Idle, _) => Err(Violation::IdleStream(header.kind)),
-            // Either side may send these before it knows that the stream is over.
-            (Standing::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
-            // nginx sends it behind a head that ended the stream, where it could not write the head
+            (StreamStatus::Idle, _) => Err(H2Violation::IdleStream(header.kind)),
+            // Either side may send these before it learns that the stream has ended.
+            (StreamStatus::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
+            // nginx sends it after a head that ended the stream if it could not write the head
             // at once.
-            (Standing::Closed, FrameType::Data) if header.length == 0 => Ok(()),
-            (Standing::Closed, _) => Err(Violation::ClosedStream(header.kind)),
-            (Standing::Cancelled, _) => Ok(()),
+            (StreamStatus::Closed, FrameType::Data) if header.length == 0 => Ok(()),
+            (StreamStatus::Closed, _) => Err(H2Violation::ClosedStream(header.kind)),
+            (StreamStatus::Cancelled, _) => Ok(()),
         }
     }
 }
 
-/// The block of fields within the payload of HEADERS (RFC 9113 §6.2).
-fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Violation> {
-    let too_short = Violation::FrameLength(header.kind);
+/// Returns the field block in the payload of HEADERS (RFC 9113 §6.2).
+fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], H2Violation> {
+    let too_short = H2Violation::FrameLength(header.kind);
     let (padding, mut content) = if header.has(flag::PADDED) {
         payload
             .split_first()
@@ -281,6 +281,6 @@ fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Violation> {
     let bytes = content
         .len()
         .checked_sub(padding)
-        .ok_or(Violation::Padding)?;
+        .ok_or(H2Violation::Padding)?;
     Ok(&content[..bytes])
 }

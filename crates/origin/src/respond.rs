@@ -1,4 +1,4 @@
-//! From a route to a response.
+//! Responses to requests, by route.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,69 +13,78 @@ use crate::HELLO;
 use crate::alarm::Alarm;
 use crate::body::Body;
 use crate::fault::Fault;
-use crate::quantity::MAX_SIZE;
-use crate::route::{After, NoRoute, PATHS, Route, route};
-use crate::stall::{Brake, Schedule};
+use crate::quantity::SIZE_MAX_BYTES;
+use crate::route::{AfterDelay, NoRoute, PATHS, Route, route};
+use crate::stall::{FreezeGate, FreezeSchedule};
 
-/// `/echo` keeps the body in memory, up to so many bytes.
-const ECHO_LIMIT: usize = 16 << 20;
+/// Largest body of `/echo`, which is kept in memory; in bytes.
+const ECHO_BYTES_MAX: usize = 16 << 20;
 
 const EPOCH: HeaderName = HeaderName::from_static("prony-stall-epoch-unix-ns");
 const AGE: HeaderName = HeaderName::from_static("prony-stall-age-ns");
 const METHOD: HeaderName = HeaderName::from_static("prony-method");
 const HEADERS: HeaderName = HeaderName::from_static("prony-headers");
 
-/// What a request leads to.
-pub(crate) enum Answer {
+/// Result of a request.
+pub(crate) enum Served {
     /// hyper sends this.
     Response(Response<Body>),
-    /// hyper gives up the connection and the fault's script is played on it.
+    /// hyper gives up the connection, and the fault's script is played on it.
     Takeover(Fault),
 }
 
-/// Reads the request to its end and finds its answer; `delay` is over when this returns.
-pub(crate) async fn answer(request: Request<Incoming>, alarm: &Rc<Alarm>, brake: &Brake) -> Answer {
+/// Reads the whole request and creates its response. A `delay` is over when this returns.
+pub(crate) async fn respond(
+    request: Request<Incoming>,
+    alarm: &Rc<Alarm>,
+    freeze_gate: &FreezeGate,
+) -> Served {
     let asked = route(request.uri().path(), request.uri().query());
     let over_http2 = request.version() == Version::HTTP_2;
     let bodiless = over_http2 && request.method() == Method::HEAD;
     let response = match asked {
         Ok(Route::Echo) => echo(request).await,
-        // The one that must not wait for the body.
-        Ok(Route::Fault(Fault::EarlyAnswer)) if !over_http2 => {
-            return Answer::Takeover(Fault::EarlyAnswer);
+        // The only route that must not wait for the body.
+        Ok(Route::Fault(Fault::EarlyResponse)) if !over_http2 => {
+            return Served::Takeover(Fault::EarlyResponse);
         }
         asked => {
             read_to_end(request.into_body()).await;
             match asked {
-                Ok(Route::Fault(fault)) if !over_http2 => return Answer::Takeover(fault),
+                Ok(Route::Fault(fault)) if !over_http2 => return Served::Takeover(fault),
                 Ok(Route::Fault(fault)) => match http2_fault(fault, alarm) {
                     Some(response) => response,
-                    None => return Answer::Takeover(fault),
+                    None => return Served::Takeover(fault),
                 },
-                Ok(route) => plain_answer(route, alarm, brake).await,
+                Ok(route) => plain_response(route, alarm, freeze_gate).await,
                 Err(NoRoute::Unknown) => text(StatusCode::NOT_FOUND, listing()),
                 Err(NoRoute::Bad(reason)) => text(StatusCode::BAD_REQUEST, reason + "\n"),
             }
         }
     };
-    Answer::Response(if bodiless {
+    Served::Response(if bodiless {
         head_of(response)
     } else {
         response
     })
 }
 
-/// Takes the body off and keeps its length. Over HTTP/1.1 hyper does it by itself.
+/// Removes the body but keeps its length. Over HTTP/1.1 hyper does this by itself.
 fn head_of(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
-    // A 204 must not have a length (RFC 9110, section 8.6); of an empty 200 it tells nothing new.
+    // A 204 must not have a length (RFC 9110, section 8.6), and for an empty 200 it is
+    // redundant.
     if let Some(length) = body.size_hint().exact().filter(|&length| length > 0) {
         parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
     }
     Response::from_parts(parts, Body::empty())
 }
 
-async fn plain_answer(route: Route, alarm: &Rc<Alarm>, brake: &Brake) -> Response<Body> {
+async fn plain_response(
+    route: Route,
+    alarm: &Rc<Alarm>,
+    freeze_gate: &FreezeGate,
+) -> Response<Body> {
     match route {
         Route::Hello => hello(),
         Route::Bytes(size) => ok(Body::sized(size)),
@@ -84,20 +93,20 @@ async fn plain_answer(route: Route, alarm: &Rc<Alarm>, brake: &Brake) -> Respons
         Route::Delay { time, then } => {
             alarm.until(Instant::now() + time).await;
             match then {
-                After::Hello => hello(),
-                After::Bytes(size) => ok(Body::sized(size)),
+                AfterDelay::Hello => hello(),
+                AfterDelay::Bytes(size) => ok(Body::sized(size)),
             }
         }
         Route::Status(code) => status(code),
         Route::Redirect(left) => redirect(left),
         Route::Close => with(hello(), CONNECTION, HeaderValue::from_static("close")),
-        Route::Stall(schedule) => stall(schedule, brake),
-        // Both were answered before.
+        Route::Stall(schedule) => stall(schedule, freeze_gate),
+        // Both were handled above.
         Route::Echo | Route::Fault(_) => text(StatusCode::NOT_FOUND, listing()),
     }
 }
 
-/// What is not read now would be read as the next request, or close the connection.
+/// // An unread body would be parsed as the next request, or close the connection.
 async fn read_to_end(mut body: Incoming) {
     while let Some(Ok(_)) = body.frame().await {}
 }
@@ -125,8 +134,8 @@ fn with(mut response: Response<Body>, name: HeaderName, value: HeaderValue) -> R
     response
 }
 
-/// Statuses that have no body (RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5) get none; those that
-/// redirect lead to `/`.
+/// A response with the given status. Statuses without a body (RFC 9110, sections 15.3.5, 15.3.6 and
+/// 15.4.5) get none; redirects lead to `/`.
 fn status(code: StatusCode) -> Response<Body> {
     let response = match code.as_u16() {
         204 | 205 | 304 => {
@@ -156,14 +165,14 @@ async fn echo(request: Request<Incoming>) -> Response<Body> {
     let method = HeaderValue::from_str(request.method().as_str());
     let headers = HeaderValue::from(request.headers().len());
     let too_long = || {
-        let reason = format!("/echo takes at most {ECHO_LIMIT} bytes\n");
+        let reason = format!("/echo takes at most {ECHO_BYTES_MAX} bytes\n");
         text(StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
-    // One that says itself that it is too long is not even read.
-    if request.body().size_hint().lower() > ECHO_LIMIT as u64 {
+    // A body whose announced length is too large isn't read at all.
+    if request.body().size_hint().lower() > ECHO_BYTES_MAX as u64 {
         return too_long();
     }
-    let Ok(body) = Limited::new(request.into_body(), ECHO_LIMIT)
+    let Ok(body) = Limited::new(request.into_body(), ECHO_BYTES_MAX)
         .collect()
         .await
     else {
@@ -173,13 +182,13 @@ async fn echo(request: Request<Incoming>) -> Response<Body> {
     let response = with(ok(body), HEADERS, headers);
     match method {
         Ok(method) => with(response, METHOD, method),
-        // A method's letters are always legal in a header.
+        // The characters of a method are always valid in a header.
         Err(_) => response,
     }
 }
 
-fn stall(schedule: Schedule, brake: &Brake) -> Response<Body> {
-    let Some(stall) = brake.arm(schedule) else {
+fn stall(schedule: FreezeSchedule, freeze_gate: &FreezeGate) -> Response<Body> {
+    let Some(stall) = freeze_gate.arm(schedule) else {
         return hello();
     };
     let since_1970 = stall.epoch_wall.duration_since(std::time::UNIX_EPOCH);
@@ -192,7 +201,7 @@ fn nanoseconds(time: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What a fault is over HTTP/2; nothing where it takes the connection, or the stream, for good.
+/// Response for a fault over HTTP/2; `None` if the fault acts on the whole connection or stream.
 fn http2_fault(fault: Fault, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
     let hello = Bytes::from_static(HELLO.as_bytes());
     let telling = |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
@@ -213,11 +222,11 @@ fn http2_fault(fault: Fault, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
     })
 }
 
-/// Every path, for those who are lost.
+/// List of all paths, for a 404.
 fn listing() -> String {
     let mut listing = String::from(PATHS);
     for fault in Fault::all() {
         listing += &format!("    {:<22} {}\n", fault.name(), fault.effect());
     }
-    listing + &format!("Sizes are at most {MAX_SIZE} bytes.\n")
+    listing + &format!("Sizes are at most {SIZE_MAX_BYTES} bytes.\n")
 }

@@ -1,54 +1,53 @@
-//! Blocks that came before.
+//! Cache of decoded blocks.
 //!
-//! A server answers the same request with mostly the same bytes: its date changes once a second,
-//! and little else does. Comparing a block with one that was decoded before takes a tenth of the
-//! time that decoding it takes, and every check of the decoder stays in force, as it was made when
-//! the block came first.
+//! A server sends mostly the same bytes in response to the same request: the date changes once per
+//! second, and little else. Comparing a block with one decoded before takes a tenth of the time of
+//! decoding it. No check is lost, because every check was made when the block was decoded.
 //!
-//! What a block means depends on itself and, where it refers to the dynamic table, on that. So a
-//! block that refers to it is known again only while the table is what it was then. What a block
-//! puts into the table is put there again, unless the table is full of just that already and would
-//! be as it was.
+//! The meaning of a block depends on its bytes and, if it refers to the dynamic table, on the
+//! table. Such a block is recognized only while the table is unchanged. Its insertions into the
+//! table are repeated, unless the table is full of exactly these entries and would not change.
 
 use super::fields::{Field, Fields};
 use super::table::Table;
 
-/// How many blocks are remembered; 8 tells several URLs' answers apart.
-const PLACES: usize = 8;
+/// Number of cached blocks; 8 suffice for the responses of several URLs.
+const CACHED_BLOCKS_MAX: usize = 8;
 
-/// Larger blocks are not remembered, so that a connection's memory is bounded.
-const BLOCK_BYTES: usize = 1_024;
+/// Largest cached block, in bytes, which bounds the memory of a connection.
+const CACHED_BLOCK_BYTES_MAX: usize = 1_024;
 
-/// The blocks remembered, each in the place that its bytes lead to.
+/// Cached blocks, indexed by a hash of their bytes.
 #[derive(Debug, Default)]
-pub(super) struct Memo {
-    places: [Known; PLACES],
-    /// What the block under way did.
-    draft: Draft,
+pub(super) struct BlockCache {
+    places: [Known; CACHED_BLOCKS_MAX],
+    /// Effects of the block being decoded.
+    draft: BlockEffects,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     block: Vec<u8>,
     fields: Fields,
-    draft: Draft,
-    /// What it puts into the table leaves a table of this generation as it is.
+    draft: BlockEffects,
+    /// Generation of the table that the block's insertions leave unchanged.
     settled: Option<u64>,
 }
 
-/// What a block does besides listing fields.
+/// Effects of a block other than its fields.
 #[derive(Debug, Default)]
-struct Draft {
-    /// What it puts into the dynamic table, in order. At most one for each two bytes of the block.
+struct BlockEffects {
+    /// Insertions into the dynamic table, in order: at most one per two bytes of the block.
     inserted: Vec<Field>,
-    /// The table's generation before, if it refers to the table.
+    /// Generation of the table before the block, if the block refers to the table.
     refers_to: Option<u64>,
-    /// It is not to be remembered: it is too long, or it changes the table's size, which is seldom.
+    /// True if the block is not to be cached: it is too long, or changes the table's size, which is
+    /// rare.
     passing: bool,
 }
 
-impl Memo {
-    /// The fields of a block that is known, with its effect on the table.
+impl BlockCache {
+    /// Returns the fields of a cached block, and applies its effects to the table.
     #[inline]
     pub(super) fn recall(&mut self, block: &[u8], table: &mut Table) -> Option<Fields> {
         let known = &mut self.places[place(block)];
@@ -65,31 +64,31 @@ impl Memo {
         Some(known.fields)
     }
 
-    /// A block is about to be decoded.
+    /// Starts to record the effects of a block.
     pub(super) fn begin(&mut self, block: &[u8]) {
         self.draft.inserted.clear();
         self.draft.refers_to = None;
-        self.draft.passing = block.len() > BLOCK_BYTES;
+        self.draft.passing = block.len() > CACHED_BLOCK_BYTES_MAX;
     }
 
-    /// It refers to the table, which had this generation when the block began.
+    /// Records a reference to the table, which had this generation when the block began.
     pub(super) fn note_reference(&mut self, generation: u64) {
         self.draft.refers_to = Some(generation);
     }
 
-    /// It put this into the table.
+    /// Records an insertion.
     pub(super) fn note_insertion(&mut self, field: Field) {
         if !self.draft.passing {
             self.draft.inserted.push(field);
         }
     }
 
-    /// It changed the table's size.
+    /// Records a change of the table's size.
     pub(super) fn note_resize(&mut self) {
         self.draft.passing = true;
     }
 
-    /// It was decoded without an error.
+    /// Caches a block that was decoded without error.
     pub(super) fn end(&mut self, block: &[u8], fields: Fields) {
         if self.draft.passing {
             return;
@@ -103,7 +102,7 @@ impl Memo {
     }
 }
 
-/// Which place a block belongs to. Mixes all of its bytes, eight at a time, as answers to different
+/// Hash of a block. It mixes all bytes, eight at a time, because the responses to different
 /// requests may differ in few of them.
 #[inline]
 fn place(block: &[u8]) -> usize {
@@ -114,11 +113,11 @@ fn place(block: &[u8]) -> usize {
         mix(u64::from_le_bytes(*word));
     }
     match block.last_chunk() {
-        // Some bytes twice, rather than each of the rest by itself.
+        // Overlapping words, so that the rest needn't be mixed byte by byte.
         Some(word) => mix(u64::from_le_bytes(*word)),
         None => rest.iter().for_each(|byte| mix(u64::from(*byte))),
     }
     // The highest bits of a product with an odd number depend on all bits (Fibonacci hashing).
     let product = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (product >> (64 - PLACES.ilog2())) as usize
+    (product >> (64 - CACHED_BLOCKS_MAX.ilog2())) as usize
 }

@@ -1,21 +1,21 @@
-//! Feeds an answer to a parser piece by piece and writes down what came of it.
+//! Feeds a response to a parser piece by piece and records the events.
 
 use std::fmt;
 
-use prony_protocol::h1::{Eof, ResponseEvent, Expects, Head, ResponseParser, H1Violation};
+use prony_protocol::h1::{Eof, Expects, H1Violation, Head, ResponseEvent, ResponseParser};
 
-/// All that was learnt of one answer.
+/// Trace of one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     pub interims: Vec<u16>,
     pub head: Option<Head>,
     pub body: Vec<u8>,
     pub ending: Ending,
-    /// Bytes not consumed when it ended.
+    /// Number of bytes not consumed at the end.
     pub left: usize,
 }
 
-/// How an exchange came to its end.
+/// End of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     End { reusable: bool },
@@ -69,7 +69,7 @@ pub fn drive<'a>(
             trace.ending = ending;
             trace.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
             if let Ending::H1Violation(violation) = ending {
-                // How much is consumed of what is wrong is nobody's business.
+                // The number of bytes consumed of invalid input isn't specified.
                 trace.left = 0;
                 check_failed(parser, violation);
             }
@@ -82,7 +82,7 @@ pub fn drive<'a>(
     trace
 }
 
-/// All events of one piece of input, up to the one that ends the exchange.
+/// Records all events of one piece of input, up to the one that ends the exchange.
 fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Option<Ending> {
     loop {
         let before = input.len();
@@ -91,7 +91,8 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             Err(violation) => return Some(Ending::H1Violation(violation)),
         };
         assert!(
-            input.len() < before || matches!(event, ResponseEvent::NeedMore | ResponseEvent::End { .. }),
+            input.len() < before
+                || matches!(event, ResponseEvent::NeedMore | ResponseEvent::End { .. }),
             "no progress: {event:?}"
         );
         match event {
@@ -106,7 +107,8 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             ResponseEvent::Head(head) => {
                 assert!(trace.head.is_none() && !(100..200).contains(&head.status));
                 trace.head = Some(head);
-                // What a split answer gives by events, a whole one gives at once.
+                // A split response comes as events, a complete one at once; both give the same
+                // trace.
                 if let Some(body) = parser.rest(input) {
                     trace.body.extend_from_slice(body);
                     check_end(trace, head.reusable);
@@ -128,7 +130,7 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
 }
 
 fn check_end(trace: &Trace, reusable: bool) {
-    let head = trace.head.expect("an answer ends after its head");
+    let head = trace.head.expect("a response ends after its head");
     assert_eq!(head.reusable, reusable);
     if let Some(length) = head.length {
         assert_eq!(
@@ -150,7 +152,7 @@ fn check_eof(eof: Eof, any: bool, trace: &Trace) {
     }
 }
 
-/// After a violation nothing but the same violation comes, until the next start.
+/// Checks that after a violation every call returns the same violation, until the next start.
 fn check_failed(parser: &mut ResponseParser, violation: H1Violation) {
     for mut more in [
         b"".as_slice(),
@@ -163,7 +165,7 @@ fn check_failed(parser: &mut ResponseParser, violation: H1Violation) {
     assert!(!violation.to_string().is_empty());
 }
 
-/// The bytes in pieces that end where `ends` says; each is a step from the one before.
+/// Splits bytes into pieces; each entry of `steps` is the length of one.
 pub fn pieces<'a>(bytes: &'a [u8], steps: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = bytes;
     let mut steps = steps.iter().cycle();

@@ -1,5 +1,4 @@
-//! The bodies of the fuzz targets: each takes any bytes and panics where something that must always
-//! hold does not.
+//! Bodies of the fuzz targets: each takes arbitrary bytes and panics if an invariant is violated.
 //!
 //! They are ordinary functions, so that `crates/protocol/tests` runs them too, with thousands of
 //! seeds, on the stable toolchain.

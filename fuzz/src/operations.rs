@@ -1,8 +1,8 @@
-//! Any operations on a parser in any order.
+//! Arbitrary operations on a parser.
 
-use prony_protocol::h1::{Eof, ResponseEvent, Expects, Limits, ResponseParser, H1Violation};
+use prony_protocol::h1::{Eof, Expects, H1Violation, Limits, ResponseEvent, ResponseParser};
 
-/// Pieces that answers are made of, so that few bytes reach far.
+/// Fragments of responses, so that few bytes of input reach many states.
 const PARTS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\n",
     b"HTTP/1.0 200 OK\r\n",
@@ -24,7 +24,7 @@ const PARTS: &[&[u8]] = &[
     b"abc",
 ];
 
-/// Each byte is an operation: a start, a close, a single byte or one of [`PARTS`] to read.
+/// Each byte is an operation: a start, a close, or a single byte or one of [`PARTS`] to read.
 pub fn run(data: &[u8]) {
     let mut parser = ResponseParser::new(Limits::default());
     let mut failed = None;
@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// True if this ended the exchange.
+/// Returns true if this ended the exchange.
 fn eof(parser: &mut ResponseParser, failed: Option<H1Violation>, due: bool) -> bool {
     let eof = parser.eof();
     match eof {

@@ -1,8 +1,8 @@
-//! Any request that is accepted is one request, and holds what was asked for.
+//! Arbitrary requests: each accepted one is encoded as exactly one request with the given content.
 
 use prony_protocol::h1::{RequestSpec, Version, encode_request};
 
-/// The first byte chooses the version and keep-alive; the rest are the parts, divided by `|`:
+/// The first byte determines the version and keep-alive; the rest are the parts, separated by `|`:
 /// method, target, host, body, then names and values of headers.
 pub fn run(data: &[u8]) {
     let Some((&choice, parts)) = data.split_first() else {

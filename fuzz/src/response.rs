@@ -1,11 +1,11 @@
-//! Any bytes as an answer: split in any way they give the same.
+//! Arbitrary bytes as a response: the events don't depend on how they are split.
 
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use super::drive::{drive, pieces};
 
-/// The first byte chooses what is expected and the limits, the next four how the answer is split;
-/// the answer is the rest.
+/// The first byte determines the kind of request and the limits, the next four how the response is
+/// split. The rest is the response.
 pub fn run(data: &[u8]) {
     let Some((&[choice, steps @ ..], answer)) = data.split_first_chunk::<5>() else {
         return;

@@ -2,32 +2,32 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Shown when the arguments make no sense.
+/// Printed for invalid arguments.
 pub(crate) const USAGE: &str = "\
 usage: prony-floor ADDRESS PORT [--connections N] [--seconds N] [--path PATH] [--host NAME]
                    [--close | --rate N]";
 
-/// What to do.
+/// Settings of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// Where the server listens.
+    /// Address of the server.
     pub(crate) server: SocketAddrV4,
-    /// Connections at a time, at least 1.
+    /// Number of concurrent connections, at least 1.
     pub(crate) connections: usize,
-    /// How long, in seconds, at least 1.
+    /// Duration in seconds, at least 1.
     pub(crate) seconds: u32,
     /// The request's target.
     pub(crate) path: String,
     /// The request's Host; the address by default.
     pub(crate) host: String,
-    /// A connection for each request.
+    /// True for a new connection per request.
     pub(crate) close: bool,
-    /// Requests a second, evenly spaced; as many as there can be where there is none.
+    /// Requests per second, evenly spaced; `None` for as many as possible.
     pub(crate) rate: Option<u32>,
 }
 
 impl Job {
-    /// The request, serialised once.
+    /// Encodes the request.
     pub(crate) fn request(&self) -> Vec<u8> {
         let close = if self.close {
             "Connection: close\r\n"
@@ -39,7 +39,7 @@ impl Job {
     }
 }
 
-/// Reads the arguments; an error is a sentence.
+/// Parses the arguments; an error is a sentence.
 pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
     let [address, port, rest @ ..] = words else {
         return Err("where to?".to_string());

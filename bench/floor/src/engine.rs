@@ -1,4 +1,4 @@
-//! The loop.
+//! Event loop of the load.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use crate::arguments::Job;
 use crate::sys::{self, Epoll, Ready, Watch};
 
-/// The buffer that every answer is received into.
+/// Size of the receive buffer, shared by all connections.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Sockets reported by one wait at most.
-const EVENTS: usize = 1024;
+/// Largest number of sockets reported by one wait.
+const EVENTS_MAX: usize = 1024;
 
-/// The key of the timer that ends the run.
-const END: u64 = u64::MAX;
+/// Key of the timer that ends the run.
+const END_TIMER_KEY: u64 = u64::MAX;
 
-/// The key of the timer that a rate is kept by.
-const TICK: u64 = u64::MAX - 1;
+/// Key of the timer that keeps the rate.
+const TICK_TIMER_KEY: u64 = u64::MAX - 1;
 
-/// One connection at a time, and how far its answer is.
+/// A connection and the state of its response.
 struct Connection {
     socket: OwnedFd,
-    /// Bytes of the answer that have come.
+    /// Bytes of the response received so far.
     got: usize,
-    /// Whether the request has been sent.
+    /// True if the request has been sent.
     sent: bool,
 }
 
@@ -33,35 +33,36 @@ struct Engine<'a> {
     job: &'a Job,
     server: libc::sockaddr_in,
     request: Vec<u8>,
-    /// Bytes of one answer, head and body.
-    answer_bytes: usize,
+    /// Size of one response, head and body, in bytes.
+    response_bytes: usize,
     epoll: Epoll,
     buffer: Vec<u8>,
-    answers: u64,
+    responses: u64,
     /// Connections that wait for the next tick.
     free: Vec<u64>,
-    /// Ticks that found no connection.
-    owed: u64,
+    /// Ticks that found no free connection.
+    pending_ticks: u64,
 }
 
-/// Runs to its end; returns the number of whole answers.
+/// Runs the load; returns the number of complete responses.
 pub(crate) fn run(job: &Job) -> Result<u64, String> {
     let request = job.request();
     let mut engine = Engine {
-        answer_bytes: first_answer(job, &request).map_err(|e| format!("the first answer: {e}"))?,
+        response_bytes: first_response(job, &request)
+            .map_err(|e| format!("the first response: {e}"))?,
         job,
         server: sys::address(job.server),
         request,
-        epoll: Epoll::new(EVENTS).map_err(|e| format!("epoll: {e}"))?,
+        epoll: Epoll::new(EVENTS_MAX).map_err(|e| format!("epoll: {e}"))?,
         buffer: vec![0; BUFFER_BYTES],
-        answers: 0,
+        responses: 0,
         free: Vec::with_capacity(job.connections),
-        owed: 0,
+        pending_ticks: 0,
     };
     let second = Duration::from_secs(1);
-    let end = engine.watch_timer(END, second * job.seconds, Duration::ZERO)?;
+    let end = engine.watch_timer(END_TIMER_KEY, second * job.seconds, Duration::ZERO)?;
     let tick = match job.rate {
-        Some(rate) => Some(engine.watch_timer(TICK, second / rate, second / rate)?),
+        Some(rate) => Some(engine.watch_timer(TICK_TIMER_KEY, second / rate, second / rate)?),
         None => None,
     };
     let mut connections = Vec::with_capacity(job.connections);
@@ -72,13 +73,13 @@ pub(crate) fn run(job: &Job) -> Result<u64, String> {
         let found = engine.epoll.wait().map_err(|e| format!("wait: {e}"))?;
         for index in 0..found {
             let ready = engine.epoll.ready(index);
-            if ready.key == END {
+            if ready.key == END_TIMER_KEY {
                 drop(end);
-                return Ok(engine.answers);
+                return Ok(engine.responses);
             }
-            if let (TICK, Some(tick)) = (ready.key, &tick) {
-                engine.owed += sys::ticks(tick).map_err(|e| format!("timer: {e}"))?;
-                engine.start_owed(&connections)?;
+            if let (TICK_TIMER_KEY, Some(tick)) = (ready.key, &tick) {
+                engine.pending_ticks += sys::ticks(tick).map_err(|e| format!("timer: {e}"))?;
+                engine.start_pending(&connections)?;
                 continue;
             }
             engine.turn(&mut connections[ready.key as usize], ready)?;
@@ -96,20 +97,20 @@ impl Engine<'_> {
         Ok(timer)
     }
 
-    /// Sends what ticks have asked for, as far as there are connections.
-    fn start_owed(&mut self, connections: &[Connection]) -> Result<(), String> {
-        while self.owed > 0
+    /// Starts requests for pending ticks, as long as there are free connections.
+    fn start_pending(&mut self, connections: &[Connection]) -> Result<(), String> {
+        while self.pending_ticks > 0
             && let Some(key) = self.free.pop()
         {
             let fd = connections[key as usize].socket.as_raw_fd();
             sys::send(fd, &self.request).map_err(|e| format!("send: {e}"))?;
-            self.owed -= 1;
+            self.pending_ticks -= 1;
         }
         Ok(())
     }
 
-    /// Connects and sends. On the loopback a connect is through when the call returns, so that no
-    /// wait is needed before the send; elsewhere the send says so.
+    /// Connects and sends. On loopback, the connection is established when the call returns, so it
+    /// can send at once; elsewhere the send reports an error.
     fn open(&self, key: u64) -> Result<Connection, String> {
         let socket = sys::connect(&self.server).map_err(|e| format!("connect: {e}"))?;
         let mut connection = Connection {
@@ -132,7 +133,7 @@ impl Engine<'_> {
         Ok(connection)
     }
 
-    /// Takes one step with a connection that is ready.
+    /// Processes a connection that is ready.
     fn turn(&mut self, connection: &mut Connection, ready: Ready) -> Result<(), String> {
         let fd = connection.socket.as_raw_fd();
         if !connection.sent {
@@ -146,14 +147,14 @@ impl Engine<'_> {
         let got = sys::receive(fd, &mut self.buffer).map_err(|e| format!("receive: {e}"))?;
         connection.got += got;
         if self.job.close {
-            // The end was there before the bytes were read, and they left room: nothing is left.
+            // The peer had closed before the read, and the buffer wasn't filled: nothing is left.
             if got == 0 || ready.ended && got < self.buffer.len() {
                 self.complete(connection)?;
                 *connection = self.open(ready.key)?;
             }
             return Ok(());
         }
-        if connection.got < self.answer_bytes {
+        if connection.got < self.response_bytes {
             if got == 0 {
                 return Err("the server closed a connection".to_string());
             }
@@ -170,19 +171,19 @@ impl Engine<'_> {
     }
 
     fn complete(&mut self, connection: &Connection) -> Result<(), String> {
-        if connection.got != self.answer_bytes {
-            let (got, expected) = (connection.got, self.answer_bytes);
+        if connection.got != self.response_bytes {
+            let (got, expected) = (connection.got, self.response_bytes);
             return Err(format!(
-                "an answer of {got} bytes, the first had {expected}"
+                "a response of {got} bytes, the first had {expected}"
             ));
         }
-        self.answers += 1;
+        self.responses += 1;
         Ok(())
     }
 }
 
-/// The length of an answer, learned from one that is asked for before the load begins.
-fn first_answer(job: &Job, request: &[u8]) -> Result<usize, String> {
+/// Size of a response, determined by one request before the load begins.
+fn first_response(job: &Job, request: &[u8]) -> Result<usize, String> {
     let text = |e: std::io::Error| e.to_string();
     let mut stream = TcpStream::connect(job.server).map_err(text)?;
     stream
@@ -197,14 +198,14 @@ fn first_answer(job: &Job, request: &[u8]) -> Result<usize, String> {
             return Err("ended within its head".to_string());
         }
         head.extend_from_slice(&buffer[..got]);
-        if let Some(bytes) = answer_bytes(&head)? {
+        if let Some(bytes) = response_bytes(&head)? {
             return Ok(bytes);
         }
     }
 }
 
-/// Bytes of the answer whose beginning is `bytes`, head and body; none until the head is whole.
-fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>, String> {
+/// Size of the response that starts with `bytes`, head and body; `None` until the head is complete.
+fn response_bytes(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
     use std::net::{SocketAddrV4, TcpListener};
 
-    /// Answers until the client is gone; `keep` answers on each connection.
+    /// Serves until the client has closed, `keep` responses on each connection.
     fn server(keep: usize) -> SocketAddrV4 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let Ok(std::net::SocketAddr::V4(address)) = listener.local_addr() else {
@@ -261,18 +262,18 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_bounds_the_answers() {
+    fn a_rate_bounds_the_responses() {
         let paced = Job {
             rate: Some(50),
             ..job(server(usize::MAX), false)
         };
-        // One for each connection at the beginning, and no more than the ticks of a second.
-        let answers = run(&paced).unwrap();
-        assert!((4..=3 + 50).contains(&answers), "{answers}");
+        // One per connection at the start, and no more than the ticks of a second.
+        let responses = run(&paced).unwrap();
+        assert!((4..=3 + 50).contains(&responses), "{responses}");
     }
 
     #[test]
-    fn answers_are_counted_on_connections_that_stay_and_on_new_ones() {
+    fn responses_are_counted_on_connections_that_stay_and_on_new_ones() {
         assert!(run(&job(server(usize::MAX), false)).unwrap() > 0);
         assert!(run(&job(server(1), true)).unwrap() > 0);
     }
@@ -280,16 +281,16 @@ mod tests {
     #[test]
     fn a_server_that_closes_a_connection_ends_the_run() {
         let problem = run(&job(server(1), false)).unwrap_err();
-        // What was sent to it meanwhile is answered with a reset.
-        let is_told = problem.contains("closed") || problem.contains("reset");
-        assert!(is_told, "{problem}");
+        // Data sent after the close is rejected with a reset.
+        let is_reported = problem.contains("closed") || problem.contains("reset");
+        assert!(is_reported, "{problem}");
     }
 
     #[test]
     fn the_length_comes_from_the_head() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHel";
-        assert_eq!(answer_bytes(head), Ok(Some(head.len() - 3 + 13)));
-        assert_eq!(answer_bytes(&head[..30]), Ok(None));
-        assert!(answer_bytes(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+        assert_eq!(response_bytes(head), Ok(Some(head.len() - 3 + 13)));
+        assert_eq!(response_bytes(&head[..30]), Ok(None));
+        assert!(response_bytes(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! The floor of `cargo xtask bench`: what moving the bytes costs when nothing is done with them.
+//! Baseline of `cargo xtask bench`: the cost of transferring the bytes without any processing.
 //!
-//! Enters: where to connect, for how long, and whether a connection serves one request or all.
-//! Leaves: one line with the number of whole answers, and exit status 0. It never parses an answer
-//! (except the first one's length), measures no time and keeps no statistics: one thread, one epoll
-//! instance, level-triggered, no system call that the bytes don't need.
+//! Input: the server's address, the duration, and one or many requests per connection. Output: one
+//! line with the number of complete responses, and exit status 0. It parses no response (except for
+//! the length of the first), measures no time and keeps no statistics: one thread, one
+//! level-triggered epoll instance, and only the system calls that the transfer needs.
 
 #[cfg(target_os = "linux")]
 mod arguments;
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
         }
     };
     match engine::run(&job) {
-        Ok(answers) => {
-            println!("{answers}");
+        Ok(responses) => {
+            println!("{responses}");
             ExitCode::SUCCESS
         }
         Err(problem) => {

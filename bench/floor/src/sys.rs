@@ -1,36 +1,36 @@
-//! The system calls, each as itself: nothing is added and nothing is kept.
+//! Thin wrappers of system calls.
 
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Something to watch a socket for.
+/// Condition to watch a socket for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Watch {
-    /// Bytes, or the end of the stream.
+    /// Input, or the end of the stream.
     Answer,
     /// The end of a connect.
     Connect,
 }
 
-/// What a wait found about a socket.
+/// State of a socket that a wait reported.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
-    /// The key that the socket was added with.
+    /// Key that the socket was added with.
     pub(crate) key: u64,
-    /// The peer has sent all that it will send.
+    /// True if the peer has sent everything.
     pub(crate) ended: bool,
 }
 
-/// An epoll instance with room for what a wait finds.
+/// An epoll instance with its event buffer.
 pub(crate) struct Epoll {
     fd: OwnedFd,
     events: Vec<libc::epoll_event>,
 }
 
 impl Epoll {
-    /// One that reports at most `room` sockets a wait.
+    /// Creates an instance that reports at most `room` sockets per wait.
     pub(crate) fn new(room: usize) -> io::Result<Epoll> {
         // SAFETY: no pointers; the result is checked before it is owned.
         let fd = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -43,7 +43,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, fd, key, watch)
     }
 
-    /// Watches a socket that was added for something else.
+    /// Changes the condition that a socket is watched for.
     pub(crate) fn change(&self, fd: RawFd, key: u64, watch: Watch) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, key, watch)
     }
@@ -61,7 +61,7 @@ impl Epoll {
         checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut event) })
     }
 
-    /// Waits for at least one socket; returns how many [`Epoll::ready`] has.
+    /// Waits for at least one socket; returns the number of entries for [`Epoll::ready`].
     pub(crate) fn wait(&mut self) -> io::Result<usize> {
         let room = self.events.len() as i32;
         // SAFETY: the kernel writes at most `room` events into the vector, which has as many.
@@ -70,7 +70,7 @@ impl Epoll {
         usize::try_from(found).map_err(|_| io::Error::last_os_error())
     }
 
-    /// What the last wait found at `index`.
+    /// Entry `index` of the last wait.
     pub(crate) fn ready(&self, index: usize) -> Ready {
         let event = self.events[index];
         Ready {
@@ -80,8 +80,7 @@ impl Epoll {
     }
 }
 
-/// A timer that becomes readable after `first`, and then each time that `then` has passed, unless
-/// that is zero.
+/// Creates a timer that expires after `first` and then after each `then`, unless that is zero.
 pub(crate) fn timer(first: Duration, then: Duration) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked before it is owned.
     let fd = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
@@ -93,12 +92,12 @@ pub(crate) fn timer(first: Duration, then: Duration) -> io::Result<OwnedFd> {
         it_interval: span(then),
         it_value: span(first),
     };
-    // SAFETY: `times` lives through the call; the old value is not asked for.
+    // SAFETY: `times` is valid during the call; the old value isn't requested.
     checked(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &times, std::ptr::null_mut()) })?;
     Ok(fd)
 }
 
-/// How often a timer that is readable has rung since this was asked.
+/// Number of expirations of a readable timer since the last call.
 pub(crate) fn ticks(timer: &OwnedFd) -> io::Result<u64> {
     let mut count = [0; 8];
     // SAFETY: the pointer and the length are those of one array, which is ours to write.
@@ -107,7 +106,7 @@ pub(crate) fn ticks(timer: &OwnedFd) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(count))
 }
 
-/// A non-blocking socket whose connect to `server` has begun.
+/// Creates a non-blocking socket and starts to connect it to `server`.
 pub(crate) fn connect(server: &libc::sockaddr_in) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers; the result is checked before it is owned.
@@ -121,7 +120,7 @@ pub(crate) fn connect(server: &libc::sockaddr_in) -> io::Result<OwnedFd> {
     }
 }
 
-/// An address as the kernel wants it.
+/// Converts an address to the kernel's format.
 pub(crate) fn address(server: SocketAddrV4) -> libc::sockaddr_in {
     libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -133,14 +132,14 @@ pub(crate) fn address(server: SocketAddrV4) -> libc::sockaddr_in {
     }
 }
 
-/// Sends without waiting.
+/// Sends without blocking.
 pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of one slice.
     let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives what is there; 0 is the end of the stream.
+/// Receives without blocking; 0 is the end of the stream.
 pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of one slice, which is ours to write.
     let got = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
@@ -149,7 +148,7 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
 
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     checked(fd)?;
-    // SAFETY: the kernel has just handed out this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

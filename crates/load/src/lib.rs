@@ -53,7 +53,7 @@ pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
     SourceOrder, TlsVersion,
 };
-pub use pacing::{Arrivals, End, Schedule, Share, arrivals_by_worker};
+pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, Share, arrivals_by_worker};
 pub use part::Part;
 pub use permits::Permits;
 pub use probe::{Answer, probe, probe_until, reach};

@@ -1,34 +1,34 @@
-//! When requests are due: pure functions of a seed and a count.
+//! Pacing: intended start times of requests, as pure functions of a seed and a count.
 //!
 //! An open loop has **one** schedule for the whole load, whatever the number of workers: arrival
-//! *k* is at the same moment in every run with the same seed, and worker *w* of *n* takes those
-//! with *k* ≡ *w* (mod *n*). Nothing is queued: a worker keeps the one arrival that is next, so a
-//! server that stalls for an hour costs no memory.
+//! *k* has the same time in every run with the same seed, and worker *w* of *n* takes those with
+//! *k* ≡ *w* (mod *n*). Nothing is queued: a worker keeps only its next arrival, so a server that
+//! stalls for an hour costs no memory.
 //!
 //! - constant: t(k) = k / rate
 //! - Poisson: t(k) = t(k−1) + −ln(1 − u) / rate, u uniform in [0, 1)
 //!
-//! Both are rounded to the nanosecond. A float holds a moment to less than that for the first
-//! hundred days, and constant arrivals are computed from their number, not summed up: they don't
-//! drift. The schedule knows neither connections nor workers, so the start has no burst of them.
+//! Both are rounded to the nanosecond. A float is more precise than that for the first hundred
+//! days. Constant arrivals are computed from their number, not accumulated, so they don't drift.
+//! The schedule is independent of connections and workers, so there is no burst at the start.
 //!
-//! In a closed loop nothing is scheduled: a request is due the moment its connection is free.
+//! A closed loop has no schedule: a request is due as soon as its connection is free.
 
 use prony_record::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How the gaps between arrivals are distributed.
+/// Distribution of the gaps between arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// All gaps are equal.
+    /// Equal gaps.
     Constant,
-    /// Gaps are exponential, independent of each other.
+    /// Exponential, independent gaps.
     Poisson,
 }
 
 impl Arrivals {
-    /// The name in flags and records.
+    /// Name in flags and records.
     pub fn name(self) -> &'static str {
         match self {
             Arrivals::Constant => "constant",
@@ -39,69 +39,75 @@ impl Arrivals {
 
 /// One worker's part of an open loop's schedule, from its first arrival on.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub struct ArrivalSchedule {
     spacing: Spacing,
-    /// The moment of this worker's next arrival.
+    /// Time of this worker's next arrival.
     at: Nanos,
-    /// Arrivals of the whole load before it that count towards `end.requests`.
+    /// Number of earlier arrivals of the whole load that count towards `end.requests`.
     counted: u64,
     share: Share,
-    end: End,
+    end: ScheduleEnd,
 }
 
-/// What the moments of arrivals follow from.
+/// Method by which arrival times are computed.
 #[derive(Debug, Clone)]
 enum Spacing {
     Constant {
         rate_per_s: f64,
-        /// The next arrival's number in the whole load, from 0.
+        /// Number of the next arrival in the whole load, from 0.
         number: u64,
         /// The first number that counts.
         first_counted: u64,
     },
     Poisson {
         mean_gap_ns: f64,
-        /// The moment of the next arrival in nanoseconds.
+        /// Time of the next arrival, in nanoseconds.
         at_ns: f64,
         random: Box<ChaCha8Rng>,
     },
 }
 
-/// Which arrivals of the load are a worker's own.
+/// Assignment of a load's arrivals to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// The worker's number, from 0.
     pub worker: u64,
-    /// How many workers there are.
+    /// Number of workers.
     pub of: u64,
 }
 
 impl Share {
-    /// This worker's part of `whole` things; the remainder goes to the first workers.
+    /// This worker's part of `whole` items; the first workers share the remainder.
     pub(crate) fn part(self, whole: u64) -> u64 {
         whole / self.of + u64::from(self.worker < whole % self.of)
     }
 
-    /// What the workers before this one have of `whole` things.
+    /// Number of `whole` items that belong to earlier workers.
     pub(crate) fn parts_before(self, whole: u64) -> u64 {
         whole / self.of * self.worker + self.worker.min(whole % self.of)
     }
 }
 
-/// Where a schedule ends; the first that is reached counts.
+/// End of a schedule: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
-    /// Arrivals of the whole load, from the moment `counted_from` on.
+pub struct ScheduleEnd {
+    /// Number of arrivals of the whole load from `counted_from` on.
     pub requests: u64,
-    /// The end of the warm-up, whose arrivals don't count.
+    /// End of the warm-up, whose arrivals don't count.
     pub counted_from: Nanos,
-    /// No arrival is due at or after this moment.
+    /// Time from which on there are no arrivals.
     pub at: Nanos,
 }
 
-impl Schedule {
-    /// The part `share` of the schedule with `rate_per_s` arrivals a second in total.
-    pub fn new(arrivals: Arrivals, rate_per_s: f64, seed: u64, share: Share, end: End) -> Schedule {
+impl ArrivalSchedule {
+    /// Creates the part `share` of the schedule with `rate_per_s` arrivals per second in total.
+    pub fn new(
+        arrivals: Arrivals,
+        rate_per_s: f64,
+        seed: u64,
+        share: Share,
+        end: ScheduleEnd,
+    ) -> ArrivalSchedule {
         let (spacing, at) = match arrivals {
             Arrivals::Constant => {
                 let spacing = Spacing::Constant {
@@ -123,7 +129,7 @@ impl Schedule {
                 (spacing, rounded(at_ns))
             }
         };
-        let mut schedule = Schedule {
+        let mut schedule = ArrivalSchedule {
             spacing,
             at,
             counted: 0,
@@ -134,18 +140,18 @@ impl Schedule {
         schedule
     }
 
-    /// The moment of this worker's next arrival, if there is one.
+    /// Time of this worker's next arrival, or `None` at the end.
     #[inline]
     pub fn peek(&self) -> Option<Nanos> {
         (self.counted < self.end.requests && self.at < self.end.at).then_some(self.at)
     }
 
-    /// Goes on to the arrival after the next.
+    /// Advances to the following arrival.
     pub fn advance(&mut self) {
         self.pass(self.share.of);
     }
 
-    /// Goes on by so many arrivals of the whole load.
+    /// Advances by this number of arrivals of the whole load.
     fn pass(&mut self, arrivals: u64) {
         match &mut self.spacing {
             Spacing::Constant {
@@ -172,18 +178,17 @@ impl Schedule {
     }
 }
 
-/// Poisson arrivals that [`arrivals_by_worker`] draws at most; more would take seconds.
+/// Largest number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
-/// Number of arrivals from `end.counted_from` on that each of `workers` workers gets from its part of
-/// the schedule. Constant arrivals are computed, Poisson arrivals are drawn; none where too many would
-/// have to be drawn.
+/// Number of arrivals from `end.counted_from` on in the part of each of `workers` workers. Constant
+/// arrivals are computed, Poisson arrivals are drawn; `None` if too many would have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
     rate_per_s: f64,
     seed: u64,
     workers: u32,
-    end: End,
+    end: ScheduleEnd,
 ) -> Option<Vec<u64>> {
     let of = u64::from(workers.max(1));
     if arrivals == Arrivals::Constant {
@@ -204,22 +209,22 @@ pub fn arrivals_by_worker(
     }
     let all = Share { worker: 0, of: 1 };
     let mut parts = vec![0; of as usize];
-    for (number, at) in Schedule::new(arrivals, rate_per_s, seed, all, end).enumerate() {
+    for (number, at) in ArrivalSchedule::new(arrivals, rate_per_s, seed, all, end).enumerate() {
         let worker = number % parts.len();
         parts[worker] += u64::from(at >= end.counted_from);
     }
     Some(parts)
 }
 
-/// The moment of arrival `number` at a constant rate.
+/// Time of arrival `number` at a constant rate.
 fn constant(number: u64, rate_per_s: f64) -> Nanos {
     rounded(number as f64 * 1e9 / rate_per_s)
 }
 
-/// The number of the first arrival at a constant rate that is not before `moment`.
+/// Number of the first arrival at a constant rate that isn't before `moment`.
 fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     let mut number = (moment.as_secs_f64() * rate_per_s) as u64;
-    // The estimate may be one beside the truth, by its rounding.
+    // Rounding may make the estimate wrong by one.
     number = number.saturating_sub(1);
     while constant(number, rate_per_s) < moment {
         number += 1;
@@ -227,8 +232,8 @@ fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     number
 }
 
-/// A gap of Poisson arrivals. The largest that 53 random bits can give is 37 times the mean; a
-/// longer one is due once in 10^16.
+/// A gap between Poisson arrivals. The largest with 53 random bits is 37 times the mean; a longer
+/// one has a probability of 10^-16.
 fn exponential(random: &mut ChaCha8Rng, mean: f64) -> f64 {
     -(1.0 - random.random::<f64>()).ln() * mean
 }
@@ -237,7 +242,7 @@ fn rounded(at_ns: f64) -> Nanos {
     Nanos(at_ns.round() as u64)
 }
 
-impl Iterator for Schedule {
+impl Iterator for ArrivalSchedule {
     type Item = Nanos;
 
     fn next(&mut self) -> Option<Nanos> {

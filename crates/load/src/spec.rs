@@ -70,7 +70,7 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
-    pub(crate) tls: Option<Arc<tls::Settings>>,
+    pub(crate) tls: Option<Arc<tls::TlsSettings>>,
     pub(crate) sources: Sources,
     /// What may go wrong, as far as it can be told before the load.
     pub(crate) forecast: Vec<Finding>,

@@ -50,7 +50,7 @@ struct Inner {
     sources: Sources,
     forward: Option<Forward>,
     known: Mutex<Known>,
-    tls: OnceLock<Result<Arc<tls::Settings>, SpecError>>,
+    tls: OnceLock<Result<Arc<tls::TlsSettings>, SpecError>>,
     pool: LookupPool,
 }
 
@@ -324,8 +324,8 @@ impl Writer {
     }
 
     /// What TLS is to be like, where any is spoken.
-    pub(crate) fn tls(&self) -> Result<Arc<tls::Settings>, SpecError> {
-        let settings = || tls::Settings::resolve(&self.0.options).map(Arc::new);
+    pub(crate) fn tls(&self) -> Result<Arc<tls::TlsSettings>, SpecError> {
+        let settings = || tls::TlsSettings::resolve(&self.0.options).map(Arc::new);
         self.0.tls.get_or_init(settings).clone()
     }
 }

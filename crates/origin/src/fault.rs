@@ -128,7 +128,11 @@ const FAULTS: [(Fault, &str, &str); 26] = [
     (Fault::HugeHead, "huge-head", "a header without end"),
     (Fault::ManyHeaders, "many-headers", "headers without end"),
     (Fault::TwoLengths, "two-lengths", "two lengths that differ"),
-    (Fault::BadLength, "bad-length", "a length that is not a number"),
+    (
+        Fault::BadLength,
+        "bad-length",
+        "a length that is not a number",
+    ),
     (
         Fault::LengthAndChunked,
         "length-and-chunked",

@@ -14,14 +14,14 @@ pub const PATHS: &str = "\
 /bytes/N                   N bytes (13, 10K, 1M; at most 1G): each line of 8 holds its own offset
 /chunked/N                 the same in chunks, without a length
 /slow/N?over=TIME          the same in 10 pieces spread over TIME (default 1s)
-/delay/TIME                the answer of / after TIME (500us, 20ms, 5s; at most 60m)
+/delay/TIME                the response of / after TIME (500us, 20ms, 5s; at most 60m)
 /delay/TIME/bytes/N        N bytes after TIME
-/status/CODE               an answer of that status, 200 to 999
+/status/CODE               a response with that status, 200 to 999
 /redirect/N                N redirects (302), the last one to /
-/close                     the answer of / with Connection: close
+/close                     the response of / with Connection: close
 /echo                      the request's body; its method and number of headers as
                            prony-method and prony-headers
-/stall?every=5s&for=1s     the answer of /; from the first such request on the whole server
+/stall?every=5s&for=1s     the response of /; from the first such request on the whole server
                            freezes for the last 1s of every 5s
 /fault/NAME                something wrong or unusual, NAME being one of:
 ";

@@ -1,13 +1,13 @@
-//! What a small answer costs the parser alone: `cargo run --release -p prony-protocol --example
-//! h1_cost [ANSWERS]`. Times are of this machine; count instructions with `perf stat -e
-//! instructions:u` or `valgrind --tool=callgrind`.
+//! Cost of parsing a small response: `cargo run --release -p prony-protocol --example h1_cost
+//! [RESPONSES]`. Times depend on the machine; count instructions with `perf stat -e instructions:u`
+//! or `valgrind --tool=callgrind`.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser};
+use prony_protocol::h1::{Expects, Limits, ResponseEvent, ResponseParser};
 
-/// As nginx answers.
+/// A response as nginx sends it.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\
     Date: Sun, 22 Nov 2026 01:01:29 GMT\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
     Connection: keep-alive\r\n\r\nHello, World!";
@@ -23,7 +23,7 @@ fn main() {
     }
     let nanos = clock.elapsed().as_nanos() as f64 / f64::from(answers.max(1));
     assert_eq!(body_bytes, 13 * answers as usize);
-    println!("{nanos:.1} ns an answer");
+    println!("{nanos:.1} ns per response");
 }
 
 fn exchange(parser: &mut ResponseParser, mut input: &[u8]) -> usize {

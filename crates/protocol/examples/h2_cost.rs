@@ -1,27 +1,27 @@
-//! What an exchange costs the protocol alone: `cargo run --release -p prony-protocol --example
-//! h2_cost [EXCHANGES [ROW]]`. Times are of this machine; compare rows with each other, or count
+//! Cost of an exchange in the protocol layer: `cargo run --release -p prony-protocol --example
+//! h2_cost [EXCHANGES [ROW]]`. Times depend on the machine; compare rows with each other, or count
 //! instructions with `valgrind --tool=callgrind`.
 
 use std::time::Instant;
 
 use httlib_hpack::Encoder;
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, ConnectionEvent, EncodedRequest, Scheme};
 
-/// Requests under way at once.
+/// Number of requests in flight.
 const STREAMS: u32 = 32;
-/// How many different answers a server gives where each is different.
+/// Number of different responses, for a server whose responses all differ.
 const DIFFERENT: usize = 1_000;
 const BODY: &[u8] = b"Hello, world!";
 
-/// How a server codes the fields of its answers.
+/// A server's encoding of response fields.
 #[derive(Clone, Copy)]
 enum Coding {
-    /// As nginx does: every field spelled out, each to be put into the table.
+    /// Like nginx: every field is a literal with indexing.
     SpelledOut,
-    /// As most others do: what is in the table already is named by its index.
+    /// Like most others: fields in the table are sent as their index.
     Indexed,
-    /// With an identifier of its own in each answer.
+    /// With a unique identifier in each response.
     Different,
 }
 
@@ -81,7 +81,7 @@ fn run(coding: Coding, header_table_bytes: u32, exchanges: u64) -> f64 {
     nanos as f64 / done as f64
 }
 
-/// How many answers end.
+/// Number of responses that ended.
 fn feed(connection: &mut Connection, mut input: &[u8]) -> u32 {
     let mut ends = 0;
     let mut body_bytes = 0;
@@ -120,10 +120,10 @@ fn answer(id: u32, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The blocks of fields of answers, one after the other.
+/// Field blocks of responses, one after the other.
 struct Blocks {
     list: Vec<Vec<u8>>,
-    /// The first ones, which may change the table, come once.
+    /// Number of initial blocks that may change the table and aren't repeated.
     once: usize,
     at: usize,
 }

@@ -4,7 +4,7 @@ use crate::comparison::{Comparison, Verdict};
 use crate::sentences::verdicts as sentence;
 
 impl Comparison {
-    /// Adds a doubt to the verdict and its sentence. The verdict stands.
+    /// Adds a doubt to the verdict and its sentence. The verdict itself is unchanged.
     pub fn doubt(&mut self, doubt: &str) {
         self.text = format!("{}; {doubt}", self.text);
         self.doubt = Some(doubt.to_owned());

@@ -1,4 +1,4 @@
-//! Baselines, products of factors, effects, and designs that contradict themselves.
+//! Baselines, full products of factors, effects, and contradictory designs.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +47,8 @@ fn places(baseline: &[(&str, &str)]) -> Design {
     }
 }
 
-/// Five blocks in which each variant has a rate of its own, disturbed a little, the block's level
-/// much.
+/// Five blocks in which each variant has its own rate. The level varies much between blocks, and
+/// little within.
 fn run(design: &Design, rates: &[f64]) -> Evaluation {
     let mut trials = Trials::new();
     for block in 0..5_u32 {
@@ -170,7 +170,7 @@ fn a_part_of_a_product_has_no_effects() {
     design.variants.pop();
     let evaluation = run(&design, &[97.0, 100.0, 87.0]);
     assert_eq!(evaluation.effects, []);
-    // `native, unix` has nothing to be compared with, and `jail, tcp` has.
+    // `native, unix` has no counterpart, `jail, tcp` has one.
     assert_eq!(compared(&evaluation), [("jail, tcp", "native, tcp")]);
 }
 

@@ -1,5 +1,5 @@
-//! The promises on error, checked by simulation: seeded, so that a run always gives the same
-//! figures. With 2,000 experiments a share near 5% has a standard error of 0.5 points.
+//! Promised error rates, checked by simulation with fixed seeds. With 2,000 experiments, a share
+//! near 5% has a standard error of 0.5 points.
 
 mod simulation;
 
@@ -16,7 +16,7 @@ fn share(of: u32, seed: u64, mut holds: impl FnMut(&mut Draws) -> bool) -> Share
     Share { count, of }
 }
 
-/// Not above `limit`, but for three standard errors of the simulation.
+/// Asserts at most `limit`, with a tolerance of three standard errors of the simulation.
 fn assert_at_most(share: Share, limit: f64, what: &str) {
     let error = (limit * (1.0 - limit) / f64::from(share.of)).sqrt();
     println!("{what}: {:.3} ± {error:.3}, at most {limit}", share.value());
@@ -36,7 +36,7 @@ fn any_apart(evaluation: &Evaluation) -> bool {
         .any(|comparison| apart(comparison.verdict))
 }
 
-/// Nothing differs, and no margin hides a false alarm.
+/// No differences, and a margin too small to hide a false alarm.
 fn nothing(variants: usize, blocks: (u32, u32)) -> Setting {
     let mut setting = Setting::new(&vec![1.0; variants], 0.02, blocks);
     setting.margin = 1e-4;
@@ -86,7 +86,7 @@ fn the_levels_spend_exactly_what_they_may() {
 
 #[test]
 fn a_share_of_the_error_rate_never_has_a_higher_level() {
-    // What Holm's steps need to be a closed test at every look.
+    // The condition under which Holm's procedure is a closed test at every look.
     let looks = [5_u32, 7, 10, 15].map(|blocks| Look {
         blocks,
         spent_share: spent_share(f64::from(blocks) / 15.0),
@@ -126,7 +126,7 @@ fn false_alarms_stay_rare_when_noise_is_not_normal() {
 
 #[test]
 fn the_simulation_sees_naive_peeking() {
-    // Had each look the whole 5%, the simulation would say so.
+    // If each look used the whole 5%, the simulation would show it.
     let mut draws = Draws::seeded(7);
     let alarms = (0..EXPERIMENTS)
         .filter(|_| {
@@ -152,7 +152,7 @@ fn intervals_cover_after_peeking() {
 
 #[test]
 fn an_experiment_cut_short_and_resumed_keeps_its_error_rate() {
-    // Stopped at a block that was no look, by the clock and not by the figures; then gone on.
+    // Stopped at an unplanned block, for a reason independent of the results; then resumed.
     let setting = nothing(2, (5, 15));
     let design = setting.design();
     let alarms = share(EXPERIMENTS, 12, |draws| {
@@ -191,7 +191,7 @@ fn a_slowdown_is_found() {
         })
         .value()
     };
-    // 3% at 1% and 2% of noise; the second is nearly always found within 15 blocks.
+    // 3% with 1% and 2% of noise; the second is nearly always found within 15 blocks.
     assert!(slower(&[1.0, 0.97], 0.01, (5, 5), 14) > 0.95);
     assert!(slower(&[1.0, 0.97], 0.02, (5, 15), 15) > 0.95);
     assert!(slower(&[1.0, 0.97, 1.0, 1.0], 0.02, (5, 15), 16) > 0.9);

@@ -1,4 +1,4 @@
-//! What gates can be read, where others can't, and what becomes of them.
+//! Parsing of gates, errors in them, and their rulings.
 
 use prony_record::Record;
 use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
@@ -140,7 +140,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         ("p99 of \"new > 5ms", "\"new > 5ms", "closing quote"),
         ("rate < 0 baseline", "0", "a factor must be above 0"),
         ("verdict of new slower", "slower", "\"is\" is missing"),
-        ("verdict is bad", "bad", "no verdict"),
+        ("verdict is bad", "bad", "unknown verdict"),
         ("verdict on speed is slower", "speed", "there is no metric"),
         ("verdict is slower please", "please", "nothing more"),
         ("p99 > é", "é", "is not a time"),
@@ -162,7 +162,7 @@ fn errors_mark_their_position_and_list_alternatives() {
     }
 }
 
-/// `new` is `ratio` times `old` on the rate and its inverse on p99, in so many blocks.
+/// In each of `blocks` blocks, `new` is `ratio` times `old` on the rate, and the inverse on p99.
 struct Lab {
     run: Run,
     records: Vec<(u32, usize, Record)>,
@@ -182,7 +182,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
     let mut trials = Trials::new();
     for block in 1..=blocks {
         for place in 0..2 {
-            // A fixed pattern in the noise's stead, different for each variant.
+            // A fixed pattern instead of noise, different for each variant.
             let wave = (f64::from(block) * 2.4 + place as f64 * 1.3).sin();
             let rate = 1_000.0 * if place == 0 { ratio } else { 1.0 } * (noise * wave).exp();
             let values: Values = [
@@ -292,7 +292,7 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     ] {
         assert_eq!(slower.ruling(typed), ruling, "{typed}");
     }
-    // The interval is the one that the verdict has.
+    // The interval is that of the verdict.
     let stated = &slower.comparisons[0].effect;
     let result = &slower.judge("rate of new < 0.95 baseline", None)[0];
     assert_eq!((result.low, result.high), (stated.low, stated.high));

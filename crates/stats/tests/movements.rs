@@ -1,5 +1,5 @@
-//! What is said to have moved: rarely by chance, whatever the number of metrics, and surely where
-//! something did. Seeded, so that a run always gives the same figures.
+//! Movements: rarely reported by chance, whatever the number of metrics, and reliably if a metric
+//! changed. The seeds are fixed.
 
 mod simulation;
 
@@ -17,10 +17,10 @@ fn explaining() -> Vec<Metric> {
         .collect()
 }
 
-/// An experiment in which the second variant has `factor` times as much of one metric.
+/// Runs an experiment in which the second variant has `factor` times as much of one metric.
 fn run(draws: &mut Draws, table: &mut AlphaTable, raised: Metric, factor: f64) -> Evaluation {
     let mut design: Design = Setting::new(&[1.0, 1.0], 0.02, (BLOCKS, BLOCKS)).design();
-    // No margin hides a false alarm.
+    // A margin too small to hide a false alarm.
     design.margin = 1e-9;
     let mut trials = Trials::new();
     for block in 1..=BLOCKS {

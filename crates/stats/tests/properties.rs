@@ -1,4 +1,4 @@
-//! Estimators against naive versions, and what must hold for any trials at all.
+//! Estimators compared with naive implementations, and invariants for arbitrary trials.
 
 use std::collections::BTreeMap;
 
@@ -38,11 +38,11 @@ fn trials(blocks: &[Vec<f64>]) -> Trials {
     trials
 }
 
-/// Chance that |t| is passed, by summing the density in small steps.
+/// Probability that |t| is exceeded, by summing the density in small steps.
 fn naive_p(t: f64, freedom: u32) -> f64 {
     let v = f64::from(freedom);
     let density = |x: f64| (1.0 + x * x / v).powf(-(v + 1.0) / 2.0);
-    // Over s with x = s / (1 - s²), which takes 0..1 to 0..∞.
+    // Integrates over s with x = s / (1 - s²), which maps 0..1 to 0..∞.
     let sum = |from: f64| {
         let steps = 20_000;
         let width = (1.0 - from) / f64::from(steps);
@@ -62,7 +62,7 @@ fn naive_p(t: f64, freedom: u32) -> f64 {
     sum(from) / sum(0.0)
 }
 
-/// Holm as the paper has it: sorted p-values against alpha / (m - i), until one fails.
+/// Holm's procedure as in the paper: sorted p-values against alpha / (m - i), until one fails.
 fn naive_holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
@@ -81,7 +81,7 @@ fn rates(variants: usize, blocks: std::ops::Range<usize>) -> impl Strategy<Value
     prop::collection::vec(block, blocks)
 }
 
-/// A number as a broken trial might give it.
+/// A value that a broken trial might yield.
 fn anything() -> impl Strategy<Value = Option<f64>> {
     prop_oneof![
         4 => (0.9..1.1_f64).prop_map(Some),
@@ -133,7 +133,7 @@ proptest! {
         let freedom = values.len() as u32 - 1;
         let naive = naive_p((mean / error).abs(), freedom);
         prop_assert!((estimate.p_value() - naive).abs() < 1e-4, "{} {naive}", estimate.p_value());
-        // The interval misses with the chance asked for.
+        // The interval misses with the requested probability.
         let reach = (estimate.interval(miss).high - mean) / error;
         prop_assert!((naive_p(reach, freedom) / miss - 1.0).abs() < 1e-2);
     }
@@ -149,7 +149,7 @@ proptest! {
             block[2] *= shift.sqrt();
         }
         let count = blocks.len() as u32;
-        // So small a margin that no verdict is `equivalent`.
+        // A margin so small that no verdict is `equivalent`.
         let design = design(5, (count, count), 1e-9, &[Metric::RatePerS]);
         let evaluation = evaluate(&design, &trials(&blocks), &[]).unwrap();
         let p_values: Vec<f64> = (1..5)
@@ -281,7 +281,7 @@ proptest! {
         }
         let document = VerdictDocument::new(ExperimentInfo::default(), &design, evaluation, Vec::new());
         let json = serde_json::to_string(&document).unwrap();
-        // NaN and infinity would print as null and fail where a number belongs.
+        // NaN and infinity would be printed as null, which isn't a number.
         let back: VerdictDocument = serde_json::from_str(&json).unwrap();
         prop_assert_eq!(back.comparisons.len(), document.comparisons.len());
     }
@@ -296,8 +296,8 @@ proptest! {
             let step = evaluate(&design, &seen, &earlier).unwrap();
             prop_assert_eq!(&step, &evaluate(&design, &seen, &[]).unwrap());
             for (before, now) in before.iter().zip(&step.comparisons) {
-                // A verdict is refined to `equivalent`; it is never forgotten, unless the later
-                // blocks contradict it: their mean lies outside what the earlier looks allowed.
+                // A verdict may be refined to `equivalent`. It is revoked only if later blocks
+                // contradict it: if their mean is outside the range that the earlier looks allowed.
                 let ratio = now.effect.ratio.unwrap();
                 let allowed = before.effect.low.unwrap()..=before.effect.high.unwrap();
                 prop_assert!(

@@ -1,4 +1,4 @@
-//! What verdicts read like, word by word.
+//! Exact wording of verdicts.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn sockets(metric: Metric) -> Design {
     }
 }
 
-/// One block for each pair of values.
+/// One block per pair of values.
 fn run(design: &Design, metric: Metric, blocks: &[(f64, f64)]) -> Evaluation {
     let mut trials = Trials::new();
     for (block, &(unix, tcp)) in (1..).zip(blocks) {
@@ -261,7 +261,7 @@ fn withholding_keeps_the_estimate() {
     );
 }
 
-/// `count` blocks around a ratio, in turn a little above and below.
+/// `count` blocks around a ratio, alternately a little above and below.
 fn blocks_of(ratio: f64, spread: f64, count: usize) -> Vec<(f64, f64)> {
     [spread, -spread]
         .iter()
@@ -275,7 +275,7 @@ fn blocks_of(ratio: f64, spread: f64, count: usize) -> Vec<(f64, f64)> {
 fn a_verdict_stays_at_later_looks() {
     let mut design = sockets(Metric::RatePerS);
     (design.blocks_min, design.blocks_max) = (5, 15);
-    // Sure after five blocks; then so noisy that fifteen alone would not be.
+    // Significant after five blocks; then so noisy that fifteen alone would not be.
     let mut blocks = blocks_of(0.97, 0.006, 5);
     let steps: [f64; 10] = [0.1, -0.1, 0.1, -0.05, -0.05, 0.1, -0.1, 0.1, -0.1, 0.0];
     blocks.extend(steps.map(|step| (1.0, 0.97 * step.exp())));

@@ -1,13 +1,13 @@
-//! Any blocks of fields, one after the other.
+//! Arbitrary field blocks, one after the other.
 
 use prony_protocol::h2::hpack::Decoder;
 
-/// Blocks, divided by the byte 0x2f, which hardly any block needs: as the change of a table's size
-/// by 15 it is lawful, so nothing is lost but that. A block that is only `r` restarts the decoder,
-/// one that is `l` and a byte limits the table.
+/// Blocks, separated by the byte 0x2f, which hardly any block needs: it would resize the table by
+/// 15. A block that is only `r` restarts the decoder, and one that is `l` and a byte limits the
+/// table.
 ///
-/// The same blocks, decoded by a decoder that saw each of them before, must mean the same. Returns what
-/// they mean.
+/// The same blocks are decoded by a decoder that has seen each of them before, with the same
+/// result. Returns the meaning of the blocks.
 pub fn run(data: &[u8]) -> Vec<String> {
     let mut decoder = Decoder::new(65_536);
     let first = decode(&mut decoder, data);

@@ -1,4 +1,4 @@
-//! Any bytes from a server: split in any way they give the same.
+//! Arbitrary bytes from a server: the events don't depend on how they are split.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -6,7 +6,7 @@ use super::super::drive::pieces;
 use super::drive::{Seen, trace, trace_again};
 use super::frames;
 
-/// The requests that are under way when the bytes come.
+/// Requests in flight when the bytes arrive.
 pub const REQUESTS: [(&str, &[u8]); 4] = [
     ("GET", b""),
     ("HEAD", b""),
@@ -14,8 +14,8 @@ pub const REQUESTS: [(&str, &[u8]); 4] = [
     ("CONNECT", b""),
 ];
 
-/// The first byte chooses whether SETTINGS stand before the rest, the next four how it is split.
-/// Returns what came of them.
+/// The first byte determines if SETTINGS precede the rest, the next four how it is split. Returns
+/// the events.
 pub fn run(data: &[u8]) -> Vec<Seen> {
     let Some((&[choice, steps @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();

@@ -1,14 +1,14 @@
-//! Feeds a server's bytes to a connection piece by piece and writes down what came of them.
+//! Feeds a server's bytes to a connection piece by piece and records the events.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{
-    ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme, StreamId, H2Violation,
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, H2Violation, Scheme, StreamId,
 };
 
-/// What was learnt, in order. Pieces of one body that follow each other are one.
+/// Recorded events, in order. Consecutive pieces of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     ConnectionEvent(ConnectionEvent<'static>),
@@ -32,7 +32,9 @@ impl fmt::Display for Seen {
                 } => write!(f, "{tag}: reset {code}"),
                 ConnectionEvent::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
                 ConnectionEvent::Broken { tag, violation } => write!(f, "{tag}: {violation:?}"),
-                ConnectionEvent::GoAway { last_stream, code } => write!(f, "goaway {last_stream} {code}"),
+                ConnectionEvent::GoAway { last_stream, code } => {
+                    write!(f, "goaway {last_stream} {code}")
+                }
                 ConnectionEvent::Settings => write!(f, "settings"),
                 ConnectionEvent::NeedMore | ConnectionEvent::Body { .. } => write!(f, "{event:?}"),
             },
@@ -54,26 +56,26 @@ pub fn request(method: &str, body: &[u8]) -> EncodedRequest {
     EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
 }
 
-/// How far an exchange is.
+/// Stage of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Started,
     Headed,
 }
 
-/// A connection whose every event is checked against what may come.
+/// A connection whose events are all checked against its state.
 pub struct Client {
     pub connection: Connection,
-    /// What it learnt so far.
+    /// Events so far.
     pub seen: Vec<Seen>,
-    /// What it sent so far.
+    /// Output so far.
     pub sent: Vec<u8>,
     open: BTreeMap<u32, Stage>,
     bodies: BTreeMap<u32, Vec<u8>>,
 }
 
-/// More than any connection may keep for a peer that makes it talk and reads nothing, without the
-/// client's own requests.
+/// Largest output that a connection may keep, in bytes, for a peer that causes replies and reads
+/// nothing; without the client's own requests.
 const UNSENT_BYTES: usize = 20_000;
 
 impl Client {
@@ -87,7 +89,7 @@ impl Client {
         }
     }
 
-    /// The same connection for the next time, with nothing learnt. Returns what this one has.
+    /// Restarts the connection with an empty record. Returns the previous record.
     pub fn restart(&mut self, settings: ClientSettings) -> Client {
         let mut next = Client::new(settings);
         std::mem::swap(&mut next.connection, &mut self.connection);
@@ -95,12 +97,12 @@ impl Client {
         std::mem::replace(self, next)
     }
 
-    /// Is the request with this tag under way?
+    /// Returns true if the request with this tag is in flight.
     pub fn is_open(&self, tag: u32) -> bool {
         self.open.contains_key(&tag)
     }
 
-    /// Starts a request if one may be started.
+    /// Starts a request if that is possible.
     pub fn start(&mut self, method: &str, body: &[u8], tag: u32) -> Option<StreamId> {
         assert!(!self.open.contains_key(&tag), "a tag for each request");
         let may = self.connection.can_start();
@@ -120,7 +122,7 @@ impl Client {
         self.open.remove(&tag);
     }
 
-    /// All events of these bytes.
+    /// Records all events of these bytes.
     pub fn receive(&mut self, mut input: &[u8]) {
         loop {
             let before = input.len();
@@ -210,7 +212,8 @@ impl Client {
         self.seen.push(seen);
     }
 
-    /// After a violation nothing but the same violation comes, and nothing can be started.
+    /// Checks that after a violation every call returns the same violation, and nothing can be
+    /// started.
     fn fail(&mut self, violation: H2Violation) {
         if self.seen.last() != Some(&Seen::H2Violation(violation)) {
             self.seen.push(Seen::H2Violation(violation));
@@ -222,7 +225,7 @@ impl Client {
         }
     }
 
-    /// Sends what is to be sent now, a batch of bodies at a time.
+    /// Sends the output, one batch of bodies at a time.
     pub fn send(&mut self) {
         let mut out = Vec::new();
         let bodies = &self.bodies;
@@ -243,7 +246,7 @@ impl Client {
     }
 }
 
-/// May this event come without a byte being read for it?
+/// Returns true if this event may occur without reading a byte.
 fn is_late(event: ConnectionEvent) -> bool {
     matches!(
         event,
@@ -256,10 +259,10 @@ fn is_late(event: ConnectionEvent) -> bool {
     )
 }
 
-/// What a client learnt and what it sent.
+/// Events and output of a client.
 pub type Trace = (Vec<Seen>, Vec<u8>);
 
-/// Everything that comes of these pieces for a client with some requests under way.
+/// Trace of these pieces for a client with some requests in flight.
 pub fn trace<'a>(
     settings: ClientSettings,
     requests: &[(&str, &[u8])],
@@ -270,7 +273,7 @@ pub fn trace<'a>(
     (client.seen, client.sent)
 }
 
-/// The same of a connection that has been through these bytes and is used anew.
+/// The same for a connection that has processed these bytes before and was restarted.
 pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: &[u8]) -> Trace {
     let mut client = Client::new(settings);
     converse(&mut client, requests, [bytes]);
@@ -279,7 +282,7 @@ pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: 
     (client.seen, client.sent)
 }
 
-/// The client sends at the end only, so that nothing depends on the pieces.
+/// The client sends only at the end, so that nothing depends on the pieces.
 fn converse<'a>(
     client: &mut Client,
     requests: &[(&str, &[u8])],

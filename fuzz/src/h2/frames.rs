@@ -1,4 +1,4 @@
-//! HTTP/2 frames as a server writes them and as a reader of traces reads them.
+//! HTTP/2 frames: encoding by a server, and description for traces.
 
 use std::fmt::Write;
 
@@ -20,10 +20,10 @@ pub const END_HEADERS: u8 = 0x4;
 pub const PADDED: u8 = 0x8;
 pub const WITH_PRIORITY: u8 = 0x20;
 
-/// What a client sends first.
+/// The first bytes from a client.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Any frame.
+/// A frame of any kind.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     let mut out = length[1..].to_vec();
@@ -50,7 +50,7 @@ pub fn ping(opaque: [u8; 8]) -> Vec<u8> {
     frame(PING, NO_FLAGS, 0, &opaque)
 }
 
-/// A whole block of fields; `flags` besides END_HEADERS.
+/// A complete field block; `flags` in addition to END_HEADERS.
 pub fn headers(stream: u32, flags: u8, block: &[u8]) -> Vec<u8> {
     frame(HEADERS, flags | END_HEADERS, stream, block)
 }
@@ -72,7 +72,7 @@ pub fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, NO_FLAGS, 0, &payload)
 }
 
-/// Fields, none of them coded, indexed or put into a table.
+/// Fields as literals, without Huffman coding, indexing or the table.
 pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
@@ -99,7 +99,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// What a client sent, a line for each frame; panics where that is not frames.
+/// Describes a client's output, one line per frame; panics if it isn't a sequence of frames.
 pub fn describe(mut sent: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(rest) = sent.strip_prefix(PREFACE) {

@@ -1,4 +1,4 @@
-//! What a client sends, judged by what its server has told it.
+//! Checks a client's output against the frames that it has received.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::frames::{
 
 /// A server's view of one connection.
 pub struct Judge {
-    /// What the client may send, in bytes.
+    /// Number of bytes that the client may send.
     window: i64,
-    /// The same for a stream at its start.
+    /// Initial value of a stream's window.
     initial_window: i64,
     most_streams: Option<u32>,
     streams: BTreeMap<u32, Stream>,
-    /// By how much windows were opened of streams whose HEADERS wait to be sent.
+    /// Window updates for streams whose HEADERS aren't sent yet.
     early: BTreeMap<u32, i64>,
-    /// A block of fields of this stream goes on.
+    /// Stream whose field block is incomplete.
     gathering: Option<u32>,
-    /// Acknowledgements that are due: of SETTINGS, of PING.
+    /// Number of expected acknowledgements: of SETTINGS, of PING.
     due: [u32; 2],
-    /// What the client has said with GOAWAY.
+    /// Last stream in the client's GOAWAY.
     goaway: Option<u32>,
     begun: bool,
 }
@@ -51,12 +51,12 @@ impl Judge {
         }
     }
 
-    /// How many streams the client may have at once.
+    /// Number of concurrent streams that the client may have.
     pub fn most_streams(&self) -> Option<u32> {
         self.most_streams
     }
 
-    /// The client has read these whole frames and found nothing wrong with the connection.
+    /// Records that the client has read these complete frames without a connection error.
     pub fn told(&mut self, frames: &[u8], first: bool) {
         if first {
             self.most_streams = None;
@@ -95,7 +95,7 @@ impl Judge {
         }
     }
 
-    /// Panics where a client may not send this now.
+    /// Panics if a client must not send this now.
     pub fn judge(&mut self, mut sent: &[u8]) {
         if !self.begun && !sent.is_empty() {
             sent = sent.strip_prefix(PREFACE).expect("the preface");

@@ -1,4 +1,5 @@
-//! Bodies for HTTP/2: any bytes from a server, any frames, any operations, any blocks of fields.
+//! Bodies of the targets for HTTP/2: arbitrary bytes from a server, frames, operations, and field
+//! blocks.
 
 pub mod blocks;
 pub mod bytes;

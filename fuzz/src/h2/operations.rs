@@ -1,5 +1,5 @@
-//! Any frames, starts, cancellations and sends in any order, on one connection after the other; mostly
-//! such as a server rightly sends, so that much of them goes on for long.
+//! Arbitrary frames, starts, cancellations and sends in any order, on one connection after the
+//! other. Most are valid, so that connections last.
 
 use prony_protocol::h2::{ClientSettings, StreamId};
 
@@ -7,7 +7,7 @@ use super::drive::{Client, Seen};
 use super::frames::{self, END_STREAM, NO_FLAGS, PADDED};
 use super::judge::Judge;
 
-/// Blocks that answers begin or end with, so that few bytes reach far.
+/// Blocks at the beginning or end of responses, so that few bytes of input reach many states.
 const BLOCKS: [&[u8]; 16] = [
     b"\x88",
     b"\x88",
@@ -34,15 +34,15 @@ struct Operations<'a> {
     settings: ClientSettings,
     client: Client,
     judge: Judge,
-    /// The streams of this connection, live or not.
+    /// Streams of this connection, live or not.
     streams: Vec<(StreamId, u32)>,
     tag: u32,
-    /// What was seen on all connections.
+    /// Events of all connections.
     seen: Vec<Seen>,
 }
 
-/// The first byte chooses the settings; the others are operations, some with arguments. Returns what
-/// came of them.
+/// The first byte determines the settings; the others are operations, some with arguments. Returns
+/// the events.
 pub fn run(data: &[u8]) -> Vec<Seen> {
     let mut data = data.iter();
     let choice = data.next().copied().unwrap_or(0);
@@ -81,14 +81,14 @@ impl Operations<'_> {
     }
 
     fn number(&mut self) -> u32 {
-        // Numbers near powers of two, where limits are.
+        // Numbers near powers of two, where the limits are.
         let bits = u32::from(self.byte());
         (1u32 << (bits % 32))
             .wrapping_add(bits / 32)
             .wrapping_sub(4)
     }
 
-    /// A live one mostly, which is started where there is none.
+    /// Usually a live stream, which is started if there is none.
     fn stream(&mut self) -> u32 {
         let choice = self.byte();
         match choice {
@@ -111,7 +111,7 @@ impl Operations<'_> {
     }
 
     fn block(&mut self) -> &'static [u8] {
-        // The first ones, which are lawful, more often.
+        // The first ones, which are valid, are chosen more often.
         let choice = usize::from(self.byte());
         BLOCKS[(choice % 16).min(choice / 16)]
     }
@@ -207,7 +207,7 @@ impl Operations<'_> {
         frames::data(stream, flags, &vec![choice as u8 % 4; length])
     }
 
-    /// In two parts, between which a stream may be given up.
+    /// Receives in two parts, between which a stream may be cancelled.
     fn receive(&mut self, bytes: &[u8]) {
         if !self.client.connection.is_established() && self.byte() > 20 {
             self.tell(&frames::settings(&[]));
@@ -229,7 +229,7 @@ impl Operations<'_> {
         }
     }
 
-    /// The end of this connection, and another one with its memory.
+    /// Ends this connection and restarts it for another one.
     fn restart(&mut self) {
         self.send();
         frames::describe(&self.client.sent);

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_record::{
     Finding, FindingId, FindingName, Record, Severity, TrialFolding, WithheldVerdicts,
 };
-use prony_stats::{Comparison, Design, Evaluation, Levels, BottleneckKind, Metric, Verdict, critical};
+use prony_stats::{
+    BottleneckKind, Comparison, Design, Evaluation, Levels, Metric, Verdict, critical,
+};
 
 use super::noise::{self, NoiseEffect, lost_percent};
 use super::response_findings;

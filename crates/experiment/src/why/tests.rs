@@ -1,7 +1,7 @@
 //! What is told of differences whose reason is known, because it was made up.
 
 use prony_record::{Finding, FindingId, Record, Severity};
-use prony_stats::{Factor, Levels, BottleneckKind, Trials, Values, evaluate};
+use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
 use crate::runner::TrialResult;

@@ -1,6 +1,6 @@
 //! Start times of agents, and the finding about late ones.
 
-use prony_load::{Arrivals, End, Schedule, Share};
+use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Share};
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::collector::ResultCollector;
@@ -35,12 +35,12 @@ fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
         worker: shard.first.into(),
         of: shard.of.into(),
     };
-    let endless = End {
+    let endless = ScheduleEnd {
         requests: u64::MAX,
         counted_from: Nanos::ZERO,
         at: Nanos(u64::MAX),
     };
-    let schedule = Schedule::new(arrivals, rate_per_s, manifest.seed, share, endless);
+    let schedule = ArrivalSchedule::new(arrivals, rate_per_s, manifest.seed, share, endless);
     let due = schedule.peek().unwrap_or_default();
     i64::try_from(due.0).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
 //! HTTP/1 on one connection: one request at a time, or one pipelined batch.
 
-use prony_protocol::h1::{Eof, Event as ParserEvent, Limits, ResponseParser, Version, Violation};
+use prony_protocol::h1::{Eof, ResponseEvent, Limits, ResponseParser, Version, H1Violation};
 use prony_record::{Nanos, Outcome};
 
 use super::http::Received;
@@ -129,18 +129,18 @@ impl H1 {
         loop {
             let before = bytes;
             match self.parser.next(&mut bytes) {
-                Ok(ParserEvent::NeedMore) => {
+                Ok(ResponseEvent::NeedMore) => {
                     if self.status.is_none() {
                         self.capture_head(before);
                     }
                     return Progress::Open;
                 }
-                Ok(ParserEvent::Interim(_)) => {
+                Ok(ResponseEvent::Interim(_)) => {
                     if let Some(extras) = &mut self.extras {
                         extras.restart_capture();
                     }
                 }
-                Ok(ParserEvent::Head(head)) => {
+                Ok(ResponseEvent::Head(head)) => {
                     self.capture_head(&before[..before.len() - bytes.len()]);
                     self.status = Some(head.status);
                     self.version = Some(head.version);
@@ -153,8 +153,8 @@ impl H1 {
                         }
                     }
                 }
-                Ok(ParserEvent::Body(piece)) => self.add_body(piece),
-                Ok(ParserEvent::End { reusable }) => {
+                Ok(ResponseEvent::Body(piece)) => self.add_body(piece),
+                Ok(ResponseEvent::End { reusable }) => {
                     if let Some(progress) = self.complete(reusable, bytes, expected, events) {
                         return progress;
                     }
@@ -193,7 +193,7 @@ impl H1 {
             return self.next_in_pipeline(reusable, expected);
         }
         if !rest.is_empty() {
-            return Some(broken(Violation::BytesAfterEnd));
+            return Some(broken(H1Violation::BytesAfterEnd));
         }
         self.is_awaiting = false;
         let outcome = self.body.judge(self.status.unwrap_or(0), expected);
@@ -312,7 +312,7 @@ impl H1 {
 }
 
 /// The failure of a request whose response breaks HTTP/1.
-pub(super) fn broken(violation: Violation) -> Progress {
+pub(super) fn broken(violation: H1Violation) -> Progress {
     Progress::Broken(Outcome::Protocol, Reason::Http1(violation))
 }
 

@@ -4,7 +4,7 @@
 //! stream after another.
 
 use prony_protocol::h2::{
-    ClientSettings, Connection, EncodedRequest, ErrorCode, Event as FrameEvent, StartError,
+    ClientSettings, Connection, EncodedRequest, ErrorCode, ConnectionEvent, StartError,
     StreamId,
 };
 use prony_record::{Nanos, Outcome};
@@ -183,29 +183,29 @@ impl H2 {
                 }
             };
             match event {
-                FrameEvent::NeedMore => return Progress::Open,
-                FrameEvent::Settings => self.has_new_settings = true,
-                FrameEvent::GoAway { code, .. } => {
+                ConnectionEvent::NeedMore => return Progress::Open,
+                ConnectionEvent::Settings => self.has_new_settings = true,
+                ConnectionEvent::GoAway { code, .. } => {
                     self.goaway_error = Some(code).filter(|code| *code != ErrorCode::NO_ERROR);
                 }
-                FrameEvent::Interim { tag, .. } => {
+                ConnectionEvent::Interim { tag, .. } => {
                     self.claim(tag, now);
                 }
-                FrameEvent::Head { tag, status } => {
+                ConnectionEvent::Head { tag, status } => {
                     let response = self.claim(tag, now);
                     response.status = Some(status);
                     if let Some(captured) = &mut self.responses[tag as usize].captured {
                         captured.add_head(self.http.fields());
                     }
                 }
-                FrameEvent::Body { tag, bytes } => {
+                ConnectionEvent::Body { tag, bytes } => {
                     let response = self.claim(tag, now);
                     response.body.add(bytes);
                     if let Some(captured) = &mut response.captured {
                         captured.add_body(bytes);
                     }
                 }
-                FrameEvent::End { tag } => {
+                ConnectionEvent::End { tag } => {
                     let response = self.claim(tag, now);
                     response.stream = None;
                     let outcome = response.body.judge(response.status.unwrap_or(0), expected);
@@ -217,7 +217,7 @@ impl H2 {
                         },
                     });
                 }
-                FrameEvent::Reset {
+                ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed,
@@ -228,7 +228,7 @@ impl H2 {
                         kind: EventKind::Reset { code, unprocessed },
                     });
                 }
-                FrameEvent::Broken { tag, violation } => {
+                ConnectionEvent::Broken { tag, violation } => {
                     self.responses[tag as usize].stream = None;
                     events.push(HttpEvent {
                         stream: tag,

@@ -74,7 +74,7 @@ pub(crate) enum EventKind {
 /// Memory that all connections of a worker share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBuffers {
-    tls: tls::Buffers,
+    tls: tls::TlsBuffers,
     /// Output of HTTP/2 before TLS encrypts it.
     plain: Vec<u8>,
     /// Events of the bytes received last.

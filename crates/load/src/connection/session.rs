@@ -1,6 +1,6 @@
 //! HTTP on a connection that is ready for requests, with TLS below it if the target uses that.
 
-use prony_protocol::h1::Violation;
+use prony_protocol::h1::H1Violation;
 use prony_protocol::h2;
 use prony_record::{Nanos, Negotiated, Outcome};
 
@@ -53,7 +53,7 @@ impl HttpSession {
             return self.receive_ciphertext(bytes, now, expected, buffers);
         }
         match self.http.receive(bytes, now, expected, &mut buffers.events) {
-            Progress::Broken(outcome, Reason::Http2(h2::Violation::Http1)) => {
+            Progress::Broken(outcome, Reason::Http2(h2::H2Violation::Http1)) => {
                 Progress::Broken(outcome, Reason::CleartextHttp1)
             }
             progress => progress,
@@ -75,16 +75,16 @@ impl HttpSession {
         let mut progress = Progress::Open;
         loop {
             match tls.receive(&mut bytes, &mut buffers.tls) {
-                Ok(tls::Event::NeedMore) => break,
+                Ok(tls::TlsEvent::NeedMore) => break,
                 // The handshake was over before.
-                Ok(tls::Event::Secured { .. }) => {}
+                Ok(tls::TlsEvent::Secured { .. }) => {}
                 // The first violation counts.
-                Ok(tls::Event::Plain(_)) if !matches!(progress, Progress::Open) => {}
-                Ok(tls::Event::Plain(_)) if !is_h2 && !events.is_empty() => {
+                Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
+                Ok(tls::TlsEvent::Plain(_)) if !is_h2 && !events.is_empty() => {
                     events.clear();
-                    progress = broken(Violation::BytesAfterEnd);
+                    progress = broken(H1Violation::BytesAfterEnd);
                 }
-                Ok(tls::Event::Plain(plain)) => {
+                Ok(tls::TlsEvent::Plain(plain)) => {
                     progress = self.http.receive(plain, now, expected, events);
                 }
                 Err(error) => {
@@ -170,7 +170,7 @@ impl HttpSession {
     /// The HTTP version, TLS version and cipher that both sides use.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let agreed = self.tls.as_ref().and_then(Tls::agreed);
-        let tls = agreed.map(tls::Agreed::negotiated).unwrap_or_default();
+        let tls = agreed.map(tls::NegotiatedTls::negotiated).unwrap_or_default();
         Negotiated {
             http: self.http.version().map(str::to_owned),
             ..tls

@@ -124,7 +124,7 @@ impl ConnectionState {
     /// The settings don't suit the server's name.
     pub(crate) fn open_tls(
         &mut self,
-        client: &tls::Client,
+        client: &tls::TlsClient,
         name: &ServerName<'static>,
         connect: Nanos,
         now: Nanos,
@@ -182,7 +182,7 @@ impl ConnectionState {
             return Progress::Open;
         };
         let early = match tls.receive(&mut bytes, &mut buffers.tls) {
-            Ok(tls::Event::Secured { early }) => early,
+            Ok(tls::TlsEvent::Secured { early }) => early,
             Ok(_) if tls.peer_has_closed() => return closed_in_handshake(),
             Ok(_) => return Progress::Open,
             Err(error) => {
@@ -210,7 +210,7 @@ impl ConnectionState {
             return Progress::Broken(Outcome::Protocol, Reason::NoHttp2);
         } else if !early.is_empty() {
             // A response before any request.
-            return super::h1::broken(prony_protocol::h1::Violation::BytesAfterEnd);
+            return super::h1::broken(prony_protocol::h1::H1Violation::BytesAfterEnd);
         } else {
             factory.h1()
         };

@@ -1,6 +1,6 @@
 //! A proxy's response to CONNECT.
 
-use prony_protocol::h1::{Event, Expects, Limits, ResponseParser, Violation};
+use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser, H1Violation};
 use prony_record::Outcome;
 
 use super::{Progress, Reason};
@@ -24,14 +24,14 @@ impl Tunnel {
         let failed = |reason| Progress::Broken(Outcome::ConnectFailed, reason);
         loop {
             match self.parser.next(&mut bytes) {
-                Ok(Event::NeedMore) => return Progress::Open,
-                Ok(Event::Interim(_)) => {}
-                Ok(Event::Head(head)) if !(200..300).contains(&head.status) => {
+                Ok(ResponseEvent::NeedMore) => return Progress::Open,
+                Ok(ResponseEvent::Interim(_)) => {}
+                Ok(ResponseEvent::Head(head)) if !(200..300).contains(&head.status) => {
                     return failed(Reason::NoTunnel(Some(head.status)));
                 }
-                Ok(Event::Head(_)) if bytes.is_empty() => return Progress::Tunneled,
-                Ok(Event::Head(_) | Event::Body(_) | Event::End { .. }) => {
-                    return failed(Reason::Http1(Violation::BytesAfterEnd));
+                Ok(ResponseEvent::Head(_)) if bytes.is_empty() => return Progress::Tunneled,
+                Ok(ResponseEvent::Head(_) | ResponseEvent::Body(_) | ResponseEvent::End { .. }) => {
+                    return failed(Reason::Http1(H1Violation::BytesAfterEnd));
                 }
                 Err(violation) => return failed(Reason::Http1(violation)),
             }

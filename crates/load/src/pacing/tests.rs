@@ -1,21 +1,28 @@
 use super::*;
 
-const FOREVER: End = End {
+const FOREVER: ScheduleEnd = ScheduleEnd {
     requests: u64::MAX,
     counted_from: Nanos::ZERO,
     at: Nanos::MAX,
 };
 
-fn part(arrivals: Arrivals, rate: f64, seed: u64, worker: u64, of: u64, end: End) -> Schedule {
-    Schedule::new(arrivals, rate, seed, Share { worker, of }, end)
+fn part(
+    arrivals: Arrivals,
+    rate: f64,
+    seed: u64,
+    worker: u64,
+    of: u64,
+    end: ScheduleEnd,
+) -> ArrivalSchedule {
+    ArrivalSchedule::new(arrivals, rate, seed, Share { worker, of }, end)
 }
 
-fn alone(arrivals: Arrivals, rate: f64, seed: u64, end: End) -> Schedule {
+fn alone(arrivals: Arrivals, rate: f64, seed: u64, end: ScheduleEnd) -> ArrivalSchedule {
     part(arrivals, rate, seed, 0, 1, end)
 }
 
-/// What the workers have together, in order.
-fn together(arrivals: Arrivals, rate: f64, seed: u64, of: u64, end: End) -> Vec<Nanos> {
+/// Arrivals of all workers, in order.
+fn together(arrivals: Arrivals, rate: f64, seed: u64, of: u64, end: ScheduleEnd) -> Vec<Nanos> {
     let mut all: Vec<_> = (0..of)
         .flat_map(|worker| part(arrivals, rate, seed, worker, of, end))
         .collect();
@@ -29,7 +36,7 @@ fn constant_arrivals_are_evenly_spaced() {
         .take(5)
         .collect();
     assert_eq!(all, [0, 1, 2, 3, 4].map(Nanos::from_millis));
-    // 0.3 requests a second have a gap that is no whole number of nanoseconds.
+    // At 0.3 requests per second, the gap isn't a whole number of nanoseconds.
     let late = alone(Arrivals::Constant, 0.3, 0, FOREVER)
         .nth(3_000_000)
         .unwrap();
@@ -40,7 +47,7 @@ fn constant_arrivals_are_evenly_spaced() {
 fn constant_arrivals_do_not_drift_in_a_hundred_million_requests() {
     for rate in [13, 20_000, 30_000, 123_457, 1_000_000_007] {
         for number in [1, 999, 1_000_000, 100_000_000, 100_000_001] {
-            // The second arrival of one among so many workers.
+            // The second arrival of one of this many workers.
             let mut schedule = part(Arrivals::Constant, rate as f64, 0, 0, number, FOREVER);
             let found = schedule.nth(1).unwrap();
             let exact = (u128::from(number) * 2_000_000_000 + rate) / (2 * rate);
@@ -52,12 +59,12 @@ fn constant_arrivals_do_not_drift_in_a_hundred_million_requests() {
 #[test]
 fn workers_share_one_schedule_exactly() {
     let ends = [
-        End {
+        ScheduleEnd {
             requests: 1000,
             counted_from: Nanos::ZERO,
             at: Nanos::from_millis(600),
         },
-        End {
+        ScheduleEnd {
             requests: 100,
             counted_from: Nanos::from_millis(300),
             at: Nanos::MAX,
@@ -80,35 +87,35 @@ fn workers_share_one_schedule_exactly() {
 
 #[test]
 fn a_schedule_ends_at_its_count_or_its_time() {
-    let by_count = End {
+    let by_count = ScheduleEnd {
         requests: 10,
         ..FOREVER
     };
     assert_eq!(alone(Arrivals::Poisson, 100.0, 1, by_count).count(), 10);
-    let by_time = End {
+    let by_time = ScheduleEnd {
         at: Nanos::from_secs(1),
         ..FOREVER
     };
     assert_eq!(alone(Arrivals::Constant, 100.0, 1, by_time).count(), 100);
-    // Ten after a warm-up of half a second, in which fifty are due.
-    let warmed = End {
+    // Ten arrivals after a warm-up of half a second with fifty.
+    let warmed = ScheduleEnd {
         counted_from: Nanos::from_millis(500),
         ..by_count
     };
     assert_eq!(alone(Arrivals::Constant, 100.0, 1, warmed).count(), 60);
     // A warm-up that ends between two arrivals, a third of a second apart.
-    let between = End {
+    let between = ScheduleEnd {
         counted_from: Nanos(333_333_334),
         ..by_count
     };
     assert_eq!(alone(Arrivals::Constant, 3.0, 1, between).count(), 12);
 }
 
-/// What is known beforehand of the exponential distribution that gaps are held against.
+/// Mean of the exponential distribution that gaps are tested against.
 enum Mean {
-    /// Nothing has to be estimated ("case 0").
+    /// Known in advance ("case 0").
     Known(f64),
-    /// It is estimated from the gaps.
+    /// Estimated from the gaps.
     Estimated,
 }
 
@@ -130,7 +137,7 @@ impl Mean {
         }
     }
 
-    /// A² of the gaps, for an estimated mean with the correction for their number.
+    /// A² of the gaps; for an estimated mean, with the correction for their number.
     fn statistic(&self, gaps: &[f64]) -> f64 {
         let n = gaps.len() as f64;
         let (mean, correction) = match self {
@@ -139,7 +146,7 @@ impl Mean {
         };
         let mut uniform: Vec<f64> = gaps.iter().map(|gap| 1.0 - (-gap / mean).exp()).collect();
         uniform.sort_by(f64::total_cmp);
-        // Gaps are whole nanoseconds: one of none would have an infinite logarithm.
+        // Gaps are whole nanoseconds: the logarithm of zero would be infinite.
         let ln = |share: f64| share.max(1e-12).ln();
         let terms = (1u32..).zip(uniform.iter().zip(uniform.iter().rev()));
         let sum: f64 = terms
@@ -156,7 +163,7 @@ fn gaps(arrivals: &[Nanos]) -> Vec<f64> {
 
 #[test]
 fn poisson_gaps_are_exponential() {
-    // The seed that a load has without --seed.
+    // The default seed of a load.
     let rate = 20_000.0;
     let arrivals: Vec<_> = alone(Arrivals::Poisson, rate, 0, FOREVER)
         .take(50_001)
@@ -173,7 +180,7 @@ fn poisson_gaps_are_rejected_as_often_as_true_ones_over_many_seeds() {
     for rate in [0.5, 1_000.0, 20_000.0, 150_000.0] {
         let mut beyond = [0; 4];
         for seed in 0..SEEDS {
-            // Another hundred of seeds for each rate: the same one gives the same uniforms.
+            // Different seeds for each rate, because the same seed gives the same uniform numbers.
             let seed = seed + SEEDS * rate as u64;
             let arrivals: Vec<_> = alone(Arrivals::Poisson, rate, seed, FOREVER)
                 .take(1_001)
@@ -185,7 +192,8 @@ fn poisson_gaps_are_rejected_as_often_as_true_ones_over_many_seeds() {
                 beyond[place + 1] += u32::from(statistic > mean.critical_1());
             }
         }
-        // Five and one of a hundred are expected. One binomial in ten thousand is beyond these.
+        // Five and one of a hundred are expected. The limits are exceeded with a probability of
+        // 1e-4.
         for (found, most) in beyond.into_iter().zip([15, 6, 15, 6]) {
             assert!(found <= most, "{beyond:?} of {SEEDS} at {rate}/s");
         }
@@ -215,7 +223,7 @@ fn poisson_gaps_do_not_depend_on_the_gap_before() {
 #[test]
 fn poisson_gaps_of_several_workers_are_exponential_together() {
     let rate = 20_000.0;
-    let end = End {
+    let end = ScheduleEnd {
         requests: 20_001,
         ..FOREVER
     };
@@ -226,8 +234,8 @@ fn poisson_gaps_of_several_workers_are_exponential_together() {
     }
 }
 
-/// A worker alone sees every *n*-th arrival: its gaps are a sum of *n* exponential ones, and the
-/// test rejects them. That it does shows that it can.
+/// A single worker sees every *n*-th arrival, whose gaps are sums of *n* exponential ones. The test
+/// must reject them, which shows its power.
 #[test]
 fn the_test_rejects_what_is_not_exponential() {
     let rate = 20_000.0;
@@ -258,7 +266,7 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
         (5, 0, 1),
     ];
     for (requests, counted_from, at) in ends {
-        let end = End {
+        let end = ScheduleEnd {
             requests,
             counted_from: Nanos::from_millis(counted_from),
             at: Nanos::from_millis(at),
@@ -274,14 +282,14 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
             }
         }
     }
-    let end = End {
+    let end = ScheduleEnd {
         requests: 10,
         counted_from: Nanos::ZERO,
         at: Nanos::MAX,
     };
     let found = arrivals_by_worker(Arrivals::Constant, 2.0, 0, 3, end);
     assert_eq!(found, Some(vec![4, 3, 3]));
-    // Nobody waits for a week of arrivals to be drawn.
+    // A week of arrivals is too long to be drawn.
     let found = arrivals_by_worker(Arrivals::Poisson, 1e6, 0, 3, FOREVER);
     assert_eq!(found, None);
 }

@@ -1,7 +1,7 @@
-//! A certificate as far as a report speaks of it: how long the server's public key is.
+//! Length of the public key in a certificate, for reports.
 
-/// Bits of the public key in an X.509 certificate (RFC 5280 §4.1) in DER; none where its kind isn't
-/// known here, or where it is no certificate.
+/// Returns the bits of the public key in an X.509 certificate in DER (RFC 5280 §4.1), or `None` for
+/// an unknown kind of key or an invalid certificate.
 pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (mut signed, _) = element(certificate, SEQUENCE)?;
@@ -48,7 +48,7 @@ const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 /// 1.3.101.112 (RFC 8410 §3)
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// What the element with this tag holds, and what follows it (X.690 §8.1, §10.1).
+/// Content of the element with this tag, and the bytes after it (X.690 §8.1, §10.1).
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[own, length], rest) = bytes.split_first_chunk::<2>()?;
     if own != tag {
@@ -65,9 +65,9 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// Of the modulus, which leads the key (RFC 8017 §A.1.1).
+/// Length of the modulus, the first element of the key (RFC 8017 §A.1.1).
 fn rsa_bits(key: &[u8]) -> Option<u32> {
-    // The bits that are unused in the last byte come first: none.
+    // The first byte is the number of unused bits in the last byte: none.
     let (key, _) = element(key.strip_prefix(&[0])?, SEQUENCE)?;
     let (modulus, _) = element(key, INTEGER)?;
     let significant = modulus.iter().position(|byte| *byte != 0)?;
@@ -108,7 +108,7 @@ mod tests {
         for place in 0..whole.len() {
             let mut other = whole.clone();
             other[place] ^= 0xff;
-            // Whatever it says, it says it without a panic.
+            // The result doesn't matter, as long as there is no panic.
             let _ = key_bits(&other);
         }
     }

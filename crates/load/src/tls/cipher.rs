@@ -1,37 +1,37 @@
-//! Opens and seals the records of one direction (RFC 8446 §5.2, RFC 5246 §6.2.3.3, RFC 5288,
-//! RFC 7905).
+//! Encryption and decryption of records in one direction (RFC 8446 §5.2, RFC 5246 §6.2.3.3, RFC
+//! 5288, RFC 7905).
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::{ConnectionTrafficSecrets, Error, ProtocolVersion};
 
-/// A record's header: type, version, length.
-pub(super) const HEADER: usize = 5;
-/// Plain bytes in a record at most.
-pub(super) const LONGEST_PLAIN: usize = 1 << 14;
-/// What encryption may add to them (RFC 5246 §6.2.3; RFC 8446 §5.2 has less).
-const LONGEST_EXPANSION: usize = 2048;
-const TAG: usize = 16;
-/// The part of the nonce that GCM of TLS 1.2 sends along.
-const EXPLICIT: usize = 8;
-/// The version that records of TLS 1.2 bear, and those of 1.3 that pretend to.
+/// Size of a record's header (type, version, length), in bytes.
+pub(super) const HEADER_BYTES: usize = 5;
+/// Largest plaintext of a record, in bytes.
+pub(super) const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
+/// Largest growth by encryption, in bytes (RFC 5246 §6.2.3; less in RFC 8446 §5.2).
+const EXPANSION_BYTES_MAX: usize = 2048;
+const TAG_BYTES: usize = 16;
+/// Explicit part of the nonce with AES-GCM in TLS 1.2, in bytes.
+const EXPLICIT_NONCE_BYTES: usize = 8;
+/// Version in the header of records of TLS 1.2, and of TLS 1.3 for compatibility.
 const VERSION: [u8; 2] = [3, 3];
 
-/// What a record holds.
+/// Content type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum ContentType {
     ChangeCipherSpec = 20,
     Alert = 21,
     Handshake = 22,
     ApplicationData = 23,
 }
 
-impl Content {
-    fn of(byte: u8) -> Result<Content, Error> {
+impl ContentType {
+    fn of(byte: u8) -> Result<ContentType, Error> {
         match byte {
-            20 => Ok(Content::ChangeCipherSpec),
-            21 => Ok(Content::Alert),
-            22 => Ok(Content::Handshake),
-            23 => Ok(Content::ApplicationData),
+            20 => Ok(ContentType::ChangeCipherSpec),
+            21 => Ok(ContentType::Alert),
+            22 => Ok(ContentType::Handshake),
+            23 => Ok(ContentType::ApplicationData),
             _ => Err(Error::InvalidMessage(
                 rustls::InvalidMessage::InvalidContentType,
             )),
@@ -39,14 +39,15 @@ impl Content {
     }
 }
 
-/// The length of the record that begins so, its header included; none while that is incomplete.
+/// Returns the length of the record at the start of `bytes`, including its header, or `None` if the
+/// header is incomplete.
 ///
 /// # Errors
 ///
-/// Where it is no record, or one that is longer than allowed.
+/// Returns an error if it isn't a record, or is longer than allowed.
 #[inline]
 pub(super) fn record_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
-    let Some(&[_, major, _, high, low]) = bytes.first_chunk::<HEADER>() else {
+    let Some(&[_, major, _, high, low]) = bytes.first_chunk::<HEADER_BYTES>() else {
         return Ok(None);
     };
     if major != VERSION[0] {
@@ -55,42 +56,42 @@ pub(super) fn record_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
         ));
     }
     let length = usize::from(u16::from_be_bytes([high, low]));
-    if length > LONGEST_PLAIN + LONGEST_EXPANSION {
+    if length > PLAINTEXT_BYTES_MAX + EXPANSION_BYTES_MAX {
         return Err(Error::PeerSentOversizedRecord);
     }
-    Ok(Some(HEADER + length))
+    Ok(Some(HEADER_BYTES + length))
 }
 
-/// How a record is laid out.
+/// Layout of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum RecordLayout {
     /// TLS 1.3: the type is encrypted with the content.
     Tls13,
-    /// TLS 1.2 with ChaCha20-Poly1305: the nonce is counted.
+    /// TLS 1.2 with ChaCha20-Poly1305: the nonce is implicit.
     Tls12,
-    /// TLS 1.2 with AES-GCM: a part of the nonce is sent along.
+    /// TLS 1.2 with AES-GCM: a part of the nonce is explicit.
     Tls12Gcm,
 }
 
-/// The keys of one direction, and how many records they have served.
+/// The keys of one direction, and the number of records they were used for.
 #[derive(Debug)]
-pub(super) struct Cipher {
+pub(super) struct RecordCipher {
     key: LessSafeKey,
     iv: [u8; aead::NONCE_LEN],
-    form: Form,
+    form: RecordLayout,
     sequence: u64,
 }
 
-impl Cipher {
-    /// From what the key schedule gives.
+impl RecordCipher {
+    /// Creates a cipher from the key schedule's secrets.
     ///
     /// # Errors
     ///
-    /// Where the secrets are of a kind that isn't known here; rustls has none today.
+    /// Returns an error for an unknown kind of secret; rustls has none today.
     pub(super) fn new(
         version: ProtocolVersion,
         (sequence, secrets): (u64, ConnectionTrafficSecrets),
-    ) -> Result<Cipher, Error> {
+    ) -> Result<RecordCipher, Error> {
         use ConnectionTrafficSecrets::{Aes128Gcm, Aes256Gcm, Chacha20Poly1305};
         let (algorithm, key, iv) = match secrets {
             Aes128Gcm { key, iv } => (&aead::AES_128_GCM, key, iv),
@@ -99,12 +100,12 @@ impl Cipher {
             _ => return Err(unknown_cipher()),
         };
         let form = match version {
-            ProtocolVersion::TLSv1_3 => Form::Tls13,
-            _ if algorithm == &aead::CHACHA20_POLY1305 => Form::Tls12,
-            _ => Form::Tls12Gcm,
+            ProtocolVersion::TLSv1_3 => RecordLayout::Tls13,
+            _ if algorithm == &aead::CHACHA20_POLY1305 => RecordLayout::Tls12,
+            _ => RecordLayout::Tls12Gcm,
         };
         let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| unknown_cipher())?;
-        Ok(Cipher {
+        Ok(RecordCipher {
             key: LessSafeKey::new(key),
             iv: iv.as_ref().try_into().map_err(|_| unknown_cipher())?,
             form,
@@ -112,12 +113,12 @@ impl Cipher {
         })
     }
 
-    /// Records opened or sealed with these keys.
+    /// Number of records decrypted or encrypted with these keys.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The nonce of a record (RFC 8446 §5.3): the counter over the initial vector.
+    /// Nonce of a record (RFC 8446 §5.3): the initialization vector XOR the sequence number.
     #[inline]
     fn nonce(&self) -> [u8; aead::NONCE_LEN] {
         let mut nonce = self.iv;
@@ -127,7 +128,7 @@ impl Cipher {
         nonce
     }
 
-    /// What TLS 1.2 authenticates beside the content.
+    /// Additional authenticated data in TLS 1.2.
     #[inline]
     fn additional(&self, content: u8, version: [u8; 2], length: usize) -> [u8; 13] {
         let mut additional = [0; 13];
@@ -138,41 +139,47 @@ impl Cipher {
         additional
     }
 
-    /// Opens a whole record into the front of `plain`, which must be as long as the longest.
+    /// Decrypts a complete record into the front of `plain`, which must have room for the longest
+    /// one.
     ///
     /// # Errors
     ///
-    /// Where it isn't the peer's next record, or holds more than allowed or nothing that is known.
+    /// Returns an error if it isn't the peer's next record, or if its content is too long or of an
+    /// unknown type.
     #[inline]
     pub(super) fn open<'b>(
         &mut self,
         record: &[u8],
         plain: &'b mut [u8],
-    ) -> Result<(Content, &'b [u8]), Error> {
+    ) -> Result<(ContentType, &'b [u8]), Error> {
         let (header, payload) = record
-            .split_first_chunk::<HEADER>()
+            .split_first_chunk::<HEADER_BYTES>()
             .ok_or(Error::DecryptError)?;
         let mut nonce = self.nonce();
         let sealed = match self.form {
-            Form::Tls12Gcm => {
+            RecordLayout::Tls12Gcm => {
                 let (explicit, sealed) = payload
-                    .split_first_chunk::<EXPLICIT>()
+                    .split_first_chunk::<EXPLICIT_NONCE_BYTES>()
                     .ok_or(Error::DecryptError)?;
                 nonce[4..].copy_from_slice(explicit);
                 sealed
             }
             _ => payload,
         };
-        let length = sealed.len().checked_sub(TAG).ok_or(Error::DecryptError)?;
+        let length = sealed
+            .len()
+            .checked_sub(TAG_BYTES)
+            .ok_or(Error::DecryptError)?;
         let (text, tag) = sealed.split_at(length);
         let out = plain
             .get_mut(..length)
             .ok_or(Error::PeerSentOversizedRecord)?;
         let nonce = Nonce::assume_unique_for_key(nonce);
         let opened = match self.form {
-            Form::Tls13 => self
-                .key
-                .open_separate_gather(nonce, Aad::from(header), text, tag, out),
+            RecordLayout::Tls13 => {
+                self.key
+                    .open_separate_gather(nonce, Aad::from(header), text, tag, out)
+            }
             _ => {
                 let additional = self.additional(header[0], [header[1], header[2]], length);
                 let additional = Aad::from(additional);
@@ -183,37 +190,37 @@ impl Cipher {
         opened.map_err(|_| Error::DecryptError)?;
         self.sequence += 1;
         let (content, opened) = match self.form {
-            Form::Tls13 => inner(out)?,
+            RecordLayout::Tls13 => inner(out)?,
             _ => (header[0], &*out),
         };
-        if opened.len() > LONGEST_PLAIN {
+        if opened.len() > PLAINTEXT_BYTES_MAX {
             return Err(Error::PeerSentOversizedRecord);
         }
-        Ok((Content::of(content)?, opened))
+        Ok((ContentType::of(content)?, opened))
     }
 
-    /// Appends one record to `out`; `plain` must fit into it.
+    /// Encrypts `plain` as one record, which must have room for it, and appends it to `out`.
     #[inline]
-    pub(super) fn seal(&mut self, content: Content, plain: &[u8], out: &mut Vec<u8>) {
-        debug_assert!(plain.len() <= LONGEST_PLAIN);
+    pub(super) fn seal(&mut self, content: ContentType, plain: &[u8], out: &mut Vec<u8>) {
+        debug_assert!(plain.len() <= PLAINTEXT_BYTES_MAX);
         let nonce = self.nonce();
         let (outer, added) = match self.form {
-            Form::Tls13 => (Content::ApplicationData, 1 + TAG),
-            Form::Tls12 => (content, TAG),
-            Form::Tls12Gcm => (content, EXPLICIT + TAG),
+            RecordLayout::Tls13 => (ContentType::ApplicationData, 1 + TAG_BYTES),
+            RecordLayout::Tls12 => (content, TAG_BYTES),
+            RecordLayout::Tls12Gcm => (content, EXPLICIT_NONCE_BYTES + TAG_BYTES),
         };
         let length = ((plain.len() + added) as u16).to_be_bytes();
         let header = [outer as u8, VERSION[0], VERSION[1], length[0], length[1]];
-        out.reserve(HEADER + plain.len() + added);
+        out.reserve(HEADER_BYTES + plain.len() + added);
         out.extend_from_slice(&header);
-        if self.form == Form::Tls12Gcm {
+        if self.form == RecordLayout::Tls12Gcm {
             out.extend_from_slice(&nonce[4..]);
         }
         let start = out.len();
         out.extend_from_slice(plain);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = match self.form {
-            Form::Tls13 => {
+            RecordLayout::Tls13 => {
                 out.push(content as u8);
                 let text = &mut out[start..];
                 self.key
@@ -232,7 +239,7 @@ impl Cipher {
     }
 }
 
-/// TLS 1.3's type and content, without the zeros that may follow them (RFC 8446 §5.4).
+/// Splits a TLS 1.3 plaintext into its type and content, without zero padding (RFC 8446 §5.4).
 #[inline]
 fn inner(opened: &[u8]) -> Result<(u8, &[u8]), Error> {
     let last = opened.iter().rposition(|byte| *byte != 0);

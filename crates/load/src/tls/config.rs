@@ -1,4 +1,4 @@
-//! What was asked for of TLS, and what each worker makes of it.
+//! TLS settings of a load, and the client of each worker.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,55 +10,55 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
-use super::sessions::Sessions;
+use super::sessions::SessionStore;
 use super::suites;
-use super::verify::{AcceptAny, Remembering};
+use super::verify::{AcceptAny, CachingVerifier};
 use crate::input_file::{self, TEXT_BYTES_MAX};
 use crate::options::{HttpFlag, LoadOptions, TlsVersion};
 use crate::spec::SpecError;
 
-/// The groups that are offered for the key exchange, the preferred one first.
+/// Groups offered for the key exchange, the preferred one first.
 ///
-/// A share of a key is made for the first alone: X25519 is the cheapest, and every server that
-/// speaks TLS 1.3 is likely to know it. The hybrids with ML-KEM, which browsers prefer, are not
-/// offered at all: they cost a client several times as much, and a server that prefers them (as
-/// OpenSSL does from 3.5 on) would ask for them with a further round trip.
-const GROUPS: [&dyn SupportedKxGroup; 3] = [
+/// A key share is sent for the first group only: X25519 is the cheapest, and nearly every server
+/// with TLS 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered at
+/// all. They cost a client several times as much, and a server that prefers them (OpenSSL from 3.5
+/// on) would require another round trip.
+const KEY_EXCHANGE_GROUPS: [&dyn SupportedKxGroup; 3] = [
     aws_lc_rs::kx_group::X25519,
     aws_lc_rs::kx_group::SECP256R1,
     aws_lc_rs::kx_group::SECP384R1,
 ];
 
-/// ALPN's name of HTTP/1.0 and 1.1 (RFC 7301 §6).
+/// ALPN protocol of HTTP/1.0 and 1.1 (RFC 7301 §6).
 const HTTP1: &[u8] = b"http/1.1";
-/// ALPN's name of HTTP/2 (RFC 9113 §3.2).
+/// ALPN protocol of HTTP/2 (RFC 9113 §3.2).
 pub(crate) const HTTP2: &[u8] = b"h2";
 
-/// The settings for every TLS connection of a load.
+/// Settings of every TLS connection of a load.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct TlsSettings {
     config: ClientConfig,
     verifier: Arc<dyn ServerCertVerifier>,
     resumption: bool,
-    /// The protocols that are offered by ALPN, the preferred one first.
+    /// Protocols offered by ALPN, the preferred one first.
     alpn: &'static [&'static [u8]],
 }
 
-/// One worker's TLS: a copy of the settings with sessions of its own, as workers share nothing.
+/// TLS client of one worker: the settings with its own sessions, because workers share nothing.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub(crate) struct TlsClient {
     pub(super) config: Arc<ClientConfig>,
     pub(super) alpn: &'static [&'static [u8]],
-    /// Sessions are kept for later connections.
+    /// True if sessions are kept for later connections.
     pub(super) resumption: bool,
 }
 
-impl Settings {
+impl TlsSettings {
     /// # Errors
     ///
     /// Where files can't be read or used, or the flags leave nothing to offer; the text names the
     /// flag.
-    pub(crate) fn resolve(options: &LoadOptions) -> Result<Settings, SpecError> {
+    pub(crate) fn resolve(options: &LoadOptions) -> Result<TlsSettings, SpecError> {
         let versions = versions(options)?;
         let provider = Arc::new(provider(options, &versions)?);
         let verifier = verifier(options, &provider)?;
@@ -80,9 +80,9 @@ impl Settings {
         };
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
-        // For records that are opened and sealed here.
+        // The keys are extracted because records are encrypted and decrypted in this module.
         config.enable_secret_extraction = true;
-        Ok(Settings {
+        Ok(TlsSettings {
             config,
             verifier,
             resumption: !options.no_resumption,
@@ -90,16 +90,16 @@ impl Settings {
         })
     }
 
-    /// For a worker with so many connections at once.
-    pub(crate) fn client(&self, connections: usize) -> Client {
+    /// Creates the client of a worker with this number of concurrent connections.
+    pub(crate) fn client(&self, connections: usize) -> TlsClient {
         let mut config = self.config.clone();
         config
             .dangerous()
-            .set_certificate_verifier(Arc::new(Remembering::new(self.verifier.clone())));
+            .set_certificate_verifier(Arc::new(CachingVerifier::new(self.verifier.clone())));
         if self.resumption {
-            config.resumption = Resumption::store(Arc::new(Sessions::new(connections)));
+            config.resumption = Resumption::store(Arc::new(SessionStore::new(connections)));
         }
-        Client {
+        TlsClient {
             config: Arc::new(config),
             alpn: self.alpn,
             resumption: self.resumption,
@@ -117,7 +117,7 @@ fn provider(
     };
     Ok(CryptoProvider {
         cipher_suites,
-        kx_groups: GROUPS.to_vec(),
+        kx_groups: KEY_EXCHANGE_GROUPS.to_vec(),
         ..aws_lc_rs::default_provider()
     })
 }

@@ -1,4 +1,4 @@
-//! A handshake, made by rustls.
+//! A handshake, performed by rustls.
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
@@ -6,25 +6,25 @@ use rustls::unbuffered::{ConnectionState, EncodeError};
 use rustls::{Error, HandshakeKind};
 
 use super::records::{PeerSpeaks, RecordScan};
-use super::traffic::Traffic;
-use super::{Agreed, Buffers, Client, certificate};
+use super::traffic::TlsTraffic;
+use super::{NegotiatedTls, TlsBuffers, TlsClient, certificate};
 
-/// More application data than this, in bytes, along with a handshake is not honest.
-const MOST_EARLY: usize = 64 * 1024;
+/// Largest amount of application data during a handshake that a correct server sends, in bytes.
+const EARLY_BYTES_MAX: usize = 64 * 1024;
 
-/// A connection between its first byte and the moment at which it can be used.
+/// A connection until it can be used.
 ///
-/// That moment is when the handshake is done and no part of a record is left over: then, and only
-/// then, the keys can go to whoever opens the next record. What servers send right behind the
-/// handshake (tickets) comes in whole records, so that nothing waits for this in practice.
-pub(crate) struct Handshake {
-    /// None once its keys are handed over.
+/// It can be used when the handshake is done and no partial record is left: only then can the keys
+/// be handed to [`TlsTraffic`], which decrypts the next record. In practice nothing waits for this,
+/// because servers send what follows the handshake (tickets) in complete records.
+pub(crate) struct TlsHandshake {
+    /// `None` once its keys are handed over.
     connection: Option<Box<UnbufferedClientConnection>>,
-    /// Records that have come and are not yet taken in.
+    /// Received records that aren't processed yet.
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// Application data that came before this side was done: what a server that speaks first may
-    /// send behind its part of the handshake (RFC 8446 §4.4.4).
+    /// Application data that arrived before this side was done, from a server that sends first (RFC
+    /// 8446 §4.4.4).
     early: Vec<u8>,
     done: bool,
     peer_has_closed: bool,
@@ -33,10 +33,13 @@ pub(crate) struct Handshake {
     keeps_tickets: bool,
 }
 
-impl Handshake {
-    pub(super) fn new(client: &Client, name: &ServerName<'static>) -> Result<Handshake, Error> {
+impl TlsHandshake {
+    pub(super) fn new(
+        client: &TlsClient,
+        name: &ServerName<'static>,
+    ) -> Result<TlsHandshake, Error> {
         let connection = UnbufferedClientConnection::new(client.config.clone(), name.clone())?;
-        let mut handshake = Handshake {
+        let mut handshake = TlsHandshake {
             connection: Some(Box::new(connection)),
             incoming: Vec::new(),
             outgoing: Vec::new(),
@@ -55,14 +58,14 @@ impl Handshake {
         self.peer_has_closed
     }
 
-    /// The protocol that the peer's first bytes belong to.
+    /// Protocol that the peer's first bytes indicate.
     pub(super) fn peer_speaks(&self) -> PeerSpeaks {
         self.records.peer_speaks()
     }
 
-    /// Takes in all of `bytes`.
-    pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<(), Error> {
-        // rustls ignores this alert before the version is agreed on.
+    /// Processes all of `bytes`.
+    pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut TlsBuffers) -> Result<(), Error> {
+        // rustls ignores this alert until the version is negotiated.
         self.peer_has_closed |= self.records.has_close_notify(bytes);
         if self.incoming.capacity() == 0 {
             self.incoming = buffers.take();
@@ -75,7 +78,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Lets rustls go on until it needs more bytes.
+    /// Runs rustls until it needs more input.
     fn advance(&mut self) -> Result<(), Error> {
         let Some(connection) = &mut self.connection else {
             return Ok(());
@@ -88,7 +91,7 @@ impl Handshake {
                     encode(&mut self.outgoing, |out| data.encode(out))?;
                     true
                 }
-                // Sent by the caller, who asks for it whenever it may have come about.
+                // The caller sends the output whenever there may be some.
                 ConnectionState::TransmitTlsData(data) => {
                     data.done();
                     true
@@ -97,7 +100,7 @@ impl Handshake {
                     while let Some(record) = data.next_record() {
                         self.early.extend_from_slice(record?.payload);
                     }
-                    if self.early.len() > MOST_EARLY {
+                    if self.early.len() > EARLY_BYTES_MAX {
                         let text = "the server sent too much before the handshake was done";
                         return Err(Error::General(text.to_owned()));
                     }
@@ -111,7 +114,7 @@ impl Handshake {
                     self.done = true;
                     false
                 }
-                // Blocked, or closed, or what only servers meet.
+                // Blocked or closed, or a state of servers only.
                 _ => false,
             };
             used += status.discard;
@@ -123,8 +126,8 @@ impl Handshake {
         Ok(())
     }
 
-    /// What follows the handshake, once it is done.
-    pub(super) fn finish(&mut self) -> Result<Option<Traffic>, Error> {
+    /// Returns the next state of the connection once the handshake is done.
+    pub(super) fn finish(&mut self) -> Result<Option<TlsTraffic>, Error> {
         if !self.done || !self.incoming.is_empty() {
             return Ok(None);
         }
@@ -138,7 +141,7 @@ impl Handshake {
             return Err(Error::HandshakeNotComplete);
         };
         let chosen = connection.alpn_protocol();
-        let agreed = Agreed {
+        let agreed = NegotiatedTls {
             version,
             suite,
             group: connection
@@ -152,21 +155,21 @@ impl Handshake {
         };
         let (secrets, schedule) = connection.dangerous_into_kernel_connection()?;
         let outgoing = std::mem::take(&mut self.outgoing);
-        Traffic::new(secrets, schedule, agreed, self.keeps_tickets, outgoing).map(Some)
+        TlsTraffic::new(secrets, schedule, agreed, self.keeps_tickets, outgoing).map(Some)
     }
 
-    /// The application data that came along with the handshake, once.
+    /// Takes the application data that arrived during the handshake.
     pub(super) fn take_early(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.early)
     }
 
-    /// Appends what is to be sent.
+    /// Appends the output.
     pub(super) fn take_out(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.outgoing);
     }
 }
 
-/// Appends what `data` encodes, which first tells how long it is.
+/// Appends the output of `encode`, which first reports its size.
 fn encode(
     out: &mut Vec<u8>,
     mut data: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,

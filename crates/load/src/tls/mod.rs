@@ -1,17 +1,17 @@
-//! TLS by rustls, driven through buffers: ciphertext in, plain bytes out, and the reverse.
+//! TLS by rustls, driven through buffers: ciphertext in, plaintext out, and the reverse.
 //!
 //! ```text
-//!  Settings ─(one a worker)─► Client ─(one a connection)─► Handshake ─► Traffic
-//!  as resolved                sessions                     rustls       records, sealed here
+//! TlsSettings ─(one per worker)─► TlsClient ─(one per connection)─► TlsHandshake ─► TlsTraffic
+//! from the flags                  sessions                          rustls           records
 //! ```
 //!
-//! rustls makes the handshakes and keeps the key schedule and the sessions. Once a handshake is
-//! done it hands the keys over, by the interface that it offers for TLS in the kernel, and records
-//! are opened and sealed here ([`Traffic`]): straight from the socket's bytes into one buffer for
-//! all of a worker's connections, and straight into the buffer that is sent. rustls's own way
-//! copies each record three times and allocates for it twice.
+//! rustls performs the handshakes and keeps the key schedule and the sessions. After a handshake it
+//! hands the keys over, through its interface for TLS in the kernel. Records are then decrypted and
+//! encrypted here ([`TlsTraffic`]): from the socket's bytes into one buffer for all of a worker's
+//! connections, and directly into the output buffer. rustls itself would copy each record three
+//! times and allocate for it twice.
 //!
-//! Nothing here knows sockets, clocks or HTTP.
+//! Nothing here uses sockets, clocks or HTTP.
 
 mod certificate;
 mod cipher;
@@ -30,53 +30,53 @@ use rustls::{NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 use prony_record::Negotiated;
 
-pub(crate) use config::{Client, HTTP2, Settings};
-use handshake::Handshake;
+pub(crate) use config::{HTTP2, TlsClient, TlsSettings};
+use handshake::TlsHandshake;
 pub(crate) use records::PeerSpeaks;
-use traffic::Traffic;
+use traffic::TlsTraffic;
 
-/// Partly received records that a worker keeps memory for, once they are whole.
-const SPARES: usize = 64;
-/// The most that a record holds in clear, and a content type and an authentication tag beside it
-/// (RFC 8446 §5.2).
-const LONGEST_OPENED: usize = (1 << 14) + 256;
+/// Number of buffers for partial records that a worker keeps for reuse.
+const SPARE_BUFFERS_MAX: usize = 64;
+/// Largest plaintext of a record with its content type and authentication tag, in bytes (RFC 8446
+/// §5.2).
+const DECRYPTED_BYTES_MAX: usize = (1 << 14) + 256;
 
-/// Has this thread's random numbers seeded, which may take tens of milliseconds: not a thing for the
-/// first handshake of a load. Where it fails, handshakes will and say so.
+/// Seeds this thread's random number generator, which may take tens of milliseconds, before the
+/// first handshake of a load. If it fails, the handshakes report the error.
 pub(crate) fn seed_random_numbers() {
     let _ = aws_lc_rs::rand::fill(&mut [0]);
 }
 
-/// What bytes from the peer came to.
+/// Result of processing bytes from the peer.
 #[derive(Debug)]
-pub(crate) enum Event<'b> {
-    /// All of them were taken; more is needed.
+pub(crate) enum TlsEvent<'b> {
+    /// All bytes were consumed; more are needed.
     NeedMore,
-    /// The handshake is done; all bytes were taken.
+    /// The handshake is done, and all bytes were consumed.
     Secured {
-        /// Application data that came along with it, before anything could be asked for.
+        /// Application data that arrived with it, before any request.
         early: Vec<u8>,
     },
     /// Application data.
     Plain(&'b [u8]),
 }
 
-/// The memory that all connections of a worker share.
+/// Memory shared by all connections of a worker.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    /// Takes each record that is opened.
+pub(crate) struct TlsBuffers {
+    /// Plaintext of the latest record.
     plain: Vec<u8>,
-    /// For records that have come in part.
+    /// Buffers for partial records.
     spare: Vec<Vec<u8>>,
 }
 
-impl Buffers {
+impl TlsBuffers {
     fn take(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
     fn give_back(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARES && buffer.capacity() > 0 {
+        if self.spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() > 0 {
             buffer.clear();
             self.spare.push(buffer);
         }
@@ -84,29 +84,29 @@ impl Buffers {
 
     fn plain(&mut self) -> &mut [u8] {
         if self.plain.is_empty() {
-            self.plain.resize(LONGEST_OPENED, 0);
+            self.plain.resize(DECRYPTED_BYTES_MAX, 0);
         }
         &mut self.plain
     }
 }
 
-/// What a handshake agreed on.
+/// Parameters negotiated by a handshake.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Agreed {
+pub(crate) struct NegotiatedTls {
     version: ProtocolVersion,
     suite: SupportedCipherSuite,
-    /// The group of the key exchange; none where a session was resumed without one.
+    /// Group of the key exchange; `None` for a session resumed without one.
     group: Option<NamedGroup>,
-    /// Bits of the server's public key, where it is of a known kind.
+    /// Bits of the server's public key, if its kind is known.
     server_key_bits: Option<u32>,
-    /// The protocol that ALPN chose, of those that were offered.
+    /// Protocol chosen by ALPN.
     pub(crate) alpn: Option<&'static [u8]>,
-    /// The handshake went on from an earlier connection's session.
+    /// True if an earlier session was resumed.
     pub(crate) resumed: bool,
 }
 
-impl Agreed {
-    /// As the record tells it.
+impl NegotiatedTls {
+    /// The parameters in the form of the record.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let version = self.version.as_str();
         Negotiated {
@@ -122,21 +122,24 @@ impl Agreed {
     }
 }
 
-/// One connection's TLS.
+/// TLS of one connection.
 pub(crate) enum Tls {
-    /// Not yet agreed.
-    Handshaking(Box<Handshake>),
+    /// The handshake is in progress.
+    Handshaking(Box<TlsHandshake>),
     /// Application data flows.
-    Open(Box<Traffic>),
+    Open(Box<TlsTraffic>),
 }
 
 impl Tls {
-    /// A handshake whose first flight is ready in [`Tls::take_out`].
-    pub(crate) fn new(client: &Client, name: &ServerName<'static>) -> Result<Tls, rustls::Error> {
-        Ok(Tls::Handshaking(Box::new(Handshake::new(client, name)?)))
+    /// Starts a handshake, whose first flight is available from [`Tls::take_out`].
+    pub(crate) fn new(
+        client: &TlsClient,
+        name: &ServerName<'static>,
+    ) -> Result<Tls, rustls::Error> {
+        Ok(Tls::Handshaking(Box::new(TlsHandshake::new(client, name)?)))
     }
 
-    /// The protocol that the peer's first bytes belong to, while the handshake runs.
+    /// Protocol that the peer's first bytes indicate, during the handshake.
     pub(crate) fn peer_speaks(&self) -> PeerSpeaks {
         match self {
             Tls::Handshaking(handshake) => handshake.peer_speaks(),
@@ -144,7 +147,7 @@ impl Tls {
         }
     }
 
-    /// The peer said goodbye: nothing more will come (close_notify, RFC 8446 §6.1).
+    /// Returns true if the peer announced that it sends nothing more (close_notify, RFC 8446 §6.1).
     pub(crate) fn peer_has_closed(&self) -> bool {
         match self {
             Tls::Handshaking(handshake) => handshake.peer_has_closed(),
@@ -152,42 +155,42 @@ impl Tls {
         }
     }
 
-    /// What was agreed on; nothing yet while the handshake runs.
-    pub(crate) fn agreed(&self) -> Option<&Agreed> {
+    /// Negotiated parameters; `None` during the handshake.
+    pub(crate) fn agreed(&self) -> Option<&NegotiatedTls> {
         match self {
             Tls::Handshaking(_) => None,
             Tls::Open(traffic) => Some(traffic.agreed()),
         }
     }
 
-    /// Takes bytes off the front of `ciphertext`, up to the next event.
+    /// Consumes bytes from the front of `ciphertext`, up to the next event.
     ///
     /// # Errors
     ///
-    /// Where the peer broke TLS or refused; the connection is of no more use.
+    /// Returns an error if the peer violated TLS or refused; the connection can't be used further.
     #[inline]
     pub(crate) fn receive<'b>(
         &mut self,
         ciphertext: &mut &[u8],
-        buffers: &'b mut Buffers,
-    ) -> Result<Event<'b>, rustls::Error> {
+        buffers: &'b mut TlsBuffers,
+    ) -> Result<TlsEvent<'b>, rustls::Error> {
         match self {
             Tls::Open(traffic) => traffic.receive(ciphertext, buffers),
             Tls::Handshaking(handshake) => {
                 let bytes = std::mem::take(ciphertext);
                 handshake.receive(bytes, buffers)?;
                 let Some(traffic) = handshake.finish()? else {
-                    return Ok(Event::NeedMore);
+                    return Ok(TlsEvent::NeedMore);
                 };
                 let early = handshake.take_early();
                 *self = Tls::Open(Box::new(traffic));
-                Ok(Event::Secured { early })
+                Ok(TlsEvent::Secured { early })
             }
         }
     }
 
-    /// Appends what TLS has to say by itself, and then `plain`, to what is to be sent. No plain
-    /// bytes may be given before the handshake is done.
+    /// Appends TLS's own messages, and then `plain`, to the output. `plain` must be empty until the
+    /// handshake is done.
     pub(crate) fn take_out(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         match self {
             Tls::Handshaking(handshake) => handshake.take_out(out),

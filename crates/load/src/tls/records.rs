@@ -1,6 +1,6 @@
-//! The headers of the records of a handshake, as they come.
+//! Headers of the records of a handshake.
 
-use super::cipher::HEADER;
+use super::cipher::HEADER_BYTES;
 
 /// Content type of an alert (RFC 8446 §5.1).
 const ALERT: u8 = 21;
@@ -12,10 +12,10 @@ const MAJOR_VERSION: u8 = 3;
 const ALERT_BYTES: usize = 2;
 const CLOSE_NOTIFY: u8 = 0;
 
-/// The protocol that a peer's first bytes belong to.
+/// Protocol that a peer's first bytes indicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerSpeaks {
-    /// Too few came to tell.
+    /// More bytes are needed.
     Unknown,
     /// TLS.
     Tls,
@@ -28,17 +28,17 @@ pub(crate) enum PeerSpeaks {
 /// Follows the records of a handshake without decrypting them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecordScan {
-    /// The header of the present record, and the first two bytes behind it.
-    head: [u8; HEADER + ALERT_BYTES],
-    /// Bytes of those that have come.
+    /// Header of the current record, and the first two bytes after it.
+    head: [u8; HEADER_BYTES + ALERT_BYTES],
+    /// Number of bytes in `head`.
     have: usize,
-    /// Bytes of the present record that are skipped.
+    /// Number of bytes of the current record to skip.
     skip: usize,
-    first: Option<[u8; HEADER]>,
+    first: Option<[u8; HEADER_BYTES]>,
 }
 
 impl RecordScan {
-    /// Takes further bytes. Returns whether a close_notify that is not encrypted was among them.
+    /// Processes further bytes. Returns true if they contain an unencrypted close_notify.
     pub(super) fn has_close_notify(&mut self, mut bytes: &[u8]) -> bool {
         let mut found = false;
         loop {
@@ -48,24 +48,24 @@ impl RecordScan {
             if bytes.is_empty() {
                 return found;
             }
-            let wanted = if self.have < HEADER {
-                HEADER
+            let wanted = if self.have < HEADER_BYTES {
+                HEADER_BYTES
             } else {
-                HEADER + ALERT_BYTES.min(self.length())
+                HEADER_BYTES + ALERT_BYTES.min(self.length())
             };
             let missing = (wanted - self.have).min(bytes.len());
             let (taken, rest) = bytes.split_at(missing);
             self.head[self.have..self.have + missing].copy_from_slice(taken);
             self.have += missing;
             bytes = rest;
-            if self.have < HEADER {
+            if self.have < HEADER_BYTES {
                 continue;
             }
-            if self.have == HEADER && self.first.is_none() {
+            if self.have == HEADER_BYTES && self.first.is_none() {
                 self.first = self.head.first_chunk().copied();
             }
             let length = self.length();
-            if self.have == HEADER + ALERT_BYTES.min(length) {
+            if self.have == HEADER_BYTES + ALERT_BYTES.min(length) {
                 let [kind, .., description] = self.head;
                 found |= kind == ALERT && length == ALERT_BYTES && description == CLOSE_NOTIFY;
                 self.skip = length - ALERT_BYTES.min(length);
@@ -74,7 +74,7 @@ impl RecordScan {
         }
     }
 
-    /// The length of the present record, whose header has come.
+    /// Length of the current record, whose header is complete.
     fn length(&self) -> usize {
         usize::from(u16::from_be_bytes([self.head[3], self.head[4]]))
     }

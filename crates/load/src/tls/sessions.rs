@@ -1,4 +1,4 @@
-//! The sessions that a worker's connections left behind, for later ones to go on from.
+//! Sessions of a worker's earlier connections, for resumption.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,56 +7,56 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Names that sessions are kept for; beyond them nothing is kept for new ones.
-const MOST_NAMES: usize = 1024;
-/// Tickets that are kept for a name at most, whatever the number of connections: each holds the
-/// server's certificates again.
-const MOST_TICKETS: usize = 2048;
+/// Largest number of server names with sessions; further names get none.
+const NAMES_MAX: usize = 1024;
+/// Largest number of tickets per name, whatever the number of connections, because each contains
+/// the server's certificates.
+const TICKETS_PER_NAME_MAX: usize = 2048;
 
-/// One worker's sessions, by the server's name.
+/// Sessions of one worker, by server name.
 ///
-/// A ticket of TLS 1.3 is used once, as browsers do (RFC 8446 §C.4), and a connection brings new
-/// ones. The library's own store keeps eight for a name. With more connections than that in their
-/// handshakes at once many would find none, and the share of full handshakes would depend on the
-/// number of connections.
+/// A TLS 1.3 ticket is used once, as in browsers (RFC 8446 §C.4), and a connection receives new
+/// ones. The library's own store keeps eight per name. With more connections than that in
+/// concurrent handshakes, many would find no ticket, and the fraction of full handshakes would
+/// depend on the number of connections.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct SessionStore {
     most_tickets: usize,
-    /// Only its worker uses it; the lock is there for the library's trait.
-    by_name: Mutex<HashMap<ServerName<'static>, Session>>,
+    /// The lock is required by the library's trait; only the worker uses it.
+    by_name: Mutex<HashMap<ServerName<'static>, NameSessions>>,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct NameSessions {
     group: Option<NamedGroup>,
     tls12: Option<Tls12ClientSessionValue>,
-    /// The oldest first.
+    /// Tickets, the oldest first.
     tickets: VecDeque<Tls13ClientSessionValue>,
 }
 
-impl Sessions {
-    /// For so many connections at once, each of which may end its handshake before the next begins
-    /// one.
-    pub(super) fn new(connections: usize) -> Sessions {
-        Sessions {
-            most_tickets: connections.clamp(1, MOST_TICKETS),
+impl SessionStore {
+    /// Creates a store for this number of connections, all of which may finish their handshakes
+    /// before the next one starts.
+    pub(super) fn new(connections: usize) -> SessionStore {
+        SessionStore {
+            most_tickets: connections.clamp(1, TICKETS_PER_NAME_MAX),
             by_name: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Session>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, NameSessions>> {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, name: ServerName<'static>, change: impl FnOnce(&mut Session)) {
+    fn change(&self, name: ServerName<'static>, change: impl FnOnce(&mut NameSessions)) {
         let mut sessions = self.lock();
-        if sessions.len() < MOST_NAMES || sessions.contains_key(&name) {
+        if sessions.len() < NAMES_MAX || sessions.contains_key(&name) {
             change(sessions.entry(name).or_default());
         }
     }
 }
 
-impl ClientSessionStore for Sessions {
+impl ClientSessionStore for SessionStore {
     fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
         self.change(name, |session| session.group = Some(group));
     }

@@ -1,27 +1,27 @@
-//! Cipher suites: their names, their order, and those that were asked for.
+//! Cipher suites: names, order, and selection.
 
 use rustls::crypto::aws_lc_rs;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-/// The suites that are offered unless some are asked for, the preferred one first.
+/// Default suites, the preferred one first.
 ///
-/// AES-128 with SHA-256 leads, as in Firefox, Chrome and Go: servers that follow the client's order
-/// then serve the load what they serve most of their visitors. It is also the cheapest, and by far
-/// in a handshake, whose key schedule is a chain of hashes: processors have instructions for
-/// SHA-256 and few for SHA-384.
+/// AES-128 with SHA-256 is first, as in Firefox, Chrome and Go: servers that follow the client's
+/// order then use the suite that most of their visitors get. It is also the cheapest, especially in
+/// a handshake, whose key schedule is a chain of hashes: processors have instructions for SHA-256,
+/// and few for SHA-384.
 pub(super) fn default_order() -> Vec<SupportedCipherSuite> {
     let mut suites = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
-    // The library's order within each kind is kept.
+    // Stable: keeps the library's order within each kind.
     suites.sort_by_key(|suite| !name(*suite).contains("_AES_128_"));
     suites.sort_by_key(|suite| suite.tls13().is_none());
     suites
 }
 
-/// The suites of these names, in their order; each must fit one of the `versions`.
+/// Returns the suites with these names, in this order. Each must fit one of the `versions`.
 ///
 /// # Errors
 ///
-/// A sentence that names the suite that the library doesn't have, or that fits no version.
+/// Returns a sentence that names the unknown or unsuitable suite.
 pub(super) fn chosen(
     names: &[String],
     versions: &[&'static SupportedProtocolVersion],
@@ -59,13 +59,13 @@ fn find(typed: &str) -> Result<SupportedCipherSuite, String> {
     })
 }
 
-/// The suite's IANA name; the library's own differs for those of TLS 1.3.
+/// IANA name of the suite; the library's own names differ for TLS 1.3.
 pub(super) fn name(suite: SupportedCipherSuite) -> String {
     let name = format!("{:?}", suite.suite());
     name.replacen("TLS13_", "TLS_", 1)
 }
 
-/// What OpenSSL calls a suite; the same for those of TLS 1.3.
+/// OpenSSL's name of a suite; the same for TLS 1.3.
 fn openssl_name(iana: &str) -> String {
     let Some((exchange, cipher)) = iana
         .strip_prefix("TLS_")
@@ -82,10 +82,11 @@ fn openssl_name(iana: &str) -> String {
 mod tests {
     use super::*;
 
-    const BOTH: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS12, &rustls::version::TLS13];
+    const BOTH_VERSIONS: [&SupportedProtocolVersion; 2] =
+        [&rustls::version::TLS12, &rustls::version::TLS13];
 
     fn one(name: &str) -> Result<SupportedCipherSuite, String> {
-        chosen(&[name.to_owned()], &BOTH).map(|suites| suites[0])
+        chosen(&[name.to_owned()], &BOTH_VERSIONS).map(|suites| suites[0])
     }
 
     #[test]
@@ -135,8 +136,12 @@ mod tests {
         assert!(error.contains("\"RC4-SHA\""), "{error}");
         assert!(error.contains("TLS_AES_128_GCM_SHA256"), "{error}");
         for (version, suite, told) in [
-            (BOTH[0], "TLS_AES_128_GCM_SHA256", "--tls-max 1.2"),
-            (BOTH[1], "ECDHE-RSA-AES128-GCM-SHA256", "--tls-min 1.3"),
+            (BOTH_VERSIONS[0], "TLS_AES_128_GCM_SHA256", "--tls-max 1.2"),
+            (
+                BOTH_VERSIONS[1],
+                "ECDHE-RSA-AES128-GCM-SHA256",
+                "--tls-min 1.3",
+            ),
         ] {
             let error = chosen(&[suite.to_owned()], &[version]).unwrap_err();
             assert!(error.contains(suite) && error.contains(told), "{error}");

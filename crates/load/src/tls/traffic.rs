@@ -1,4 +1,4 @@
-//! What follows the handshake: application data, and the few words that TLS still has to say.
+//! Traffic after the handshake: application data, and the remaining TLS messages.
 
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
@@ -6,63 +6,64 @@ use rustls::{
     AlertDescription, Error, ExtractedSecrets, InvalidMessage, PeerMisbehaved, ProtocolVersion,
 };
 
-use super::cipher::{Cipher, Content, HEADER, LONGEST_PLAIN, record_length};
-use super::{Agreed, Buffers, Event};
+use super::cipher::{ContentType, HEADER_BYTES, PLAINTEXT_BYTES_MAX, RecordCipher, record_length};
+use super::{NegotiatedTls, TlsBuffers, TlsEvent};
 
-/// Records in a row without application data and without a ticket: more are a peer that keeps us busy.
-const MOST_IDLE_RECORDS: u8 = 32;
-/// Tickets that a connection hands on; those after them are ignored.
+/// Largest number of consecutive records without application data or a ticket; a peer that sends
+/// more keeps the worker busy.
+const IDLE_RECORDS_MAX: u8 = 32;
+/// Largest number of tickets kept from a connection; further ones are ignored.
 const TICKETS_MAX: u8 = 32;
-/// The longest message that is put together from several records.
-const LONGEST_MESSAGE: usize = 0xffff;
-/// A handshake message's type and length (RFC 8446 §4).
-const MESSAGE_HEADER: usize = 4;
+/// Longest handshake message assembled from several records, in bytes.
+const MESSAGE_BYTES_MAX: usize = 0xffff;
+/// Size of the type and length of a handshake message, in bytes (RFC 8446 §4).
+const MESSAGE_HEADER_BYTES: usize = 4;
 const HELLO_REQUEST: u8 = 0;
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 
-/// A connection that can be used.
-pub(crate) struct Traffic {
-    /// rustls's key schedule, for what may still change the keys, and for tickets.
+/// A connection after its handshake.
+pub(crate) struct TlsTraffic {
+    /// rustls's key schedule, for key updates and tickets.
     schedule: KernelConnection<ClientConnectionData>,
-    agreed: Agreed,
-    opening: Cipher,
-    sealing: Cipher,
-    /// Records after which the sealing keys are to be replaced (RFC 8446 §5.5).
+    agreed: NegotiatedTls,
+    opening: RecordCipher,
+    sealing: RecordCipher,
+    /// Number of records after which the sending keys are replaced (RFC 8446 §5.5).
     worn_after: u64,
-    /// What replaces the sealing keys before the next record.
-    next_sealing: Option<Box<Cipher>>,
-    /// A record that has come in part.
+    /// Sending keys for use from the next record on.
+    next_sealing: Option<Box<RecordCipher>>,
+    /// A partial record.
     partial: Vec<u8>,
-    /// A handshake message that has come in part.
+    /// A partial handshake message.
     message: Vec<u8>,
-    /// What the handshake had left to send.
+    /// Remaining output of the handshake.
     outgoing: Vec<u8>,
     idle_records: u8,
-    /// Tickets that came, up to [`TICKETS_MAX`].
+    /// Number of tickets received, up to [`TICKETS_MAX`].
     tickets: u8,
-    /// The last message was a ticket.
+    /// True if the last message was a ticket.
     had_ticket: bool,
     peer_has_closed: bool,
     keeps_tickets: bool,
 }
 
-impl Traffic {
+impl TlsTraffic {
     pub(super) fn new(
         secrets: ExtractedSecrets,
         schedule: KernelConnection<ClientConnectionData>,
-        agreed: Agreed,
+        agreed: NegotiatedTls,
         keeps_tickets: bool,
         outgoing: Vec<u8>,
-    ) -> Result<Traffic, Error> {
+    ) -> Result<TlsTraffic, Error> {
         let worn_after = match agreed.suite.tls13() {
             Some(suite) => suite.common.confidentiality_limit,
-            // Only 1.3 can replace keys. Its nonces don't repeat, and a load has no secrets.
+            // Only TLS 1.3 can replace keys. In 1.2 nonces don't repeat, and a load has no secrets.
             None => u64::MAX,
         };
-        Ok(Traffic {
-            opening: Cipher::new(agreed.version, secrets.rx)?,
-            sealing: Cipher::new(agreed.version, secrets.tx)?,
+        Ok(TlsTraffic {
+            opening: RecordCipher::new(agreed.version, secrets.rx)?,
+            sealing: RecordCipher::new(agreed.version, secrets.tx)?,
             schedule,
             agreed,
             worn_after,
@@ -78,7 +79,7 @@ impl Traffic {
         })
     }
 
-    pub(super) fn agreed(&self) -> &Agreed {
+    pub(super) fn agreed(&self) -> &NegotiatedTls {
         &self.agreed
     }
 
@@ -91,12 +92,12 @@ impl Traffic {
     pub(super) fn receive<'b>(
         &mut self,
         ciphertext: &mut &[u8],
-        buffers: &'b mut Buffers,
-    ) -> Result<Event<'b>, Error> {
+        buffers: &'b mut TlsBuffers,
+    ) -> Result<TlsEvent<'b>, Error> {
         while !self.peer_has_closed {
             let in_part = !self.partial.is_empty();
             if in_part && !self.complete(ciphertext)? {
-                return Ok(Event::NeedMore);
+                return Ok(TlsEvent::NeedMore);
             }
             let record = if in_part {
                 &self.partial[..]
@@ -105,13 +106,13 @@ impl Traffic {
                     Some(record) => record,
                     None => {
                         self.put_by(ciphertext, buffers)?;
-                        return Ok(Event::NeedMore);
+                        return Ok(TlsEvent::NeedMore);
                     }
                 }
             };
             let (content, plain) = self.opening.open(record, buffers.plain())?;
             let length = plain.len();
-            let is_data = content == Content::ApplicationData && length > 0;
+            let is_data = content == ContentType::ApplicationData && length > 0;
             if is_data && self.message.is_empty() {
                 self.idle_records = 0;
             } else {
@@ -124,20 +125,20 @@ impl Traffic {
                 self.renew_sealing()?;
             }
             if is_data {
-                return Ok(Event::Plain(&buffers.plain()[..length]));
+                return Ok(TlsEvent::Plain(&buffers.plain()[..length]));
             }
         }
-        // What follows a goodbye is not read (RFC 8446 §6.1).
+        // Data after close_notify is ignored (RFC 8446 §6.1).
         *ciphertext = &[];
-        Ok(Event::NeedMore)
+        Ok(TlsEvent::NeedMore)
     }
 
-    /// Adds to the record that has come in part; tells whether it is whole now.
+    /// Extends the partial record. Returns true if it is complete.
     fn complete(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Error> {
         loop {
             let (wanted, is_length_known) = match record_length(&self.partial)? {
                 Some(length) => (length, true),
-                None => (HEADER, false),
+                None => (HEADER_BYTES, false),
             };
             let missing = wanted - self.partial.len();
             let (more, rest) = ciphertext.split_at(missing.min(ciphertext.len()));
@@ -152,43 +153,42 @@ impl Traffic {
         }
     }
 
-    /// Puts the begin of a record by until the rest comes.
-    fn put_by(&mut self, ciphertext: &mut &[u8], buffers: &mut Buffers) -> Result<(), Error> {
+    /// Stores the start of a record until the rest arrives.
+    fn put_by(&mut self, ciphertext: &mut &[u8], buffers: &mut TlsBuffers) -> Result<(), Error> {
         if !ciphertext.is_empty() {
             self.partial = buffers.take();
             self.partial
-                .reserve(record_length(ciphertext)?.unwrap_or(HEADER));
+                .reserve(record_length(ciphertext)?.unwrap_or(HEADER_BYTES));
             self.partial.extend_from_slice(ciphertext);
             *ciphertext = &[];
         }
         Ok(())
     }
 
-    /// A record that is no application data, or none to speak of. Its content is what was opened
-    /// last.
+    /// Handles a record without application data, whose content is the latest plaintext.
     #[cold]
     fn take_control(
         &mut self,
-        content: Content,
+        content: ContentType,
         length: usize,
-        buffers: &mut Buffers,
+        buffers: &mut TlsBuffers,
     ) -> Result<(), Error> {
         self.idle_records += 1;
-        if self.idle_records > MOST_IDLE_RECORDS {
+        if self.idle_records > IDLE_RECORDS_MAX {
             return Err(Error::General(format!(
-                "more than {MOST_IDLE_RECORDS} TLS records in a row without application data"
+                "more than {IDLE_RECORDS_MAX} TLS records in a row without application data"
             )));
         }
         // "If a handshake message is split over two or more records, there MUST NOT be any other
         // records between them." (RFC 8446 §5.1)
-        if content != Content::Handshake && !self.message.is_empty() {
+        if content != ContentType::Handshake && !self.message.is_empty() {
             return Err(PeerMisbehaved::MessageInterleavedWithHandshakeMessage.into());
         }
         let bytes = &buffers.plain()[..length];
         match content {
-            Content::ApplicationData => Ok(()),
-            Content::Alert => self.alert(bytes),
-            Content::Handshake => {
+            ContentType::ApplicationData => Ok(()),
+            ContentType::Alert => self.alert(bytes),
+            ContentType::Handshake => {
                 self.message.extend_from_slice(bytes);
                 let message = std::mem::take(&mut self.message);
                 self.had_ticket = false;
@@ -196,13 +196,13 @@ impl Traffic {
                 if self.had_ticket {
                     self.idle_records -= 1;
                 }
-                if message.len() - taken > LONGEST_MESSAGE {
+                if message.len() - taken > MESSAGE_BYTES_MAX {
                     return Err(InvalidMessage::HandshakePayloadTooLarge.into());
                 }
                 self.message.extend_from_slice(&message[taken..]);
                 Ok(())
             }
-            Content::ChangeCipherSpec => {
+            ContentType::ChangeCipherSpec => {
                 Err(PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into())
             }
         }
@@ -212,7 +212,7 @@ impl Traffic {
         self.agreed.version == ProtocolVersion::TLSv1_3
     }
 
-    /// RFC 8446 §6, RFC 5246 §7.2.
+    /// Handles an alert (RFC 8446 §6, RFC 5246 §7.2).
     fn alert(&mut self, bytes: &[u8]) -> Result<(), Error> {
         const WARNING: u8 = 1;
         let &[level, description] = bytes else {
@@ -227,14 +227,14 @@ impl Traffic {
         Ok(())
     }
 
-    /// Takes the whole messages at the front of `bytes`; gives their length.
+    /// Handles the complete messages at the front of `bytes`; returns their length.
     fn messages(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         let mut rest = bytes;
         while let Some((&[kind, high, middle, low], after)) =
-            rest.split_first_chunk::<MESSAGE_HEADER>()
+            rest.split_first_chunk::<MESSAGE_HEADER_BYTES>()
         {
             let length = u32::from_be_bytes([0, high, middle, low]) as usize;
-            if length > LONGEST_MESSAGE {
+            if length > MESSAGE_BYTES_MAX {
                 return Err(InvalidMessage::HandshakePayloadTooLarge.into());
             }
             let Some((payload, after)) = after.split_at_checked(length) else {
@@ -250,13 +250,13 @@ impl Traffic {
                     }
                 }
                 (KEY_UPDATE, true) => {
-                    // What follows is sealed with the next keys, and so in a record of its own.
+                    // Data after a key update uses the next keys, and therefore another record.
                     if !rest.is_empty() {
                         return Err(PeerMisbehaved::KeyEpochWithPendingFragment.into());
                     }
                     self.key_update(payload)?;
                 }
-                // A wish to negotiate anew, which may be ignored (RFC 5246 §7.4.1.1).
+                // A request to renegotiate, which may be ignored (RFC 5246 §7.4.1.1).
                 (HELLO_REQUEST, false) if payload.is_empty() => {}
                 _ => {
                     return Err(Error::InappropriateHandshakeMessage {
@@ -272,9 +272,10 @@ impl Traffic {
         Ok(bytes.len() - rest.len())
     }
 
-    /// The peer seals with new keys from now on, and may ask for the same (RFC 8446 §4.6.3).
+    /// The peer's next records use new keys, and it may request the same of this side (RFC 8446
+    /// §4.6.3).
     fn key_update(&mut self, payload: &[u8]) -> Result<(), Error> {
-        self.opening = Cipher::new(self.agreed.version, self.schedule.update_rx_secret()?)?;
+        self.opening = RecordCipher::new(self.agreed.version, self.schedule.update_rx_secret()?)?;
         match payload {
             [0] => Ok(()),
             [1] => self.renew_sealing(),
@@ -282,11 +283,11 @@ impl Traffic {
         }
     }
 
-    /// Has the sealing keys replaced before the next record; once, however often that is wished.
+    /// Schedules new sending keys for the next record; repeated requests have no further effect.
     fn renew_sealing(&mut self) -> Result<(), Error> {
         if self.next_sealing.is_none() {
             let secrets = self.schedule.update_tx_secret()?;
-            let next = Cipher::new(self.agreed.version, secrets)?;
+            let next = RecordCipher::new(self.agreed.version, secrets)?;
             self.next_sealing = Some(Box::new(next));
         }
         Ok(())
@@ -296,25 +297,25 @@ impl Traffic {
     #[inline]
     pub(super) fn take_out(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         out.append(&mut self.outgoing);
-        for piece in plain.chunks(LONGEST_PLAIN) {
+        for piece in plain.chunks(PLAINTEXT_BYTES_MAX) {
             if let Some(next) = self.next_sealing.take() {
                 self.update_keys(*next, out);
             }
-            self.sealing.seal(Content::ApplicationData, piece, out);
+            self.sealing.seal(ContentType::ApplicationData, piece, out);
         }
     }
 
-    /// Says that the next record is sealed with new keys, as the last word under the old ones.
+    /// Announces new sending keys, as the last record with the old ones.
     #[cold]
-    fn update_keys(&mut self, next: Cipher, out: &mut Vec<u8>) {
+    fn update_keys(&mut self, next: RecordCipher, out: &mut Vec<u8>) {
         const NOT_REQUESTED: u8 = 0;
         let message = [KEY_UPDATE, 0, 0, 1, NOT_REQUESTED];
-        self.sealing.seal(Content::Handshake, &message, out);
+        self.sealing.seal(ContentType::Handshake, &message, out);
         self.sealing = next;
     }
 }
 
-/// Splits the record off the front of the bytes, if it is there as a whole.
+/// Takes a record from the front of the bytes if it is complete.
 #[inline]
 fn whole_record<'a>(ciphertext: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Error> {
     let Some(length) = record_length(ciphertext)? else {

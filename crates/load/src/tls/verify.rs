@@ -1,4 +1,4 @@
-//! Whether a server is who it says it is.
+//! Verification of server certificates.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// `--insecure`: any certificate will do, but the handshake's signatures are still checked.
+/// Verifier for `--insecure`: accepts any certificate, but still checks the handshake's signatures.
 #[derive(Debug)]
 pub(super) struct AcceptAny(pub(super) WebPkiSupportedAlgorithms);
 
@@ -47,25 +47,24 @@ impl ServerCertVerifier for AcceptAny {
     }
 }
 
-/// How long a verdict on a certificate holds.
-const HOLDS: Duration = Duration::from_secs(60);
-/// Certificates that verdicts are kept for.
-const MOST_KEPT: usize = 32;
+/// Time for which a positive result is cached.
+const RESULT_LIFETIME: Duration = Duration::from_secs(60);
+/// Largest number of cached chains.
+const CACHED_CHAINS_MAX: usize = 32;
 
-/// Remembers for a minute which certificates another verifier found good, as browsers do for
-/// longer, so that a load of full handshakes doesn't follow the same chain to the same root each
-/// time. The verdict holds for the very bytes that it was given on and for the same name. The
-/// signature by which a server shows that the certificate is its own is checked every time, and a
-/// certificate that was found bad is looked at again.
+/// Caches for a minute which chains another verifier accepted, as browsers do for longer, so that a
+/// load of full handshakes doesn't verify the same chain each time. A result applies only to the
+/// same bytes and the same name. The signature that proves possession of the certificate's key is
+/// checked every time, and rejections aren't cached.
 #[derive(Debug)]
-pub(super) struct Remembering {
+pub(super) struct CachingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,
     good: Mutex<Vec<Good>>,
 }
 
 #[derive(Debug)]
 struct Good {
-    /// The server's own first.
+    /// The chain, with the server's own certificate first.
     chain: Vec<CertificateDer<'static>>,
     name: ServerName<'static>,
     ocsp: Vec<u8>,
@@ -88,16 +87,16 @@ impl Good {
     }
 }
 
-impl Remembering {
-    pub(super) fn new(verifier: Arc<dyn ServerCertVerifier>) -> Remembering {
-        Remembering {
+impl CachingVerifier {
+    pub(super) fn new(verifier: Arc<dyn ServerCertVerifier>) -> CachingVerifier {
+        CachingVerifier {
             verifier,
             good: Mutex::default(),
         }
     }
 }
 
-impl ServerCertVerifier for Remembering {
+impl ServerCertVerifier for CachingVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -107,11 +106,11 @@ impl ServerCertVerifier for Remembering {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back ends a verdict too.
+        // A clock that was set back invalidates a result too.
         good.retain(|one| {
             now.as_secs()
                 .checked_sub(one.from.as_secs())
-                .is_some_and(|age| age < HOLDS.as_secs())
+                .is_some_and(|age| age < RESULT_LIFETIME.as_secs())
         });
         if good
             .iter()
@@ -126,7 +125,7 @@ impl ServerCertVerifier for Remembering {
             ocsp_response,
             now,
         )?;
-        if good.len() < MOST_KEPT {
+        if good.len() < CACHED_CHAINS_MAX {
             let chain = std::iter::once(end_entity).chain(intermediates);
             good.push(Good {
                 chain: chain.map(|one| one.clone().into_owned()).collect(),
@@ -167,7 +166,7 @@ mod tests {
     use rustls::CertificateError;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Counts how often it is asked, and finds all certificates good but those that begin with 0.
+    /// Counts its calls, and accepts all certificates except those that begin with 0.
     #[derive(Debug, Default)]
     struct Counting(AtomicU32);
 
@@ -210,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Certificates, each of these bytes.
+    /// One certificate for each of these byte strings.
     fn chain(certificates: &[&[u8]]) -> Vec<CertificateDer<'static>> {
         let each = certificates.iter();
         each.map(|bytes| bytes.to_vec().into()).collect()
@@ -219,7 +218,7 @@ mod tests {
     #[test]
     fn a_good_verdict_holds_for_the_same_chain_and_name_for_a_minute() {
         let counting = Arc::new(Counting::default());
-        let remembering = Remembering::new(counting.clone());
+        let remembering = CachingVerifier::new(counting.clone());
         let ask = |certificates: &[&[u8]], name: &str, ocsp: &[u8], at: u64| {
             let chain = chain(certificates);
             let name = ServerName::try_from(name.to_owned()).unwrap();
@@ -233,20 +232,20 @@ mod tests {
         assert_eq!(ask(a, b, b"", 1059), (true, 0));
         assert_eq!(ask(a, b, b"", 1060), (true, 1), "a minute has passed");
         assert_eq!(ask(a, b, b"", 1059), (true, 1), "the clock was set back");
-        // Anything that differs is another question.
+        // Any difference requires a new verification.
         assert_eq!(ask(&[b"server", b"other"], b, b"", 1060), (true, 1));
         assert_eq!(ask(&[b"server"], b, b"", 1060), (true, 1));
         assert_eq!(ask(&[b"issuer", b"server"], b, b"", 1060), (true, 1));
         assert_eq!(ask(a, "b.test", b"", 1060), (true, 1));
         assert_eq!(ask(a, b, b"revoked?", 1060), (true, 1));
-        // Bad ones are looked at again.
+        // Rejections aren't cached.
         for _ in 0..2 {
             assert_eq!(ask(&[b"\0"], b, b"", 1060), (false, 1));
         }
-        // However many there are, few are kept.
+        // The cache stays small, however many chains there are.
         for one in 1..100 {
             ask(&[&[1, one]], b, b"", 1060);
         }
-        assert!(remembering.good.lock().unwrap().len() <= MOST_KEPT);
+        assert!(remembering.good.lock().unwrap().len() <= CACHED_CHAINS_MAX);
     }
 }

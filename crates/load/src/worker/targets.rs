@@ -11,7 +11,7 @@ use crate::tls;
 pub(super) struct Targets {
     list: Vec<Arc<Target>>,
     /// None as long as all targets are cleartext.
-    pub(super) tls: Option<tls::Client>,
+    pub(super) tls: Option<tls::TlsClient>,
 }
 
 impl Targets {

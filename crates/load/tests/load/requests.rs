@@ -177,7 +177,7 @@ fn a_probe_tells_what_came_back_or_why_nothing_did() {
         let (socket, ca) = (served.origin.unix_paths()[0].clone(), served.ca());
         let (garbage, truncated) = match http {
             "2" => ("closed_early", "protocol: a body shorter"),
-            _ => ("protocol: the answer is not HTTP", "truncated"),
+            _ => ("protocol: the response is not HTTP", "truncated"),
         };
         let mut words = vec!["--http", http];
         if matches!(via, Via::Unix | Via::UnixTls) {

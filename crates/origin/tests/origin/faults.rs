@@ -123,7 +123,7 @@ fn check_all(ways: &[Via], before: usize) {
 }
 
 #[test]
-fn each_fault_does_what_it_says_every_way() {
+fn each_fault_behaves_as_documented_over_every_transport() {
     check_all(&EVERY_WAY, 0);
 }
 
@@ -133,7 +133,7 @@ fn each_fault_works_on_a_later_request_too() {
 }
 
 #[test]
-fn a_fault_behind_pipelined_requests_lets_their_answers_out_first() {
+fn a_fault_after_pipelined_requests_waits_for_their_responses() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send(get("/") + &get("/bytes/4") + &get("/fault/close"));
@@ -162,7 +162,7 @@ fn after_a_fault_that_leaves_the_connection_open_it_is_served_on() {
 }
 
 #[test]
-fn heads_without_end_go_on_as_long_as_one_reads() {
+fn endless_heads_continue_while_the_client_reads() {
     for via in EVERY_WAY {
         let running = start_for(via);
         for (fault, filling) in [
@@ -194,7 +194,7 @@ fn the_request_body_is_read_before_a_fault() {
 }
 
 #[test]
-fn an_early_answer_does_not_wait_for_the_request_body() {
+fn an_early_response_does_not_wait_for_the_request_body() {
     for via in EVERY_WAY {
         let running = start_for(via);
         let mut client = Client::connect(&running, via);
@@ -247,7 +247,7 @@ fn faults_on_accept() {
 }
 
 #[test]
-fn a_client_that_talks_nonsense_harms_nobody_else() {
+fn a_client_that_sends_garbage_does_not_affect_others() {
     let running = start(Config::default());
     let mut good = Client::connect(&running, Via::Tcp);
     for nonsense in [

@@ -130,7 +130,7 @@ fn an_address_of_another_machine_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_path_may_be_as_long_as_the_system_takes_and_no_longer() {
+fn a_path_may_be_as_long_as_the_system_allows() {
     let folder = tempfile::Builder::new()
         .prefix("o")
         .tempdir_in("/tmp")
@@ -180,7 +180,7 @@ fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[test]
-fn what_is_no_socket_is_left_alone() {
+fn a_file_that_is_not_a_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "dear to somebody").unwrap();

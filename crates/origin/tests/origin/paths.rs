@@ -5,7 +5,7 @@ use prony_origin::{Config, HELLO, Work, pattern};
 use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for};
 
 #[test]
-fn hello_every_way_and_again_on_the_same_connection() {
+fn hello_over_every_transport_and_twice_on_a_connection() {
     for via in EVERY_WAY {
         let running = start_for(via);
         let mut client = Client::connect(&running, via);
@@ -21,7 +21,7 @@ fn hello_every_way_and_again_on_the_same_connection() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
+fn pipelined_responses_are_in_order() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send(get("/bytes/5") + &get("/") + &get("/bytes/8"));
@@ -212,7 +212,7 @@ fn echo_has_a_limit() {
 }
 
 #[test]
-fn a_body_that_nobody_asked_for_does_not_end_the_connection() {
+fn an_unexpected_body_does_not_end_the_connection() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send("POST / HTTP/1.1\r\nHost: origin\r\nContent-Length: 300000\r\n\r\n");
@@ -222,7 +222,7 @@ fn a_body_that_nobody_asked_for_does_not_end_the_connection() {
 }
 
 #[test]
-fn close_says_so_and_does_so() {
+fn close_announces_and_closes() {
     for via in EVERY_WAY {
         let running = start_for(via);
         let mut client = Client::connect(&running, via);
@@ -251,7 +251,7 @@ fn http_1_0_closes_unless_asked_to_stay() {
 }
 
 #[test]
-fn unknown_paths_get_the_list_and_bad_numbers_the_reason() {
+fn unknown_paths_return_the_list_and_bad_numbers_the_reason() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     for path in ["/nothing", "/fault/nothing", "/bytes"] {
@@ -268,12 +268,12 @@ fn unknown_paths_get_the_list_and_bad_numbers_the_reason() {
     assert!(
         String::from_utf8(answer.body)
             .unwrap()
-            .contains("\"lots\" is no size")
+            .contains("\"lots\" is not a size")
     );
 }
 
 #[test]
-fn work_is_done_for_each_request_and_changes_no_answer() {
+fn work_is_done_for_each_request_and_changes_no_response() {
     for work in [
         Work::Rounds(10_000),
         Work::CpuTime(std::time::Duration::from_micros(50)),

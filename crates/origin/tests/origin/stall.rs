@@ -31,7 +31,7 @@ fn ask_while_frozen(running: &Running, path: &str) -> (Instant, Instant) {
 }
 
 #[test]
-fn whatever_is_asked_while_frozen_is_answered_after_the_freeze() {
+fn requests_during_a_freeze_are_served_after_it() {
     let schedule = FreezeSchedule::new(250 * MS, 150 * MS);
     let running = start(Config {
         stall: schedule,
@@ -77,7 +77,7 @@ fn a_delay_that_ends_while_frozen_ends_with_the_freeze() {
 }
 
 #[test]
-fn the_first_request_starts_the_clock_and_says_when() {
+fn the_first_stall_request_sets_the_epoch_and_returns_it() {
     let running = clear();
     assert_eq!(running.origin.stall(), None);
     let mut client = Client::connect(&running, Via::Tcp);

@@ -31,7 +31,7 @@ fn the_generated_certificate_is_good_for_every_local_name() {
 }
 
 #[test]
-fn http_1_1_can_be_agreed_on() {
+fn http_1_1_can_be_negotiated() {
     let running = with_tls();
     for alpn in [&["http/1.1"][..], &["http/1.1", "spdy"], &[]] {
         assert_eq!(
@@ -43,7 +43,7 @@ fn http_1_1_can_be_agreed_on() {
 }
 
 #[test]
-fn tls_1_2_and_1_3_are_both_spoken() {
+fn tls_1_2_and_1_3_are_supported() {
     let running = with_tls();
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -95,7 +95,7 @@ fn a_certificate_from_files() {
 }
 
 #[test]
-fn files_that_are_no_certificate_are_named() {
+fn invalid_certificate_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "nothing of use").unwrap();

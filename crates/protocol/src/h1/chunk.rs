@@ -84,7 +84,7 @@ impl ChunkDecoder {
         if input.is_empty() {
             return ChunkPiece::NeedMore;
         }
-        let piece = super::response::take(input, &mut self.left);
+        let piece = take(input, &mut self.left);
         if self.left == 0 {
             self.at = ChunkState::DataCr;
         }
@@ -128,4 +128,13 @@ impl ChunkDecoder {
         self.left = self.left << 4 | u64::from(digit);
         Ok(())
     }
+}
+
+/// Takes the available input, at most `left` bytes, and subtracts it from `left`.
+pub(super) fn take<'a>(input: &mut &'a [u8], left: &mut u64) -> &'a [u8] {
+    let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+    let (piece, rest) = input.split_at(length);
+    *input = rest;
+    *left -= length as u64;
+    piece
 }

@@ -25,7 +25,11 @@ pub(super) const FIRST_BYTES_MAX: usize = PREFACE.len();
 /// Examines the first bytes of a response. More bytes never change a result other than
 /// [`FirstBytes::Undecided`], so the result is independent of how they were split.
 pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
-    let same = bytes.iter().zip(STATUS_LINE_START).take_while(|(a, b)| a == b).count();
+    let same = bytes
+        .iter()
+        .zip(STATUS_LINE_START)
+        .take_while(|(a, b)| a == b)
+        .count();
     if same == STATUS_LINE_START.len() {
         return Ok(FirstBytes::Http1);
     }
@@ -77,7 +81,10 @@ mod tests {
                     part == whole || part == Ok(FirstBytes::Undecided),
                     "{first_bytes:?} {length}"
                 );
-                assert!(part == whole || length < FIRST_BYTES_MAX, "{first_bytes:?} {length}");
+                assert!(
+                    part == whole || length < FIRST_BYTES_MAX,
+                    "{first_bytes:?} {length}"
+                );
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use memchr::memchr;
 
-use super::{Expects, Framing, Head, Version, H1Violation};
+use super::{Expects, Framing, H1Violation, Head, Version};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
 /// ResponseState of a head. Interim responses have one each.
@@ -66,7 +66,10 @@ impl HeadLines {
 
     /// Parses the version and the status at the start of a line, and returns the rest.
     #[inline]
-    pub(super) fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], H1Violation> {
+    pub(super) fn version_and_status<'l>(
+        &mut self,
+        line: &'l [u8],
+    ) -> Result<&'l [u8], H1Violation> {
         let Some((minor, rest)) = line
             .get(super::first_bytes::STATUS_LINE_START.len()..)
             .and_then(<[u8]>::split_first)
@@ -101,7 +104,10 @@ impl HeadLines {
 
     /// Interprets a field.
     #[inline(always)]
-    pub(super) fn field(&mut self, FieldLine { name, value }: FieldLine<'_>) -> Result<(), H1Violation> {
+    pub(super) fn field(
+        &mut self,
+        FieldLine { name, value }: FieldLine<'_>,
+    ) -> Result<(), H1Violation> {
         self.fold = FoldTarget::Framing;
         // Few field names have one of these lengths, so names are rarely compared.
         match name.len() {
@@ -231,7 +237,10 @@ pub(super) fn whole_field(bytes: &[u8]) -> Option<(FieldLine<'_>, usize)> {
 
 /// Splits a field line into name and value, and checks both. `None` for a line that continues the
 /// value before it, which a user agent treats as a space (RFC 9112 §5.2).
-pub(super) fn split_field(line: &[u8], fold: FoldTarget) -> Result<Option<FieldLine<'_>>, H1Violation> {
+pub(super) fn split_field(
+    line: &[u8],
+    fold: FoldTarget,
+) -> Result<Option<FieldLine<'_>>, H1Violation> {
     let name_end = token_length(line);
     if name_end == 0 || line.get(name_end) != Some(&b':') {
         return odd_line(line, fold).map(|()| None);
@@ -264,7 +273,7 @@ fn odd_line(line: &[u8], fold: FoldTarget) -> Result<(), H1Violation> {
     })
 }
 
-/// H1Violation in a value with an invalid byte.
+/// Violation in a value with an invalid byte.
 #[cold]
 fn value_fault(bytes: &[u8]) -> H1Violation {
     if bytes.contains(&0) {

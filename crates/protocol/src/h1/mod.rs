@@ -36,15 +36,15 @@
 
 mod chunk;
 mod event;
+mod first_bytes;
 mod head;
 mod lines;
-mod first_bytes;
 mod plain;
 mod request;
 mod response;
 mod violation;
 
-pub use event::{Eof, ResponseEvent, Expects, Framing, Head, Limits, Version};
+pub use event::{Eof, Expects, Framing, Head, Limits, ResponseEvent, Version};
 pub(crate) use request::{BodyFraming, USER_AGENT, check_request, header_values, takes_away};
 pub use request::{RequestError, RequestSpec, encode_request};
 pub use response::ResponseParser;

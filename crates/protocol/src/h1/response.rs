@@ -1,11 +1,11 @@
 //! Parser of responses, in pieces of any size.
 
-use super::chunk::{ChunkDecoder, ChunkPiece};
+use super::chunk::{ChunkDecoder, ChunkPiece, take};
+use super::first_bytes::{self, FirstBytes};
 use super::head::{FoldTarget, HeadLines, split_field, whole_field};
 use super::lines::{Lines, SectionTooLong};
-use super::first_bytes::{self, FirstBytes};
 use super::plain;
-use super::{Eof, ResponseEvent, Expects, Framing, Head, Limits, H1Violation};
+use super::{Eof, Expects, Framing, H1Violation, Head, Limits, ResponseEvent};
 
 /// Parses the responses on one connection, one exchange after the other.
 ///
@@ -136,7 +136,9 @@ impl ResponseParser {
             ResponseState::StatusLine => self.status_line(input),
             ResponseState::Fields(_) => self.fields(input),
             ResponseState::Length(0) => Ok(self.end()),
-            ResponseState::Length(_) | ResponseState::UntilClose if input.is_empty() => Ok(ResponseEvent::NeedMore),
+            ResponseState::Length(_) | ResponseState::UntilClose if input.is_empty() => {
+                Ok(ResponseEvent::NeedMore)
+            }
             ResponseState::Length(left) => Ok(ResponseEvent::Body(take(input, left))),
             ResponseState::UntilClose => Ok(ResponseEvent::Body(std::mem::take(input))),
             ResponseState::ChunkDecoder(_) => self.chunks(input),
@@ -159,7 +161,8 @@ impl ResponseParser {
             return Ok(self.body_follows(head));
         }
         let too_long = |SectionTooLong| H1Violation::HeadTooLong { limit_bytes };
-        let whole_start = self.lines.kept().is_empty() && input.starts_with(first_bytes::STATUS_LINE_START);
+        let whole_start =
+            self.lines.kept().is_empty() && input.starts_with(first_bytes::STATUS_LINE_START);
         if !whole_start && self.first_bytes(input)? == FirstBytes::Undecided {
             self.lines.keep(input, limit_bytes).map_err(too_long)?;
             return Ok(ResponseEvent::NeedMore);
@@ -282,13 +285,4 @@ impl ResponseParser {
             reusable: self.reusable,
         }
     }
-}
-
-/// Takes the available input, at most `left` bytes, and subtracts it from `left`.
-pub(super) fn take<'a>(input: &mut &'a [u8], left: &mut u64) -> &'a [u8] {
-    let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
-    let (piece, rest) = input.split_at(length);
-    *input = rest;
-    *left -= length as u64;
-    piece
 }

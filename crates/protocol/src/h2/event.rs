@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{ErrorCode, StreamViolation};
 
-/// ConnectionEvent of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
+/// Event of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
 ///
 /// Each started request causes any number of `Interim`, then at most one `Head`, any number of
 /// `Body`, and exactly one of `End`, `Reset` and `Broken`, unless it is cancelled or the connection

@@ -1,6 +1,6 @@
 //! Flow control (RFC 9113 §5.2, §6.9).
 
-use super::frame::MAX_31_BITS;
+use super::frame::U31_MAX;
 
 /// Initial size of every window, in bytes (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
@@ -36,7 +36,7 @@ impl SendWindow {
     /// Applies a WINDOW_UPDATE, or a change of the initial size, of this difference.
     pub(super) fn change(&mut self, by: i64) -> Result<(), Overflow> {
         let bytes = self.0 + by;
-        if bytes > i64::from(MAX_31_BITS) {
+        if bytes > i64::from(U31_MAX) {
             return Err(Overflow);
         }
         self.0 = bytes;
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn a_send_window_has_31_bits() {
         let mut window = SendWindow::new(1);
-        assert_eq!(window.change(i64::from(MAX_31_BITS) - 1), Ok(()));
+        assert_eq!(window.change(i64::from(U31_MAX) - 1), Ok(()));
         assert_eq!(window.change(1), Err(Overflow));
-        assert_eq!(window.available(), MAX_31_BITS);
+        assert_eq!(window.available(), U31_MAX);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Largest stream identifier and largest window size: 31 bits.
-pub(super) const MAX_31_BITS: u32 = 0x7fff_ffff;
+pub(super) const U31_MAX: u32 = 0x7fff_ffff;
 
 /// Flag bits. The meaning of a bit depends on the frame type.
 pub(super) mod flag {
@@ -130,7 +130,7 @@ impl FrameHeader {
             length: u32::from_be_bytes([0, a, b, c]),
             kind: FrameType::of(kind),
             flags,
-            stream: u32::from_be_bytes(*stream) & MAX_31_BITS,
+            stream: u32::from_be_bytes(*stream) & U31_MAX,
         }
     }
 

@@ -1,7 +1,7 @@
-//! HTTP/2 (RFC 9113) from the client's side.
+//! HTTP/2 (RFC 9113), client side.
 //!
 //! An [`EncodedRequest`] is written once, before the run. A [`Connection`] belongs to one
-//! connection and carries many exchanges at once:
+//! connection and carries many concurrent exchanges:
 //!
 //! ```
 //! use prony_protocol::h1::{RequestSpec, Version};
@@ -37,29 +37,29 @@
 //!     }
 //! }
 //! assert_eq!(body, b"hi");
-//! assert!(connection.has_output(), "SETTINGS is to be acknowledged");
+//! assert!(connection.has_output(), "SETTINGS must be acknowledged");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To read it beside RFC 9113:
+//! Where each section of RFC 9113 is implemented:
 //!
-//! | section | where |
+//! | section | code |
 //! |---|---|
-//! | §3.4 the preface | `connection`: `write_preface`; `connection::reading`: `begin`, `judge_opening` |
+//! | §3.4 preface | `connection`: `write_preface`; `connection::reading`: `begin`, `judge_opening` |
 //! | §4.1, §4.2 frames and their size | `frame`; `connection::reading`, `connection::control`: `check_header` |
-//! | §4.3, §6.10 blocks of fields | `connection::responses`: `check_block`, `headers`, `continuation`; [`hpack`] (RFC 7541) |
+//! | §4.3, §6.10 field blocks | `connection::responses`: `check_block`, `headers`, `continuation`; [`hpack`] (RFC 7541) |
 //! | §5.1 states of a stream | `stream`: `StreamState`; `streams`: `StreamStatus`; `connection::responses`: `end`, `check_late` |
-//! | §5.1.1, §5.1.2 identifiers, how many at once | `streams`; [`Connection::can_start`] |
+//! | §5.1.1, §5.1.2 identifiers, concurrent streams | `streams`; [`Connection::can_start`] |
 //! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::responses`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
 //! | §5.4 errors | [`H2Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
-//! | §6.3 to §6.8 other frames | `connection::control`, a method each; `settings` |
-//! | §8.1, §8.5 what an answer is made of, tunnels | `stream`: `ResponseStage` |
+//! | §6.3 to §6.8 other frames | `connection::control`, one method each; `settings` |
+//! | §8.1, §8.5 structure of a response, tunnels | `stream`: `ResponseStage` |
 //! | §8.2, §8.3 fields | `hpack::fields`; of requests, `request` |
-//! | §8.7 what may be sent again | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
-//! | §10.5 what a peer may cost | `limits` |
+//! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
+//! | §10.5 limits on the cost of a peer | `limits` |
 //!
-//! Where the RFC leaves the choice, a frame on a stream that the peer itself had ended is a connection
-//! error (§5.1): none but an empty DATA comes from honest servers.
+//! The RFC allows a choice for a frame on a stream that the peer itself has ended. It is treated as a
+//! connection error (§5.1), because correct servers send only an empty DATA there.
 
 mod connection;
 mod error_code;
@@ -80,4 +80,4 @@ pub use event::{ConnectionEvent, StartError, StreamId};
 pub use frame::FrameType;
 pub use request::{EncodedRequest, Scheme, data_wire_bytes};
 pub use settings::ClientSettings;
-pub use violation::{StreamViolation, H2Violation};
+pub use violation::{H2Violation, StreamViolation};

@@ -1,7 +1,7 @@
 //! SETTINGS of both sides (RFC 9113 §6.5).
 
 use super::flow::INITIAL_WINDOW_BYTES;
-use super::frame::{MAX_31_BITS, PAYLOAD_BYTES_MAX};
+use super::frame::{PAYLOAD_BYTES_MAX, U31_MAX};
 use super::hpack::DEFAULT_TABLE_BYTES;
 use super::{H2Violation, limits};
 
@@ -46,7 +46,7 @@ impl ClientSettings {
     const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;
 
     pub(super) fn within_bounds(self) -> ClientSettings {
-        let window = |bytes: u32| bytes.clamp(INITIAL_WINDOW_BYTES, MAX_31_BITS);
+        let window = |bytes: u32| bytes.clamp(INITIAL_WINDOW_BYTES, U31_MAX);
         ClientSettings {
             streams: self.streams.clamp(1, ClientSettings::STREAMS_MAX),
             stream_window_bytes: window(self.stream_window_bytes),
@@ -140,7 +140,7 @@ impl PeerSettings {
                 }
                 id::ENABLE_PUSH if value != 0 => return Err(H2Violation::PushSetting),
                 id::MAX_CONCURRENT_STREAMS => self.max_streams = Some(value),
-                id::INITIAL_WINDOW_SIZE if value > MAX_31_BITS => {
+                id::INITIAL_WINDOW_SIZE if value > U31_MAX => {
                     return Err(H2Violation::WindowSetting);
                 }
                 id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
@@ -261,7 +261,7 @@ mod tests {
         let bounded = ClientSettings {
             streams: 1,
             stream_window_bytes: 65_535,
-            connection_window_bytes: MAX_31_BITS,
+            connection_window_bytes: U31_MAX,
             header_table_bytes: 65_536,
         };
         assert_eq!(silly.within_bounds(), bounded);

@@ -6,7 +6,7 @@ use super::hpack::Fields;
 use super::limits;
 use crate::h1::Expects;
 
-/// StreamState of a stream: Figure 2 of RFC 9113 §5.1, for a client without server push.
+/// State of a stream: Figure 2 of RFC 9113 §5.1, for a client without server push.
 ///
 /// ```text
 ///                   +--------+
@@ -97,7 +97,10 @@ impl Stream {
 
     #[inline]
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.state, StreamState::Open { .. } | StreamState::HalfClosedLocal)
+        matches!(
+            self.state,
+            StreamState::Open { .. } | StreamState::HalfClosedLocal
+        )
     }
 
     /// Returns true if any part of the response was received.
@@ -127,9 +130,11 @@ impl Stream {
         match status {
             101 => Err(StreamViolation::SwitchingProtocols),
             100..=199 if ends => Err(StreamViolation::InterimEnds),
-            100..=199 if *interims == limits::INTERIM_RESPONSES_MAX => Err(StreamViolation::TooManyInterim {
-                limit: limits::INTERIM_RESPONSES_MAX,
-            }),
+            100..=199 if *interims == limits::INTERIM_RESPONSES_MAX => {
+                Err(StreamViolation::TooManyInterim {
+                    limit: limits::INTERIM_RESPONSES_MAX,
+                })
+            }
             100..=199 => {
                 *interims += 1;
                 Ok(BlockRole::Interim(status))

@@ -1,8 +1,8 @@
 //! Streams of one connection, in a fixed number of slots.
 
 use super::flow::{ReceiveWindow, SendWindow};
-use super::frame::MAX_31_BITS;
-use super::stream::{ResponseStage, StreamState, Stream};
+use super::frame::U31_MAX;
+use super::stream::{ResponseStage, Stream, StreamState};
 use crate::h1::Expects;
 
 /// All streams.
@@ -17,7 +17,7 @@ use crate::h1::Expects;
 #[derive(Debug)]
 pub(super) struct Streams {
     /// The number of slots is a power of two.
-    places: Box<[Stream]>,
+    slots: Box<[Stream]>,
     next_id: u32,
     /// Number of live streams.
     active: u32,
@@ -42,11 +42,11 @@ pub(super) enum StreamStatus {
 }
 
 impl Streams {
-    /// Creates room for `most` concurrent streams.
-    pub(super) fn new(most: u32) -> Streams {
-        let places = (most as usize * 2).next_power_of_two();
+    /// Creates room for `capacity` concurrent streams.
+    pub(super) fn new(capacity: u32) -> Streams {
+        let slots = (capacity as usize * 2).next_power_of_two();
         Streams {
-            places: vec![Stream::NONE; places].into_boxed_slice(),
+            slots: vec![Stream::NONE; slots].into_boxed_slice(),
             next_id: 1,
             active: 0,
             sending: 0,
@@ -57,7 +57,7 @@ impl Streams {
 
     /// Resets the state for a new connection.
     pub(super) fn restart(&mut self) {
-        self.places.fill(Stream::NONE);
+        self.slots.fill(Stream::NONE);
         (self.next_id, self.active, self.sending, self.last_cancelled) = (1, 0, 0, 0);
         self.opening.clear();
     }
@@ -71,33 +71,33 @@ impl Streams {
     }
 
     /// Number of slots.
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
-    pub(super) fn at(&mut self, place: usize) -> &mut Stream {
-        &mut self.places[place]
+    pub(super) fn at(&mut self, slot: usize) -> &mut Stream {
+        &mut self.slots[slot]
     }
 
     pub(super) fn live(&self) -> impl Iterator<Item = &Stream> {
-        self.places.iter().filter(|stream| stream.is_live())
+        self.slots.iter().filter(|stream| stream.is_live())
     }
 
     pub(super) fn live_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
-        self.places.iter_mut().filter(|stream| stream.is_live())
+        self.slots.iter_mut().filter(|stream| stream.is_live())
     }
 
     #[inline]
-    fn place(&self, id: u32) -> usize {
-        (id >> 1) as usize & (self.places.len() - 1)
+    fn slot(&self, id: u32) -> usize {
+        (id >> 1) as usize & (self.slots.len() - 1)
     }
 
     /// Slot of a live stream.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        let place = self.place(id);
-        let stream = &self.places[place];
-        (stream.id == id && stream.is_live()).then_some(place)
+        let slot = self.slot(id);
+        let stream = &self.slots[slot];
+        (stream.id == id && stream.is_live()).then_some(slot)
     }
 
     /// Status of an identifier that [`Streams::find`] doesn't find.
@@ -107,7 +107,7 @@ impl Streams {
         if id.is_multiple_of(2) || id >= self.next_id {
             return StreamStatus::Idle;
         }
-        let stream = &self.places[self.place(id)];
+        let stream = &self.slots[self.slot(id)];
         let cancelled = if stream.id == id {
             stream.state == StreamState::Cancelled
         } else {
@@ -123,13 +123,13 @@ impl Streams {
     /// Returns true if an identifier is left.
     pub(super) fn has_ids(&self) -> bool {
         // Identifiers may be skipped before the next free slot.
-        (self.next_id as usize) + 2 * self.places.len() < MAX_31_BITS as usize
+        (self.next_id as usize) + 2 * self.slots.len() < U31_MAX as usize
     }
 
     /// Uses up nearly all identifiers.
     #[cfg(test)]
     pub(super) fn skip_ids(&mut self) {
-        self.next_id = MAX_31_BITS - 4 * self.places.len() as u32;
+        self.next_id = U31_MAX - 4 * self.slots.len() as u32;
     }
 
     /// Opens a stream with a body of the given size in bytes. There must be an identifier left and
@@ -142,7 +142,7 @@ impl Streams {
         body_bytes: u64,
         windows: (SendWindow, ReceiveWindow),
     ) -> u32 {
-        while self.places[self.place(self.next_id)].is_live() {
+        while self.slots[self.slot(self.next_id)].is_live() {
             self.next_id += 2;
         }
         let id = self.next_id;
@@ -155,7 +155,7 @@ impl Streams {
                 StreamState::Open { unsent }
             }
         };
-        self.places[self.place(id)] = Stream {
+        self.slots[self.slot(id)] = Stream {
             id,
             tag,
             state,
@@ -171,8 +171,8 @@ impl Streams {
 
     /// Records that body bytes of a live stream were sent, at most the remaining ones. Returns true
     /// if the body is complete.
-    pub(super) fn sent(&mut self, place: usize, bytes: u64) -> bool {
-        let stream = &mut self.places[place];
+    pub(super) fn sent(&mut self, slot: usize, bytes: u64) -> bool {
+        let stream = &mut self.slots[slot];
         let StreamState::Open { unsent } = &mut stream.state else {
             return false;
         };
@@ -188,7 +188,7 @@ impl Streams {
 
     /// Unsent body bytes of a stream, unless a later stream has reused its slot.
     pub(super) fn unsent_bytes(&self, id: u32) -> u64 {
-        let stream = &self.places[self.place(id)];
+        let stream = &self.slots[self.slot(id)];
         if stream.id == id {
             stream.unsent_bytes
         } else {
@@ -197,8 +197,8 @@ impl Streams {
     }
 
     /// Marks the receive window of a stream to be opened with the next output.
-    pub(super) fn open_window(&mut self, place: usize) {
-        let stream = &mut self.places[place];
+    pub(super) fn open_window(&mut self, slot: usize) {
+        let stream = &mut self.slots[slot];
         if !stream.opening {
             stream.opening = true;
             self.opening.push(stream.id);
@@ -215,8 +215,8 @@ impl Streams {
     /// increment.
     pub(super) fn next_opened_window(&mut self) -> Option<(u32, u32)> {
         while let Some(id) = self.opening.pop() {
-            if let Some(place) = self.find(id) {
-                let stream = &mut self.places[place];
+            if let Some(slot) = self.find(id) {
+                let stream = &mut self.slots[slot];
                 stream.opening = false;
                 return Some((id, stream.receive_window.open()));
             }
@@ -226,19 +226,19 @@ impl Streams {
 
     /// Ends a live stream because of the peer.
     #[inline]
-    pub(super) fn close(&mut self, place: usize) {
-        self.leave(place, StreamState::Closed);
+    pub(super) fn close(&mut self, slot: usize) {
+        self.leave(slot, StreamState::Closed);
     }
 
     /// Ends a live stream because of this side.
-    pub(super) fn cancel(&mut self, place: usize) {
-        self.last_cancelled = self.last_cancelled.max(self.places[place].id);
-        self.leave(place, StreamState::Cancelled);
+    pub(super) fn cancel(&mut self, slot: usize) {
+        self.last_cancelled = self.last_cancelled.max(self.slots[slot].id);
+        self.leave(slot, StreamState::Cancelled);
     }
 
     #[inline]
-    fn leave(&mut self, place: usize, to: StreamState) {
-        let stream = &mut self.places[place];
+    fn leave(&mut self, slot: usize, to: StreamState) {
+        let stream = &mut self.slots[slot];
         self.sending -= u32::from(matches!(stream.state, StreamState::Open { .. }));
         self.active -= 1;
         stream.state = to;
@@ -262,12 +262,12 @@ mod tests {
     fn a_taken_place_is_passed_over() {
         let mut streams = Streams::new(2);
         let slow = open(&mut streams, 0);
-        assert_eq!((slow, streams.places()), (1, 4));
+        assert_eq!((slow, streams.slots()), (1, 4));
         let ids: Vec<u32> = (0..6)
             .map(|_| {
                 let id = open(&mut streams, 0);
-                let place = find(&streams, id);
-                streams.close(place);
+                let slot = find(&streams, id);
+                streams.close(slot);
                 id
             })
             .collect();
@@ -283,18 +283,18 @@ mod tests {
         assert_eq!(streams.standing(1), StreamStatus::Idle);
         let cancelled = open(&mut streams, 5);
         assert_eq!((streams.active(), streams.sending()), (1, 1));
-        let place = find(&streams, cancelled);
-        streams.cancel(place);
+        let slot = find(&streams, cancelled);
+        streams.cancel(slot);
         assert_eq!((streams.active(), streams.sending()), (0, 0));
         assert_eq!(streams.standing(cancelled), StreamStatus::Cancelled);
         for _ in 0..9 {
             let id = open(&mut streams, 0);
-            let place = find(&streams, id);
-            streams.close(place);
+            let slot = find(&streams, id);
+            streams.close(slot);
             assert_eq!(streams.standing(id), StreamStatus::Closed);
             assert_eq!(streams.standing(cancelled), StreamStatus::Cancelled);
         }
-        for id in [0, 2, 4, 21, 23, MAX_31_BITS] {
+        for id in [0, 2, 4, 21, 23, U31_MAX] {
             assert_eq!(streams.standing(id), StreamStatus::Idle, "{id}");
         }
         streams.restart();
@@ -305,12 +305,12 @@ mod tests {
     fn a_body_is_sent_in_parts() {
         let mut streams = Streams::new(1);
         let id = open(&mut streams, 5);
-        let place = find(&streams, id);
-        assert!(!streams.sent(place, 3));
-        assert_eq!(streams.at(place).state, StreamState::Open { unsent: 2 });
-        assert!(streams.sent(place, 2));
+        let slot = find(&streams, id);
+        assert!(!streams.sent(slot, 3));
+        assert_eq!(streams.at(slot).state, StreamState::Open { unsent: 2 });
+        assert!(streams.sent(slot, 2));
         assert_eq!(
-            (streams.sending(), streams.at(place).state),
+            (streams.sending(), streams.at(slot).state),
             (0, StreamState::HalfClosedLocal)
         );
     }
@@ -318,14 +318,14 @@ mod tests {
     #[test]
     fn identifiers_end() {
         let mut streams = Streams::new(1);
-        streams.next_id = MAX_31_BITS - 8;
+        streams.next_id = U31_MAX - 8;
         assert!(streams.has_ids());
         while streams.has_ids() {
             let id = open(&mut streams, 0);
-            assert!(id <= MAX_31_BITS);
-            let place = find(&streams, id);
-            streams.close(place);
+            assert!(id <= U31_MAX);
+            let slot = find(&streams, id);
+            streams.close(slot);
         }
-        assert!(streams.next_id > MAX_31_BITS - 8);
+        assert!(streams.next_id > U31_MAX - 8);
     }
 }

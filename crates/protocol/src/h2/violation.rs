@@ -163,7 +163,9 @@ impl fmt::Display for H2Violation {
             H2Violation::Hpack(error) => {
                 return write!(f, "a header block can't be decoded: {error}");
             }
-            H2Violation::ConnectionWindowExceeded => "more DATA than the connection's window allows",
+            H2Violation::ConnectionWindowExceeded => {
+                "more DATA than the connection's window allows"
+            }
             H2Violation::ZeroIncrement => "WINDOW_UPDATE of the connection by 0",
             H2Violation::WindowOverflow => {
                 "WINDOW_UPDATE makes the connection's window larger than 2147483647"

@@ -1,6 +1,6 @@
 //! HTTP/1.
 
-use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser};
+use prony_protocol::h1::{Expects, Limits, ResponseEvent, ResponseParser};
 
 use crate::allocations;
 
@@ -27,7 +27,7 @@ fn exchange(parser: &mut ResponseParser, answer: &[u8], piece_bytes: usize) {
 }
 
 #[test]
-fn whole_answers_allocate_nothing_at_all() {
+fn whole_responses_allocate_nothing() {
     let mut parser = ResponseParser::new(Limits::default());
     let before = allocations();
     for answer in ANSWERS {
@@ -37,7 +37,7 @@ fn whole_answers_allocate_nothing_at_all() {
 }
 
 #[test]
-fn split_answers_allocate_once_for_a_connection() {
+fn split_responses_allocate_once_per_connection() {
     let mut parser = ResponseParser::new(Limits::default());
     let before = allocations();
     for answer in ANSWERS {
@@ -56,7 +56,7 @@ fn split_answers_allocate_once_for_a_connection() {
 }
 
 #[test]
-fn a_violation_allocates_nothing_either() {
+fn a_violation_allocates_nothing() {
     let mut parser = ResponseParser::new(Limits::default());
     let before = allocations();
     parser.start(Expects::Body);

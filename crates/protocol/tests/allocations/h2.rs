@@ -1,7 +1,7 @@
 //! HTTP/2.
 
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, ConnectionEvent, EncodedRequest, Scheme};
 
 use crate::{allocations, most_held};
 
@@ -29,7 +29,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// A client, its buffers, and the server's part of a round.
+/// A client, its buffers, and the server's output of a round.
 struct Round {
     connection: Connection,
     requests: [EncodedRequest; 2],
@@ -58,7 +58,7 @@ impl Round {
         round
     }
 
-    /// Requests on all streams, their answers in pieces of this size.
+    /// Runs requests on all streams, with responses in pieces of this size.
     fn run(&mut self, piece_bytes: usize, number: u8) {
         self.ids.clear();
         for tag in 0..STREAMS {
@@ -72,7 +72,7 @@ impl Round {
         }
         self.input.clear();
         for &id in &self.ids {
-            // A field that differs each time is put into the table, one that does not is known.
+            // A field that differs each time is inserted into the table; a constant one is indexed.
             let block = [
                 0x88,
                 0x40,
@@ -151,7 +151,7 @@ fn the_next_connection_allocates_nothing() {
     assert_eq!(allocations(), warm);
 }
 
-/// A block in as many frames as it needs.
+/// Splits a block into as many frames as necessary.
 fn block(stream: u32, block: &[u8], out: &mut Vec<u8>) {
     let mut parts = block.chunks(16_384).peekable();
     let mut kind = 1;
@@ -162,27 +162,27 @@ fn block(stream: u32, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Blocks that take the most memory, one for each way, and a different one for each number.
+/// Blocks that use the most memory, each in a different way; they differ for each `number`.
 fn costly(number: u32) -> [Vec<u8>; 6] {
     let mut coded = vec![0x88, 0x00, 0x01, b'a', 0xff, 0xfe, 0xfd, 0x03];
     // Zeros, of which the Huffman code has eight in five bytes.
     coded.resize(8 + 65_405, 0);
     let statuses = number.to_be_bytes().map(|byte| 0x88 | byte & 7);
     [
-        // As many fields for the table as a block holds.
+        // The largest number of insertions into the table in one block.
         [0x76, 0].repeat(32_768),
-        // The same in one that is short enough to be remembered.
+        // The same in a block short enough to be cached.
         [&statuses[..], &[0x76, 0].repeat(500)].concat(),
         coded,
         vec![0x88; 65_536],
-        // The largest entry, and a bomb made of it.
+        // The largest entry, and a bomb made from it.
         [&[0x88, 0x76, 0x7f, 0x80, 0x1e][..], &[b'v'; 3_967]].concat(),
         [&[0x88][..], &[0xbe; 65_535]].concat(),
     ]
 }
 
 #[test]
-fn a_hostile_peer_is_given_little_memory() {
+fn a_hostile_peer_causes_little_memory_use() {
     const LIMIT_BYTES: i64 = 1 << 20;
     // Byte by byte, in parts and as a whole.
     const PIECES_BYTES: [usize; 3] = [1, 1_000, 100_000];
@@ -202,7 +202,7 @@ fn a_hostile_peer_is_given_little_memory() {
     let most = most_held(|| {
         for (piece_bytes, input) in &mut inputs {
             let stream = round.connection.start(&round.requests[0], 0);
-            // Nothing that was held before is freed in between.
+            // Nothing that existed before is freed meanwhile.
             std::mem::swap(&mut round.input, input);
             round.feed(*piece_bytes);
             std::mem::swap(&mut round.input, input);

@@ -1,5 +1,5 @@
-//! A steady exchange allocates nothing, and a hostile peer is given little memory. Alone in its binary,
-//! because it replaces the allocator.
+//! Memory use: an exchange in the steady state allocates nothing, and a hostile peer causes little
+//! memory use. In its own binary, because it replaces the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,13 +10,13 @@ mod h2;
 thread_local! {
     /// Allocations of this thread; the test harness has threads of its own.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes that this thread has allocated and not freed, and the most that it ever had.
+    /// Bytes that this thread has allocated and not freed, and their maximum.
     static HELD: Cell<(i64, i64)> = const { Cell::new((0, 0)) };
 }
 
 struct Counting;
 
-// A thread that is ending has no counters any more, and no exchange either.
+// A thread that is ending has neither counters nor exchanges.
 
 fn count() {
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes that were held at once while this ran, beyond those held before.
+/// Maximum of allocated bytes while this ran, beyond those allocated before.
 fn most_held(run: impl FnOnce()) -> i64 {
     let before = HELD.with(|held| {
         let (now, _) = held.get();
@@ -67,7 +67,7 @@ fn most_held(run: impl FnOnce()) -> i64 {
     HELD.with(Cell::get).1 - before
 }
 
-/// How often this thread has allocated.
+/// Number of allocations of this thread.
 fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }

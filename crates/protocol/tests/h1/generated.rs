@@ -1,4 +1,4 @@
-//! Generated answers, valid and not, and another parser's opinion of them.
+//! Generated responses, valid and not, compared with another parser.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -8,7 +8,7 @@ use prony_protocol::h1::{Expects, Framing, Limits, ResponseParser, Version};
 use crate::answer;
 use crate::bodies::drive::{Ending, drive, pieces};
 
-/// An answer that a careful server might send.
+/// A response that a correct server might send.
 #[derive(Debug, Clone)]
 struct Answer {
     interims: Vec<u16>,
@@ -197,7 +197,8 @@ proptest! {
         crate::bodies::request::run(&[&[choice], parts.as_bytes()].concat());
     }
 
-    /// httparse reads the same heads, but for what it does not know: folds and minor versions.
+    /// httparse accepts the same heads, except for folds and minor versions, which it doesn't
+    /// support.
     #[test]
     fn another_parser_agrees_on_heads(rest in "HTTP/1.[01] ?[0-9]{2,4}( [\t -~]{0,5})?\r?\n([A-z0-9 :()-]{0,5}: ?[\0-\u{ff}]{0,3}\r?\n){0,4}\r?\n") {
         let trace = self::answer(Expects::NoBody, rest.as_bytes());

@@ -1,4 +1,4 @@
-//! The bytes of requests, and what is refused.
+//! Encoding of requests, and rejected ones.
 
 use prony_protocol::h1::{RequestError, RequestSpec, Version, encode_request};
 
@@ -31,7 +31,7 @@ fn defaults() -> String {
 }
 
 #[test]
-fn a_request_says_no_more_than_it_must() {
+fn a_request_has_only_the_necessary_fields() {
     let defaults = defaults();
     assert_eq!(
         text(&GET),
@@ -56,7 +56,7 @@ fn a_request_says_no_more_than_it_must() {
 }
 
 #[test]
-fn a_default_that_is_given_as_nothing_is_not_sent() {
+fn an_empty_header_suppresses_its_default() {
     let none = headers(&[("user-agent", ""), ("Accept", " "), ("X-Empty", "")]);
     let bare = RequestSpec {
         headers: &none,
@@ -132,7 +132,7 @@ fn the_users_headers_win() {
 }
 
 #[test]
-fn a_body_goes_in_one_chunk_if_so_asked() {
+fn a_body_is_sent_as_one_chunk_on_request() {
     let own = headers(&[("Transfer-Encoding", "chunked")]);
     let spec = RequestSpec {
         method: "POST",
@@ -184,7 +184,7 @@ fn each_form_of_target_is_sent() {
 }
 
 #[test]
-fn what_is_no_target_is_refused() {
+fn invalid_targets_are_rejected() {
     for (method, target) in [
         ("GET", ""),
         ("GET", "*"),
@@ -212,7 +212,7 @@ fn what_is_no_target_is_refused() {
 }
 
 #[test]
-fn what_is_no_method_or_host_is_refused() {
+fn invalid_methods_and_hosts_are_rejected() {
     for method in ["", "GE T", "GET\r\n", "G\0T", "G\u{c4}T", "GET:", "GET/"] {
         let result = encode_request(&RequestSpec { method, ..GET });
         assert_eq!(result, Err(RequestError::Method(method.to_owned())));

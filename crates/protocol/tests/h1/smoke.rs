@@ -3,7 +3,7 @@
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
-use crate::{answers, bodies, violations};
+use crate::{bodies, responses, violations};
 
 const SEEDS: u64 = 4_000;
 
@@ -17,8 +17,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// One to eight changes: a byte replaced, removed or put in, a part doubled, cut or taken from
-/// another.
+/// Applies one to eight changes: a byte replaced, removed or inserted, a part doubled, cut or taken
+/// from another input.
 fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     const TELLING: &[u8] = b"\r\n \t:;,\x000159afgHX\x7f\xff";
     for _ in 0..=below(rng, 8) {
@@ -61,15 +61,15 @@ fn smoke(originals: &[Vec<u8>], body: fn(&[u8])) {
 
 #[test]
 fn responses() {
-    let good = answers::ALL.concat();
+    let good = responses::ALL.concat();
     let bad = violations::ALL.concat();
-    let answers = good
+    let inputs = good
         .iter()
         .map(|row| row.1.to_vec())
         .chain(bad.iter().map(violations::bytes));
-    let originals: Vec<Vec<u8>> = answers
+    let originals: Vec<Vec<u8>> = inputs
         .enumerate()
-        .map(|(at, answer)| [&[(at % 256) as u8, 3, 1, 9, 40], answer.as_slice()].concat())
+        .map(|(at, bytes)| [&[(at % 256) as u8, 3, 1, 9, 40], bytes.as_slice()].concat())
         .collect();
     smoke(&originals, bodies::response::run);
 }

@@ -1,12 +1,12 @@
-//! How bytes are split changes nothing.
+//! The result doesn't depend on how the input is split.
 
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use crate::bodies::drive::drive;
-use crate::{answers, violations};
+use crate::{responses, violations};
 
-/// The same trace from the whole, from each two parts, with an empty piece between, and from single
-/// bytes.
+/// Checks that the trace is the same for the whole input, for every two parts with an empty piece
+/// between, and for single bytes.
 fn check(expects: Expects, bytes: &[u8]) {
     let mut parser = ResponseParser::new(Limits::default());
     let whole = drive(&mut parser, expects, [bytes]);
@@ -27,14 +27,14 @@ fn check(expects: Expects, bytes: &[u8]) {
 }
 
 #[test]
-fn of_good_answers() {
-    for (expects, bytes, _) in answers::ALL.concat() {
+fn valid_responses() {
+    for (expects, bytes, _) in responses::ALL.concat() {
         check(expects, bytes);
     }
 }
 
 #[test]
-fn of_violations() {
+fn violations() {
     for row in violations::ALL.concat() {
         for expects in [Expects::Body, Expects::NoBody] {
             check(expects, &violations::bytes(&row));

@@ -1,4 +1,4 @@
-//! Answers that are not HTTP/1, and the reason given.
+//! Responses that aren't HTTP/1, and the reported violation.
 
 use prony_protocol::h1::H1Violation::{self, *};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
@@ -9,7 +9,7 @@ use crate::bodies::drive::{Ending, drive};
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// What goes before the bytes, the bytes, and what is wrong with them.
+/// Valid bytes before, the bytes, and the violation in them.
 pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[
@@ -236,12 +236,17 @@ fn check(rows: &[Row]) {
     for row in rows {
         let bytes = bytes(row);
         let ending = answer(Expects::Body, &bytes).ending;
-        assert_eq!(ending, Ending::H1Violation(row.2), "{}", bytes.escape_ascii());
+        assert_eq!(
+            ending,
+            Ending::H1Violation(row.2),
+            "{}",
+            bytes.escape_ascii()
+        );
     }
 }
 
 #[test]
-fn what_is_not_http1_at_all() {
+fn other_protocols() {
     check(OPENINGS);
 }
 
@@ -265,8 +270,7 @@ fn broken_chunks() {
     check(CHUNKS);
 }
 
-/// The bytes repeated until they are over the limit end in the violation, at once; under it they
-/// do not.
+/// Checks that repeated bytes cause the violation as soon as they exceed the limit, and not before.
 fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: H1Violation) {
     let mut parser = ResponseParser::new(limits);
     let mut long = before.to_vec();
@@ -338,7 +342,7 @@ fn a_limit_is_the_last_size_allowed() {
 }
 
 #[test]
-fn the_limit_on_a_chunks_line_is_for_each_line() {
+fn the_limit_on_a_chunk_line_applies_to_each_line() {
     let limits = Limits {
         chunk_line_bytes: 10,
         trailer_bytes: 8,
@@ -362,7 +366,7 @@ fn the_limit_on_a_chunks_line_is_for_each_line() {
 }
 
 #[test]
-fn reasons_are_for_people() {
+fn messages_are_readable() {
     assert_eq!(
         HeadTooLong {
             limit_bytes: 64 * 1024

@@ -1,4 +1,4 @@
-//! A client under test and what its scripted server says, in few words.
+//! A client under test and its scripted server, described in short lines.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) const SMALL: ClientSettings = ClientSettings {
 
 pub(crate) const OK: &[u8] = b"\x88";
 
-/// A client whose connection is made, with SETTINGS of both sides acknowledged.
+/// A client with an established connection: SETTINGS of both sides are acknowledged.
 pub(crate) struct Client {
     pub(crate) inner: drive::Client,
     streams: BTreeMap<u32, StreamId>,
@@ -36,7 +36,7 @@ impl Client {
         client
     }
 
-    /// A client that has heard nothing yet.
+    /// A client that has received nothing yet.
     pub(crate) fn fresh(settings: ClientSettings) -> Client {
         Client {
             inner: drive::Client::new(settings),
@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// Starts a request; returns the number of its stream.
+    /// Starts a request; returns its stream identifier.
     pub(crate) fn start(&mut self, method: &str, body: &[u8], tag: u32) -> u32 {
         let stream = self
             .inner
@@ -62,7 +62,7 @@ impl Client {
         self.inner.cancel(self.streams[&tag], tag);
     }
 
-    /// What comes of these bytes.
+    /// Events of these bytes.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Vec<String> {
         let before = self.inner.seen.len();
         self.inner.receive(bytes);
@@ -72,14 +72,14 @@ impl Client {
             .collect()
     }
 
-    /// The frames that are sent now.
+    /// Frames in the output.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         let before = self.inner.sent.len();
         self.inner.send();
         frames::describe(&self.inner.sent[before..])
     }
 
-    /// A GET that is sent, is answered and is over; so the connection works.
+    /// Runs a GET to its end, to check that the connection works.
     pub(crate) fn check_works(&mut self) {
         let stream = self.get(999);
         let sent = self.sent();
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// The head of an answer with this status and no more.
+/// The head of a response with only this status.
 pub(crate) fn head(stream: u32, status: &str) -> Vec<u8> {
     frames::headers(stream, NO_FLAGS, &frames::block(&[(":status", status)]))
 }

@@ -1,4 +1,4 @@
-//! What ends a connection: the violation, and the code that GOAWAY says.
+//! Connection errors: the violation, and the code in GOAWAY.
 
 use crate::bodies::h2::frames::{
     self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_FLAGS, PADDED,
@@ -15,8 +15,8 @@ const COMPRESSION_ERROR: u32 = 9;
 
 pub(crate) type Row = (Vec<u8>, &'static str, u32);
 
-/// What a server sends on a connection that is established, with a GET on stream 1 and one on
-/// stream 3 under way.
+/// Server output on an established connection, with a GET on stream 1 and one on stream 3 in
+/// flight.
 pub(crate) fn rows() -> Vec<Row> {
     [
         lengths(),
@@ -57,7 +57,7 @@ fn lengths() -> Vec<Row> {
             "FrameLength(WindowUpdate)",
             FRAME_SIZE_ERROR,
         ),
-        // On no stream that it could end.
+        // On a stream other than those it could end.
         (
             frame(PRIORITY, 0, 2, &[0; 4]),
             "FrameLength(Priority)",
@@ -295,7 +295,7 @@ fn windows() -> Vec<Row> {
 }
 
 #[test]
-fn violations_are_named_and_told_to_the_peer() {
+fn violations_are_named_and_reported_to_the_peer() {
     for (bytes, violation, code) in rows() {
         let mut client = Client::new();
         client.get(0);
@@ -313,9 +313,9 @@ fn violations_are_named_and_told_to_the_peer() {
     }
 }
 
-/// What a server sends first of all.
+/// Tests the first bytes from a server.
 #[test]
-fn a_peer_that_does_not_begin_with_settings_speaks_something_else() {
+fn a_peer_that_does_not_begin_with_settings_speaks_another_protocol() {
     let rows: [(&[u8], &str); 8] = [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Http1"),
         (b"HTTP/1.0 505", "Http1"),
@@ -337,7 +337,7 @@ fn a_peer_that_does_not_begin_with_settings_speaks_something_else() {
 }
 
 #[test]
-fn requests_under_way_are_left_with_a_violation() {
+fn requests_in_flight_end_with_a_violation() {
     let mut client = Client::new();
     client.get(0);
     client.get(1);
@@ -381,7 +381,7 @@ fn a_lowered_table_must_be_acknowledged_by_the_next_block() {
         client.receive(&headers(3, NO_FLAGS, b"\x88")),
         ["1: head 200"]
     );
-    // Before it has acknowledged the settings, a server may do as it likes.
+    // A server need not obey the settings before it has acknowledged them.
     let mut client = Client::fresh(settings);
     client.receive(&frames::settings(&[]));
     client.get(0);

@@ -1,4 +1,4 @@
-//! Whole conversations as servers rightly lead them, and changes to their frames.
+//! Complete valid conversations, and changes to their frames.
 
 use proptest::prelude::Rng;
 use proptest::test_runner::TestRng;
@@ -15,7 +15,7 @@ struct Frame {
     flags: u8,
     stream: u32,
     payload: Vec<u8>,
-    /// What its header says beyond the payload's length.
+    /// Difference between the length in its header and the payload's.
     longer: i32,
 }
 
@@ -37,7 +37,7 @@ fn data(stream: u32, flags: u8, body: &[u8]) -> Frame {
     frame(DATA, flags, stream, body)
 }
 
-/// Settings as a frame holds them.
+/// A SETTINGS frame with these values.
 fn settings(list: &[(u16, u32)]) -> Frame {
     frame(SETTINGS, NO_FLAGS, 0, &frames::settings(list)[9..])
 }
@@ -50,7 +50,8 @@ fn window_update(stream: u32, increment: u32) -> Frame {
     frame(WINDOW_UPDATE, NO_FLAGS, stream, &increment.to_be_bytes())
 }
 
-/// What servers say to a GET on stream 1, a HEAD on 3, a POST of 70,000 bytes on 5 and a CONNECT on 7.
+/// Server output for a GET on stream 1, a HEAD on 3, a POST of 70,000 bytes on 5 and a CONNECT on
+/// 7.
 fn conversations() -> [Vec<Frame>; 4] {
     [plain(), tables(), odd(), large()].map(|rest| [beginning(), rest].concat())
 }
@@ -82,7 +83,7 @@ fn plain() -> Vec<Frame> {
     ]
 }
 
-/// With the dynamic table, blocks in parts and padding.
+/// With the dynamic table, split blocks and padding.
 fn tables() -> Vec<Frame> {
     vec![
         frame(
@@ -113,7 +114,7 @@ fn tables() -> Vec<Frame> {
     ]
 }
 
-/// What is seldom.
+/// With rare frames.
 fn odd() -> Vec<Frame> {
     vec![
         head(5, NO_FLAGS, &[(":status", "100")]),
@@ -136,7 +137,7 @@ fn odd() -> Vec<Frame> {
     ]
 }
 
-/// As much as the windows hold.
+/// With as many bytes as the windows allow.
 fn large() -> Vec<Frame> {
     vec![
         head(1, NO_FLAGS, &[(":status", "200")]),
@@ -163,7 +164,7 @@ fn one_of<'a, T>(rng: &mut TestRng, list: &'a [T]) -> &'a T {
     &list[below(rng, list.len())]
 }
 
-/// The bytes of a conversation after none to three changes: a frame left out, doubled, exchanged with
+/// The bytes of a conversation after up to three changes: a frame removed, doubled, exchanged with
 /// another one or taken from another conversation, or something within it replaced.
 pub(crate) fn changed(rng: &mut TestRng) -> Vec<u8> {
     let all = conversations();
@@ -216,15 +217,18 @@ fn bytes(frame: &Frame) -> Vec<u8> {
 }
 
 #[test]
-fn unchanged_ones_are_lawful() {
+fn unchanged_conversations_are_valid() {
     use crate::bodies::h2::{bytes, drive::Seen};
     for conversation in conversations() {
         let bytes: Vec<u8> = conversation.iter().flat_map(self::bytes).collect();
-        // No SETTINGS in front, as it begins with them.
+        // Without SETTINGS in front, because the conversation begins with them.
         let seen = bytes::run(&[&[0, 9, 9, 9, 9], bytes.as_slice()].concat());
         let wrong = seen.iter().find(|seen| {
             use prony_protocol::h2::ConnectionEvent;
-            matches!(seen, Seen::H2Violation(_) | Seen::ConnectionEvent(ConnectionEvent::Broken { .. }))
+            matches!(
+                seen,
+                Seen::H2Violation(_) | Seen::ConnectionEvent(ConnectionEvent::Broken { .. })
+            )
         });
         assert_eq!(wrong, None);
         let ends = seen

@@ -1,4 +1,4 @@
-//! What servers rightly do.
+//! Valid behavior of servers.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -45,7 +45,7 @@ fn a_request_need_not_wait_for_settings() {
 }
 
 #[test]
-fn streams_are_numbered_and_many_go_out_at_once() {
+fn streams_are_numbered_and_sent_together() {
     let mut client = Client::new();
     let streams = [0, 1, 2, 3].map(|tag| client.get(tag));
     assert_eq!(streams, [1, 3, 5, 7]);
@@ -53,7 +53,7 @@ fn streams_are_numbered_and_many_go_out_at_once() {
     assert_eq!(sent, streams.map(|stream| format!("HEADERS {stream} END")));
 }
 
-/// What a server sends on stream 1, and what comes of it.
+/// Server output on stream 1, and its events.
 type Row = (&'static str, Vec<Vec<u8>>, &'static [&'static str]);
 
 /// A head without a length.
@@ -61,7 +61,7 @@ fn ok() -> Vec<u8> {
     headers(1, NO_FLAGS, OK)
 }
 
-/// The end of a body.
+/// Data that ends a body.
 fn last(bytes: &[u8]) -> Vec<u8> {
     data(1, END_STREAM, bytes)
 }
@@ -205,7 +205,7 @@ fn a_tunnel_has_no_length() {
     );
     let events = client.receive(&[head, data(1, END_STREAM, b"abc")].concat());
     assert_eq!(events, ["0: head 200", "0: body abc", "0: end"]);
-    // One that was not made is an answer like others.
+    // A rejected CONNECT has an ordinary response.
     client.start("CONNECT", b"", 1);
     let head = headers(
         3,
@@ -218,7 +218,7 @@ fn a_tunnel_has_no_length() {
 }
 
 #[test]
-fn answers_come_in_any_order_and_mixed() {
+fn responses_arrive_in_any_order_and_interleaved() {
     let mut client = Client::new();
     for tag in 0..3 {
         client.get(tag);
@@ -248,7 +248,7 @@ fn answers_come_in_any_order_and_mixed() {
 }
 
 #[test]
-fn what_does_not_matter_is_ignored() {
+fn irrelevant_frames_are_ignored() {
     let mut client = Client::new();
     client.get(0);
     client.sent();
@@ -260,7 +260,7 @@ fn what_does_not_matter_is_ignored() {
         frame(frames::PRIORITY, 0, 2, &[0; 5]),
         frame(frames::PING, frames::ACK, 0, &[0; 8]),
         frames::settings_ack(),
-        // Flags without a meaning, and the reserved bit of the stream.
+        // Undefined flags, and the reserved bit of the stream.
         frame(HEADERS, 0xd2 | END_HEADERS, 1 | 1 << 31, OK),
         frame(frames::DATA, 0xf6 | END_STREAM, 1, b"x"),
     ];
@@ -271,9 +271,9 @@ fn what_does_not_matter_is_ignored() {
     assert!(client.sent().is_empty());
 }
 
-/// nginx ends some streams twice: by the head, and by empty DATA behind it.
+/// nginx ends some streams twice: with the head, and with empty DATA after it.
 #[test]
-fn a_stream_that_is_ended_again_by_nothing_has_ended() {
+fn an_empty_data_frame_may_end_a_stream_again() {
     let mut client = Client::new();
     client.get(0);
     client.get(1);
@@ -289,7 +289,7 @@ fn a_stream_that_is_ended_again_by_nothing_has_ended() {
 }
 
 #[test]
-fn pings_are_answered_with_what_they_held() {
+fn pings_are_acknowledged_with_their_payload() {
     let mut client = Client::new();
     let pings = [frames::ping(*b"first..."), frames::ping(*b"second..")].concat();
     assert!(client.receive(&pings).is_empty());
@@ -297,7 +297,7 @@ fn pings_are_answered_with_what_they_held() {
 }
 
 #[test]
-fn a_connection_can_be_used_for_the_next_one() {
+fn a_connection_can_be_restarted() {
     let mut client = Client::new();
     client.get(0);
     client.start("POST", b"some", 1);

@@ -45,11 +45,11 @@ fn streams_share_the_connections_window_and_take_turns() {
 }
 
 #[test]
-fn the_initial_window_changes_for_streams_under_way_and_may_go_below_nothing() {
+fn the_initial_window_changes_for_live_streams_and_may_become_negative() {
     let mut client = Client::with(SMALL, &[(4, 100)]);
     client.start("POST", &[1; 200], 0);
     assert_eq!(client.sent(), ["HEADERS 1", "DATA 1 100"]);
-    // RFC 9113 §6.9.2: now it is at -70.
+    // RFC 9113 §6.9.2: the window is now -70.
     client.receive(&settings(&[(4, 30)]));
     assert_eq!(client.sent(), ["SETTINGS ACK"]);
     client.receive(&window_update(1, 70));
@@ -64,7 +64,7 @@ fn the_initial_window_changes_for_streams_under_way_and_may_go_below_nothing() {
 }
 
 #[test]
-fn a_window_that_is_never_opened_is_waited_for_without_work() {
+fn a_closed_window_causes_no_work() {
     let mut client = Client::with(SMALL, &[(4, 0)]);
     client.start("POST", b"abc", 0);
     assert_eq!(client.sent(), ["HEADERS 1"]);
@@ -76,7 +76,7 @@ fn a_window_that_is_never_opened_is_waited_for_without_work() {
 }
 
 #[test]
-fn a_large_body_goes_out_in_batches() {
+fn a_large_body_is_sent_in_batches() {
     let mut client = Client::with(SMALL, &[(4, 1 << 20)]);
     client.receive(&window_update(0, 1 << 20));
     client.start("POST", &[3; 200_000], 0);
@@ -95,7 +95,7 @@ fn a_body_that_changed_is_not_completed() {
     let mut client = Client::with(SMALL, &[(4, 10)]);
     client.start("POST", &[1; 25], 0);
     client.sent();
-    // More may be sent, while a frame of the answer has come in part.
+    // Output may continue while a frame of the response is incomplete.
     let frames = [
         window_update(1, 100),
         headers(1, NO_FLAGS, OK),
@@ -125,7 +125,7 @@ fn windows_are_opened_when_half_is_used() {
         client.sent(),
         ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]
     );
-    // Padding counts, the header of a frame does not.
+    // Padding counts, frame headers don't.
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     assert!(client.sent().is_empty());
@@ -180,7 +180,7 @@ fn more_than_the_streams_window_ends_the_stream() {
         &[],
     );
     client.get(0);
-    // The length makes updates needless, so that the window can run out.
+    // With this length no updates are needed, so the window can be used up.
     let length = frames::block(&[(":status", "200"), ("content-length", "65535")]);
     client.receive(&headers(1, NO_FLAGS, &length));
     for _ in 0..3 {
@@ -197,7 +197,7 @@ fn more_than_the_streams_window_ends_the_stream() {
 
 #[test]
 fn more_than_the_connections_window_ends_the_connection() {
-    // Bytes that nobody wants count, too.
+    // Bytes of cancelled streams count too.
     for cancelled in [false, true] {
         let mut client = Client::with(
             ClientSettings {
@@ -223,8 +223,8 @@ fn more_than_the_connections_window_ends_the_connection() {
 }
 
 #[test]
-fn windows_are_open_again_when_it_is_said() {
-    // As the one before, but the updates are sent in between.
+fn windows_are_open_when_the_update_is_sent() {
+    // Like the test before, but the updates are sent in between.
     let mut client = Client::new();
     client.get(0);
     client.get(1);
@@ -244,7 +244,7 @@ fn windows_are_open_again_when_it_is_said() {
 }
 
 #[test]
-fn updates_that_wait_become_one_and_those_of_streams_that_ended_none() {
+fn pending_updates_are_merged_and_dropped_for_ended_streams() {
     let mut client = Client::with(
         ClientSettings {
             connection_window_bytes: 1 << 20,
@@ -280,7 +280,7 @@ fn a_connection_that_failed_opens_no_windows() {
     client.receive(&frames.concat());
     assert_eq!(client.sent(), ["GOAWAY 0 1"]);
     assert!(!client.inner.connection.has_output());
-    // Nor does the next one, for which nothing has come.
+    // Nor does the next connection, on which nothing has arrived.
     client.inner.restart(SMALL);
     client.get(0);
     let sent = client.sent();

@@ -1,4 +1,4 @@
-//! Generated answers and blocks, and another implementation's encoder.
+//! Generated responses and blocks, and another implementation's encoder.
 
 use httlib_hpack::Encoder;
 use proptest::prelude::*;
@@ -12,17 +12,17 @@ use crate::bodies::h2::drive::{Seen, trace};
 use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, PADDED};
 use crate::client::SMALL;
 
-/// Windows for all that comes before anything is sent.
+/// Windows that are large enough without updates.
 const LARGE: ClientSettings = ClientSettings {
     stream_window_bytes: 1 << 22,
     connection_window_bytes: 1 << 24,
     ..SMALL
 };
 
-/// A field of a head, and how it is coded.
+/// A field of a head, and its encoding.
 type Field = (String, String, u8);
 
-/// Ways to code a field that leave the tables in step.
+/// Encodings of a field that keep both tables consistent.
 const CODINGS: [u8; 6] = [
     0,
     Encoder::HUFFMAN_NAME | Encoder::HUFFMAN_VALUE,
@@ -55,7 +55,7 @@ struct Head {
     status: u16,
     length: Option<u64>,
     fields: Vec<Field>,
-    /// The encoder changes its table to this size first.
+    /// The encoder first resizes its table to this.
     resize: Option<u32>,
 }
 

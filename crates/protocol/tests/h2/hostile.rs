@@ -1,4 +1,4 @@
-//! Peers that want to cost more than they are worth: each ends in a violation, within memory.
+//! Peers that try to cause excessive cost: each ends in a violation, within bounded memory.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -13,7 +13,8 @@ const IDLE: &str = "TooManyIdleFrames { limit: 10000 }";
 const UNREAD: &str = "TooManyUnread { limit_bytes: 16384 }";
 const CALM: &str = "GOAWAY 0 11";
 
-/// The same frame again and again, read and answered in between; what ends it, if anything.
+/// Sends the same frame repeatedly, with the replies read in between; returns the violation that
+/// ends it, if any.
 fn flood(client: &mut Client, frame: &[u8]) -> Option<String> {
     for _ in 0..FLOOD {
         let seen = client.receive(frame);
@@ -39,7 +40,7 @@ fn busy() -> Client {
 }
 
 #[test]
-fn frames_without_effect_are_not_taken_for_ever() {
+fn frames_without_progress_are_limited() {
     let rows = [
         ("SETTINGS", settings(&[])),
         (
@@ -70,11 +71,11 @@ fn frames_without_effect_are_not_taken_for_ever() {
 }
 
 #[test]
-fn what_moves_something_ahead_may_go_on_for_ever() {
+fn frames_with_progress_are_unlimited() {
     let mut client = busy();
     let mixed = [data(1, NO_FLAGS, b"x"), frames::ping([0; 8]), settings(&[])].concat();
     assert_eq!(flood(&mut client, &mixed), None);
-    // A large request, whose windows are opened a byte at a time.
+    // A large request whose windows are opened one byte at a time.
     let mut client = Client::with(SMALL, &[(4, 0)]);
     client.start("POST", &[0; 30_000], 0);
     let opened = window_update(1, 1);
@@ -82,7 +83,7 @@ fn what_moves_something_ahead_may_go_on_for_ever() {
 }
 
 #[test]
-fn what_nobody_reads_is_not_piled_up() {
+fn unread_replies_are_limited() {
     for frame in [settings(&[]), frames::ping([1; 8])] {
         let mut client = busy();
         let mut seen = Vec::new();
@@ -101,7 +102,7 @@ fn what_nobody_reads_is_not_piled_up() {
 }
 
 #[test]
-fn answers_that_come_too_late_are_no_flood() {
+fn late_responses_are_not_a_flood() {
     let mut client = Client::new();
     for tag in 0..10_000 {
         let stream = client.get(tag);
@@ -115,13 +116,13 @@ fn answers_that_come_too_late_are_no_flood() {
         client.sent();
     }
     client.check_works();
-    // What is more than late is one all the same.
+    // More than the credit for late frames is still a flood.
     let frame = headers(1, NO_FLAGS, OK);
     assert_eq!(flood(&mut client, &frame).as_deref(), Some(IDLE));
 }
 
 #[test]
-fn many_answers_that_break_at_once_are_no_flood() {
+fn many_simultaneous_stream_errors_are_not_a_flood() {
     let mut client = Client::with(
         ClientSettings {
             streams: 4_000,
@@ -143,7 +144,7 @@ fn many_answers_that_break_at_once_are_no_flood() {
 }
 
 #[test]
-fn resets_do_not_make_a_silent_client_pile_up_requests() {
+fn resets_do_not_accumulate_unsent_requests() {
     let mut client = Client::new();
     let mut started = 0;
     while client.inner.connection.can_start().is_ok() {
@@ -216,7 +217,7 @@ fn long_lists_of_fields_end_their_stream() {
 
 #[test]
 fn a_bomb_of_indices_ends_its_stream() {
-    // An entry of 4,000 bytes, named 16,000 times: 64 MB of fields in a frame.
+    // An entry of 4,000 bytes, referenced 16,000 times: 64 MB of fields in a frame.
     let mut entry = b"\x88\x40\x01a\x7f\x80\x1e".to_vec();
     entry.extend_from_slice(&[b'v'; 3_967]);
     let mut client = Client::new();
@@ -233,7 +234,7 @@ fn a_bomb_of_indices_ends_its_stream() {
 }
 
 #[test]
-fn interim_answers_are_bounded() {
+fn interim_responses_are_limited() {
     let mut client = Client::new();
     client.get(0);
     let seen = client.receive(&crate::client::head(1, "103").repeat(100));

@@ -1,14 +1,14 @@
-//! Against another implementation's server, in memory.
+//! Interoperability with another implementation's server, in memory.
 
 use std::collections::HashMap;
 
 use h2::server::{self, SendResponse};
 use http::{Request, Response, StatusCode};
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, ConnectionEvent, EncodedRequest, Scheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// `/bytes/N` gives so many bytes, `/echo` the request's own, `/refuse` a reset.
+/// `/bytes/N` returns N bytes, `/echo` the request's body, `/refuse` a reset.
 async fn serve(stream: DuplexStream, most_streams: u32) {
     let mut builder = server::Builder::new();
     builder
@@ -79,7 +79,7 @@ fn request(method: &str, target: &str, body: &[u8]) -> EncodedRequest {
     EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
 }
 
-/// Sends the request again and again, and counts the bytes of each answer.
+/// Sends the request repeatedly and counts the bytes of each response.
 struct Load {
     connection: Connection,
     request: EncodedRequest,
@@ -229,8 +229,8 @@ fn bodies_of_all_sizes_are_sent_whole() {
 }
 
 #[test]
-fn the_peers_limit_of_streams_is_kept() {
-    // Before its SETTINGS come, more are started than it allows; those it refuses.
+fn the_peers_limit_of_streams_is_respected() {
+    // Before the SETTINGS arrive, more are started than allowed; the server refuses those.
     let load = load(
         settings(50, 4_096),
         3,
@@ -243,7 +243,7 @@ fn the_peers_limit_of_streams_is_kept() {
 }
 
 #[test]
-fn refused_requests_are_told_as_such() {
+fn refused_requests_are_reported_as_unprocessed() {
     let load = load(settings(5, 4_096), 100, request("GET", "/refuse", b""), 20);
     assert_eq!((load.ended.len(), load.refused), (0, 20));
 }

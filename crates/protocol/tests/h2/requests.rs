@@ -1,4 +1,4 @@
-//! Requests as they are written, read by another implementation.
+//! Encoding of requests, decoded by another implementation.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{Expects, RequestError, RequestSpec, Version};
@@ -18,7 +18,7 @@ const SPEC: RequestSpec = RequestSpec {
 
 const USER_AGENT: &str = concat!("user-agent: prony/", env!("CARGO_PKG_VERSION"));
 
-/// The fields that a request carries, a line each.
+/// Fields of a request, one per line.
 fn fields(spec: &RequestSpec, scheme: Scheme) -> Vec<String> {
     let request = EncodedRequest::new(spec, scheme).expect("a valid request");
     let sent = sent(&request);
@@ -35,7 +35,7 @@ fn fields(spec: &RequestSpec, scheme: Scheme) -> Vec<String> {
     list.into_iter().map(line).collect()
 }
 
-/// What is sent for the head of a request.
+/// Bytes sent for the head of a request.
 fn sent(request: &EncodedRequest) -> Vec<u8> {
     let mut connection = Connection::new(ClientSettings::default());
     let mut out = Vec::new();
@@ -161,7 +161,7 @@ fn headers_are_lowered_and_win_over_defaults() {
 }
 
 #[test]
-fn a_default_that_is_given_as_nothing_is_not_sent() {
+fn an_empty_header_suppresses_its_default() {
     let headers = [header("User-Agent", ""), header("Accept", " ")];
     let spec = RequestSpec {
         headers: &headers,
@@ -175,7 +175,7 @@ fn a_default_that_is_given_as_nothing_is_not_sent() {
 }
 
 #[test]
-fn what_is_for_http_1_connections_is_left_out() {
+fn connection_specific_fields_are_left_out() {
     let headers = [
         header("Connection", "close, X-Hop"),
         header("Keep-Alive", "5"),
@@ -199,7 +199,7 @@ fn what_is_for_http_1_connections_is_left_out() {
 }
 
 #[test]
-fn bodies_have_a_length_as_in_http_1() {
+fn bodies_have_a_length_as_in_http1() {
     let length = |method, body| {
         let spec = RequestSpec {
             method,
@@ -232,7 +232,7 @@ fn bodies_have_a_length_as_in_http_1() {
 }
 
 #[test]
-fn methods_say_what_to_expect() {
+fn methods_determine_the_expected_body() {
     for (method, target, expects) in [
         ("GET", "/", Expects::Body),
         ("HEAD", "/", Expects::NoBody),
@@ -249,7 +249,7 @@ fn methods_say_what_to_expect() {
 }
 
 #[test]
-fn what_is_not_http_is_refused_as_in_http_1() {
+fn invalid_requests_are_rejected_as_in_http1() {
     let headers = [header("a b", "c")];
     let rows = [
         (
@@ -287,7 +287,7 @@ fn what_is_not_http_is_refused_as_in_http_1() {
 }
 
 #[test]
-fn large_heads_go_on_in_further_frames() {
+fn large_heads_continue_in_further_frames() {
     for value_bytes in [16_000, 16_300, 16_384, 40_000, 3 * 16_383 - 60] {
         let headers = [header("x-large", &"~".repeat(value_bytes))];
         let spec = RequestSpec {

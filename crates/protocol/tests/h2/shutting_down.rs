@@ -1,4 +1,4 @@
-//! GOAWAY of both sides, limits that change, and the end of identifiers (RFC 9113 §5.1.2, §6.8).
+//! GOAWAY by both sides, changed limits, and the end of identifiers (RFC 9113 §5.1.2, §6.8).
 
 use prony_protocol::h2::{ClientSettings, StartError};
 
@@ -7,7 +7,7 @@ use crate::bodies::h2::frames::{self, END_STREAM, data, goaway, headers, setting
 use crate::client::{Client, OK, SMALL};
 
 #[test]
-fn later_streams_are_unprocessed_and_earlier_ones_go_on() {
+fn later_streams_are_unprocessed_and_earlier_ones_continue() {
     let mut client = Client::new();
     for tag in 0..4 {
         client.get(tag);
@@ -26,7 +26,7 @@ fn later_streams_are_unprocessed_and_earlier_ones_go_on() {
     );
     assert!(client.inner.connection.is_going_away());
     assert_eq!(client.inner.connection.active(), 2);
-    // Late frames of those that it gave up are ignored.
+    // Late frames of cancelled streams are ignored.
     let frames = [
         headers(7, END_STREAM, OK),
         headers(1, END_STREAM, OK),
@@ -39,7 +39,7 @@ fn later_streams_are_unprocessed_and_earlier_ones_go_on() {
 }
 
 #[test]
-fn a_graceful_end_comes_in_two_steps() {
+fn a_graceful_shutdown_has_two_steps() {
     let mut client = Client::new();
     for tag in 0..2 {
         client.get(tag);
@@ -51,7 +51,7 @@ fn a_graceful_end_comes_in_two_steps() {
     assert_eq!(client.inner.connection.active(), 2);
     let seen = client.receive(&goaway(1, 0));
     assert_eq!(seen, ["goaway 1 NO_ERROR", "1: unprocessed NO_ERROR"]);
-    // With words for people to read.
+    // With debug data.
     let words = [&goaway(1, 2)[9..], b"it broke"].concat();
     let seen = client.receive(&frames::frame(frames::GOAWAY, 0, 0, &words));
     assert_eq!(seen, ["goaway 1 INTERNAL_ERROR"]);
@@ -81,7 +81,7 @@ fn a_stream_that_is_cancelled_among_the_unprocessed_is_not_reported() {
 }
 
 #[test]
-fn this_side_says_goaway_once_and_waits_for_its_answers() {
+fn goaway_is_sent_once_and_requests_in_flight_continue() {
     let mut client = Client::new();
     client.get(0);
     client.sent();
@@ -99,7 +99,7 @@ fn this_side_says_goaway_once_and_waits_for_its_answers() {
 }
 
 #[test]
-fn the_peers_limit_may_fall_below_what_is_under_way_and_rise_again() {
+fn the_peers_limit_may_fall_below_the_streams_in_flight_and_rise_again() {
     let mut client = Client::new();
     assert_eq!(client.inner.connection.peer_limit(), None);
     for tag in 0..3 {
@@ -136,7 +136,7 @@ fn the_peers_limit_may_fall_below_what_is_under_way_and_rise_again() {
 }
 
 #[test]
-fn before_settings_a_hundred_streams_are_started_at_the_most() {
+fn before_settings_at_most_a_hundred_streams_are_started() {
     let mut client = Client::fresh(ClientSettings {
         streams: 200,
         ..Default::default()

@@ -1,4 +1,4 @@
-//! How bytes are split changes nothing.
+//! The result doesn't depend on how the input is split.
 
 use crate::bodies::h2::drive::trace;
 use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, PADDED, data, headers};
@@ -7,8 +7,8 @@ use crate::{connection_errors, stream_errors};
 
 const REQUESTS: [(&str, &[u8]); 4] = [("GET", b""), ("GET", b""), ("HEAD", b""), ("POST", b"abc")];
 
-/// The same trace from the whole, from each two parts with an empty piece between, and from small
-/// pieces.
+/// Checks that the trace is the same for the whole input, for every two parts with an empty piece
+/// between, and for small pieces.
 fn check(bytes: &[u8]) {
     let bytes = [&frames::settings(&[]), &frames::settings_ack(), bytes].concat();
     let whole = trace(SMALL, &REQUESTS, [bytes.as_slice()]);
@@ -31,7 +31,7 @@ fn check(bytes: &[u8]) {
 }
 
 #[test]
-fn of_good_answers() {
+fn valid_responses() {
     let answers = [
         head(1, "103"),
         headers(3, NO_FLAGS, b"\x88\x40\x01a\x01b"),
@@ -51,7 +51,7 @@ fn of_good_answers() {
 }
 
 #[test]
-fn of_goaway_with_streams_unprocessed() {
+fn goaway_with_unprocessed_streams() {
     check(
         &[
             frames::goaway(1, 0),
@@ -63,21 +63,21 @@ fn of_goaway_with_streams_unprocessed() {
 }
 
 #[test]
-fn of_what_breaks_streams() {
+fn stream_errors() {
     for (bytes, _, _) in stream_errors::rows() {
         check(&bytes);
     }
 }
 
 #[test]
-fn of_what_breaks_connections() {
+fn connection_errors() {
     for (bytes, _, _) in connection_errors::rows() {
         check(&bytes);
     }
 }
 
 #[test]
-fn of_what_is_not_http_2() {
+fn other_protocols() {
     for bytes in [
         b"HTTP/1.1 400 Bad Request\r\n".as_slice(),
         b"\x15\x03\x03\0\x02\x02\x28",

@@ -1,5 +1,5 @@
-//! Every frame in every state of a stream (RFC 9113 §5.1), and streams on their way from one state to
-//! the next. `transitions` has each arrow of the figure by its name.
+//! Every frame in every state of a stream (RFC 9113 §5.1), and streams between states.
+//! `transitions` tests each transition of the figure by name.
 
 use crate::bodies::h2::frames::{
     self, END_STREAM, NO_FLAGS, data, headers, rst_stream, window_update,
@@ -12,7 +12,7 @@ const CANCEL: u32 = 8;
 struct State {
     name: &'static str,
     reach: fn(&mut Client),
-    /// The stream's number; it is live in "open" and "half-closed (local)".
+    /// The stream identifier; it is live in "open" and "half-closed (local)".
     stream: u32,
     live: bool,
 }
@@ -134,8 +134,8 @@ const SERVERS: State = State {
     live: false,
 };
 
-/// Sends each frame to the state; `expected` are the events of HEADERS, DATA, RST_STREAM and
-/// WINDOW_UPDATE in this order. PRIORITY is always ignored.
+/// Sends each frame in this state; `expected` are the events of HEADERS, DATA, RST_STREAM and
+/// WINDOW_UPDATE, in this order. PRIORITY is always ignored.
 fn check(state: &State, expected: [&[&str]; 4]) {
     let stream = state.stream;
     let frames = [
@@ -275,7 +275,7 @@ fn half_closed_remote_to_closed() {
         ["0: body no", "0: end"]
     );
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
-    // As a server says that it didn't need the rest.
+    // A server that didn't need the rest of the request.
     assert!(client.receive(&rst_stream(1, 0)).is_empty());
     client.check_works();
 }
@@ -286,7 +286,7 @@ fn a_cancelled_stream_counts_for_flow_control_and_for_the_table() {
     client.get(0);
     client.cancel(0);
     client.sent();
-    // It puts an entry into the table, that is used on another stream.
+    // The block inserts an entry into the table that another stream uses.
     assert!(
         client
             .receive(&headers(1, NO_FLAGS, b"\x48\x03404"))
@@ -304,7 +304,7 @@ fn a_cancelled_stream_counts_for_flow_control_and_for_the_table() {
 }
 
 #[test]
-fn a_stream_may_be_cancelled_at_every_byte_of_its_answer() {
+fn a_stream_may_be_cancelled_at_every_byte_of_its_response() {
     let answer = [
         headers(1, NO_FLAGS, OK),
         data(1, frames::PADDED, b"\x03abc\0\0\0"),

@@ -1,4 +1,4 @@
-//! What ends a stream and not its connection: the violation, and the code that RST_STREAM says.
+//! Stream errors: the violation, and the code in RST_STREAM.
 
 use crate::bodies::h2::frames::{
     self, END_STREAM, NO_FLAGS, PRIORITY, block, data, frame, headers, window_update,
@@ -174,7 +174,7 @@ fn others() -> Vec<Row> {
 }
 
 #[test]
-fn the_stream_ends_and_the_connection_goes_on() {
+fn the_stream_ends_and_the_connection_continues() {
     for (bytes, violation, code) in rows() {
         let mut client = Client::new();
         client.get(0);
@@ -187,7 +187,7 @@ fn the_stream_ends_and_the_connection_goes_on() {
             [format!("RST_STREAM 1 {code}")],
             "{violation}"
         );
-        // Whatever else comes for it is ignored.
+        // All further frames for it are ignored.
         assert!(client.receive(&data(1, END_STREAM, b"late")).is_empty());
         let events = client.receive(&headers(3, END_STREAM, OK));
         assert_eq!(events, ["1: head 200", "1: end"]);

@@ -1,6 +1,6 @@
-//! Each arrow of Figure 2 in RFC 9113 §5.1 by its name there, driven in memory, and what comes out of
-//! it. The arrows of "reserved (local)" are a server's; those of "reserved (remote)" begin with a
-//! PUSH_PROMISE, which is refused.
+//! Each transition of Figure 2 in RFC 9113 §5.1, by its name there, driven in memory, with its
+//! events and output. The transitions of "reserved (local)" exist in a server only; those of
+//! "reserved (remote)" begin with a PUSH_PROMISE, which is refused.
 
 use crate::bodies::h2::frames::{
     self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, NO_FLAGS, block, data, frame, headers,
@@ -10,10 +10,10 @@ use crate::client::{Client, OK, lines};
 
 const REFUSED_STREAM: u32 = 7;
 
-/// More than both windows hold at the start.
+/// More than both initial windows.
 const LARGE: &[u8] = &[b'x'; 70_000];
 
-/// Brings stream 1 to where an arrow begins.
+/// Brings stream 1 to the start of a transition.
 type Start = fn(&mut Client);
 
 const IDLE: Start = |_| {};
@@ -28,7 +28,7 @@ const HALF_CLOSED_LOCAL: Start = |client| {
     client.sent();
 };
 
-/// The same, with the head of the answer there.
+/// The same, after the head of the response.
 const OPEN_ANSWERED: Start = |client| {
     OPEN(client);
     client.receive(&headers(1, NO_FLAGS, OK));
@@ -39,36 +39,36 @@ const HALF_CLOSED_LOCAL_ANSWERED: Start = |client| {
     client.receive(&headers(1, NO_FLAGS, OK));
 };
 
-/// What the one side or the other does; the events or frames that come of it.
+/// Action of one side; returns the events or frames that it causes.
 type Act = fn(&mut Client) -> Vec<String>;
 
 struct Arrow {
-    /// As in the figure: where from, by what, where to.
+    /// Name as in the figure: from, trigger, to.
     name: &'static str,
     start: Start,
     act: Act,
-    /// What comes of the act.
+    /// Events caused by the action.
     events: &'static [&'static str],
-    /// What is sent then.
+    /// Output after it.
     sent: &'static [&'static str],
     to: State,
 }
 
-/// Where stream 1 is, as far as its peer can tell.
+/// State of stream 1, as visible to its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
     Open,
     HalfClosedLocal,
-    /// By this side's RST_STREAM: what still comes is ignored.
+    /// By this side's RST_STREAM: further frames are ignored.
     ClosedHere,
-    /// By the peer's END_STREAM or RST_STREAM: nothing may come any more.
+    /// By the peer's END_STREAM or RST_STREAM: no further frames are allowed.
     ClosedThere,
     /// The connection has ended.
     None,
 }
 
-/// Finds out where stream 1 is by what the client does next.
+/// Determines the state of stream 1 from the client's reactions.
 fn state(client: &mut Client) -> State {
     if client.inner.has_failed() {
         return State::None;
@@ -159,7 +159,7 @@ fn from_idle() {
 #[test]
 fn from_idle_to_closed_by_a_later_stream() {
     let mut client = Client::new();
-    // The place of stream 17 is that of stream 1, which is slow.
+    // Stream 17 has the slot of stream 1, which is slow.
     let mut streams = vec![client.get(0)];
     for tag in 1..9 {
         let stream = client.get(tag);

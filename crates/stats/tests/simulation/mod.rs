@@ -1,7 +1,7 @@
-//! Experiments that never ran: trials drawn from a known truth with a seeded generator, and the
-//! whole procedure with its looks over them. Used by the tests and by the example `power`.
+//! Simulated experiments: trials drawn from a known truth with a seeded generator, evaluated with
+//! all looks. Used by the tests and by the example `power`.
 
-// Each program that includes this uses a part of it.
+// Each program that includes this module uses a part of it.
 #![allow(unreachable_pub, dead_code)]
 
 use std::collections::BTreeMap;
@@ -12,25 +12,25 @@ use prony_stats::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How a trial strays from the truth.
+/// Deviation of a trial from the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Noise {
-    /// Log-normal, the same for all.
+    /// Log-normal, the same for all trials.
     Normal,
-    /// Student's t with 3 degrees of freedom, scaled to the same standard deviation: an outlier
-    /// now and then.
+    /// Student's t with 3 degrees of freedom, scaled to the same standard deviation: occasional
+    /// outliers.
     HeavyTails,
-    /// Each block draws its own standard deviation, from a third of to three times the usual; and
-    /// the variants differ by a factor of two.
+    /// Each block draws its own standard deviation, from a third of the usual one to three times;
+    /// and the variants' differ by a factor of two.
     Uneven,
-    /// Now and then a trial is slowed, never sped up: an exponential distribution.
+    /// Some trials are slowed, none is sped up: an exponential distribution.
     Skewed,
 }
 
-/// One kind of experiment.
+/// A kind of experiment.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The rate of each variant, as a share of the first's.
+    /// Rate of each variant, relative to the first.
     pub rates: Vec<f64>,
     /// Standard deviation of the log ratio between two variants within a block.
     pub noise: f64,
@@ -40,7 +40,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Normal noise, the default margin.
+    /// Normal noise and the default margin.
     pub fn new(rates: &[f64], noise: f64, blocks: (u32, u32)) -> Setting {
         Setting {
             rates: rates.to_vec(),
@@ -76,7 +76,7 @@ impl Setting {
         }
     }
 
-    /// Runs one experiment as the runner does: blocks until the next look, evaluate_with, go on until
+    /// Runs one experiment like the runner: blocks until the next look, then `evaluate_with`, until
     /// nothing is left to do.
     pub fn run(&self, draws: &mut Draws) -> Evaluation {
         let design = self.design();
@@ -100,7 +100,7 @@ impl Setting {
 
     /// Adds one block.
     pub fn block(&self, trials: &mut Trials, block: u32, draws: &mut Draws) {
-        // What all trials of a block share cancels within it.
+        // Influences common to all trials of a block cancel out.
         let shared = 0.1 * draws.normal();
         let spread = match self.kind {
             Noise::Uneven => 3.0_f64.powf(2.0 * draws.uniform() - 1.0),
@@ -122,7 +122,7 @@ impl Setting {
     }
 }
 
-/// Random numbers from a seed, and the levels of the designs met so far.
+/// Random numbers from a seed, and a cache of significance levels.
 pub struct Draws {
     generator: ChaCha8Rng,
     table: AlphaTable,
@@ -136,12 +136,12 @@ impl Draws {
         }
     }
 
-    /// Above 0 and up to 1.
+    /// Uniform, above 0 and up to 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.generator.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Standard normal (Box and Muller).
+    /// Standard normal, by Box and Muller.
     pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
@@ -153,7 +153,7 @@ impl Draws {
     }
 }
 
-/// A share counted in `of` experiments.
+/// A share of `of` experiments.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
     pub count: u32,

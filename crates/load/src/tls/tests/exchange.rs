@@ -1,13 +1,13 @@
-//! Requests and answers of every version, cipher and length, cut anywhere.
+//! Requests and responses with every version, cipher and length, cut anywhere.
 
 use super::*;
 
-/// Bytes that don't repeat soon.
+/// Bytes without short repetitions.
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-/// Every version with every kind of cipher that it has.
+/// Every version with every kind of cipher it supports.
 const KINDS: [&str; 6] = [
     "--tls-min 1.3 --ciphers TLS_AES_128_GCM_SHA256",
     "--tls-min 1.3 --ciphers TLS_AES_256_GCM_SHA384",
@@ -18,7 +18,7 @@ const KINDS: [&str; 6] = [
 ];
 
 #[test]
-fn what_one_side_says_the_other_hears() {
+fn data_arrives_in_both_directions() {
     let server = server();
     for words in KINDS {
         let client = client(words, 1);
@@ -46,7 +46,7 @@ fn what_one_side_says_the_other_hears() {
 }
 
 #[test]
-fn an_answer_may_be_cut_at_any_offset() {
+fn a_response_may_be_split_at_any_offset() {
     let server = server();
     for words in KINDS {
         let client = client(words, 1);
@@ -70,13 +70,13 @@ fn an_answer_may_be_cut_at_any_offset() {
 }
 
 #[test]
-fn the_last_flight_and_the_first_request_leave_together() {
+fn the_last_flight_and_the_first_request_are_sent_together() {
     let server = server();
     for (words, resumed, flights) in [
         ("--tls-min 1.3", false, 2),
         ("--tls-min 1.3", true, 2),
         ("--tls-max 1.2", true, 2),
-        // There the server has the last word, and the request is a flight of its own.
+        // In TLS 1.2 the server sends the last message, and the request is a flight of its own.
         ("--tls-max 1.2", false, 3),
     ] {
         let client = client(words, 1);
@@ -96,7 +96,7 @@ fn the_last_flight_and_the_first_request_leave_together() {
 }
 
 #[test]
-fn a_goodbye_is_noticed_and_what_follows_it_is_not_read() {
+fn close_notify_is_detected_and_later_data_ignored() {
     let server = server();
     for words in ["--tls-max 1.2", "--tls-min 1.3"] {
         for piece in [1, 1 << 20] {
@@ -118,12 +118,12 @@ fn a_goodbye_is_noticed_and_what_follows_it_is_not_read() {
 }
 
 #[test]
-fn keys_are_updated_when_the_server_wishes() {
+fn keys_are_updated_at_the_servers_request() {
     let mut pair = Pair::new(&client("--tls-min 1.3", 1), &server(), 1 << 20);
     pair.handshake();
     pair.send(b"GET");
     for round in 0..5 {
-        // More than one wish before an answer is still one update of ours.
+        // Several requests to update keys before a response cause only one update.
         for _ in 0..round {
             pair.server.refresh_traffic_keys().unwrap();
             pair.server_says(b"x");
@@ -141,8 +141,8 @@ fn keys_are_updated_when_the_server_wishes() {
 }
 
 #[test]
-fn worn_keys_are_replaced() {
-    // As the default, but for a limit of four records.
+fn keys_are_replaced_after_their_limit() {
+    // Like the default, but with a limit of four records.
     let tls13 = client("", 1).config.crypto_provider().cipher_suites[0]
         .tls13()
         .unwrap();
@@ -170,7 +170,7 @@ fn worn_keys_are_replaced() {
         )))
         .with_no_client_auth();
     config.enable_secret_extraction = true;
-    let client = Client {
+    let client = TlsClient {
         config: Arc::new(config),
         ..lenient
     };
@@ -184,7 +184,7 @@ fn worn_keys_are_replaced() {
         let back = pair.answer();
         pair.give(&back).unwrap();
     }
-    // The update is a record more. The first flight has the handshake's end in it.
+    // The update adds a record. The first flight contains the end of the handshake.
     let usual = lengths[1];
     let updates = lengths[1..].iter().filter(|length| **length > usual);
     assert_eq!(updates.count(), 2, "{lengths:?}");

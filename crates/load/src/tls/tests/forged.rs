@@ -1,20 +1,20 @@
-//! Records that no honest server sends, sealed with the right keys; and bytes that are none.
+//! Invalid records with valid keys, and bytes that aren't records.
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{AlertDescription, Error, InvalidMessage, PeerMisbehaved};
 
-use super::super::cipher::{Cipher, Content};
+use super::super::cipher::{ContentType, RecordCipher};
 use super::*;
 
-/// A client whose server's keys are ours.
+/// A client whose server keys are known to the test.
 struct Forger {
     client: Tls,
-    buffers: Buffers,
-    sealing: Cipher,
+    buffers: TlsBuffers,
+    sealing: RecordCipher,
 }
 
-/// What the client made of some bytes: the plain ones, or why not.
+/// The plaintext that the client extracted, or its error.
 type Made = Result<Vec<u8>, Error>;
 
 impl Forger {
@@ -24,7 +24,7 @@ impl Forger {
         config.send_tls13_tickets = 0;
         let mut server = UnbufferedServerConnection::new(Arc::new(config)).unwrap();
         let mut client = Tls::new(&client(words, 1), &name()).unwrap();
-        let mut buffers = Buffers::default();
+        let mut buffers = TlsBuffers::default();
         let mut to_server = Vec::new();
         for _ in 0..4 {
             client.take_out(b"", &mut to_server);
@@ -38,11 +38,11 @@ impl Forger {
         Forger {
             client,
             buffers,
-            sealing: Cipher::new(version, secrets.tx).unwrap(),
+            sealing: RecordCipher::new(version, secrets.tx).unwrap(),
         }
     }
 
-    fn seal(&mut self, content: Content, plain: &[u8]) -> Vec<u8> {
+    fn seal(&mut self, content: ContentType, plain: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.sealing.seal(content, plain, &mut out);
         out
@@ -52,21 +52,21 @@ impl Forger {
         let mut made = Vec::new();
         loop {
             match self.client.receive(&mut bytes, &mut self.buffers)? {
-                Event::Plain(plain) => made.extend_from_slice(plain),
-                Event::NeedMore => return Ok(made),
+                TlsEvent::Plain(plain) => made.extend_from_slice(plain),
+                TlsEvent::NeedMore => return Ok(made),
                 other => panic!("{other:?}"),
             }
         }
     }
 
-    /// Seals one record and has it read.
-    fn say(&mut self, content: Content, plain: &[u8]) -> Made {
+    /// Encrypts one record and lets the client process it.
+    fn say(&mut self, content: ContentType, plain: &[u8]) -> Made {
         let record = self.seal(content, plain);
         self.give(&record)
     }
 }
 
-/// Lets the server take in what came; gives what it answers.
+/// Lets the server process its input; returns its output.
 fn serve(server: &mut UnbufferedServerConnection, incoming: &mut Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     loop {
@@ -92,19 +92,19 @@ fn serve(server: &mut UnbufferedServerConnection, incoming: &mut Vec<u8>) -> Vec
     }
 }
 
-const BOTH: [&str; 2] = ["--tls-max 1.2", "--tls-min 1.3"];
+const BOTH_VERSIONS: [&str; 2] = ["--tls-max 1.2", "--tls-min 1.3"];
 
 #[test]
 fn a_changed_record_is_refused_wherever_it_is_changed() {
-    for words in BOTH {
+    for words in BOTH_VERSIONS {
         let length = Forger::new(words)
-            .seal(Content::ApplicationData, b"answer")
+            .seal(ContentType::ApplicationData, b"answer")
             .len();
         for at in 0..length {
             let mut forger = Forger::new(words);
-            let mut record = forger.seal(Content::ApplicationData, b"answer");
+            let mut record = forger.seal(ContentType::ApplicationData, b"answer");
             record[at] ^= 1;
-            // A record that got longer waits for the rest, which never comes.
+            // A record with a larger length waits for bytes that never arrive.
             match forger.give(&record) {
                 Ok(nothing) => assert!(nothing.is_empty() && (3..5).contains(&at), "{at}"),
                 Err(Error::DecryptError | Error::InvalidMessage(_)) => {}
@@ -115,35 +115,35 @@ fn a_changed_record_is_refused_wherever_it_is_changed() {
 }
 
 #[test]
-fn a_record_comes_once_and_in_its_turn() {
-    for words in BOTH {
+fn records_are_accepted_once_and_in_order() {
+    for words in BOTH_VERSIONS {
         let mut forger = Forger::new(words);
-        let one = forger.seal(Content::ApplicationData, b"one");
+        let one = forger.seal(ContentType::ApplicationData, b"one");
         assert_eq!(forger.give(&one).unwrap(), b"one");
         assert_eq!(forger.give(&one), Err(Error::DecryptError), "{words}");
         let mut forger = Forger::new(words);
-        forger.seal(Content::ApplicationData, b"one");
-        let late = forger.seal(Content::ApplicationData, b"two");
+        forger.seal(ContentType::ApplicationData, b"one");
+        let late = forger.seal(ContentType::ApplicationData, b"two");
         assert_eq!(forger.give(&late), Err(Error::DecryptError), "{words}");
     }
 }
 
 #[test]
 fn lengths_have_their_limits() {
-    for words in BOTH {
+    for words in BOTH_VERSIONS {
         let longest = vec![b'x'; 1 << 14];
         let mut forger = Forger::new(words);
-        assert!(forger.say(Content::ApplicationData, &longest).unwrap() == longest);
+        assert!(forger.say(ContentType::ApplicationData, &longest).unwrap() == longest);
         let mut forger = Forger::new(words);
         let too_long = Err(Error::PeerSentOversizedRecord);
         assert_eq!(forger.give(b"\x17\x03\x03\x48\x01"), too_long);
-        // Too short to be sealed at all.
+        // Too short for any encrypted record.
         for length in 0..24 {
             let mut forger = Forger::new(words);
             let record = [&[23, 3, 3, 0, length][..], &vec![0; length.into()]].concat();
             assert_eq!(forger.give(&record), Err(Error::DecryptError));
         }
-        // Neither of TLS nor of a content that is known.
+        // Neither TLS, nor a known content type.
         let mut forger = Forger::new(words);
         let unknown = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
         assert_eq!(forger.give(b"HTTP/1.1 200 OK"), Err(unknown));
@@ -151,115 +151,129 @@ fn lengths_have_their_limits() {
 }
 
 #[test]
-fn alerts_mean_what_they_say() {
-    for words in BOTH {
+fn alerts_have_their_meaning() {
+    for words in BOTH_VERSIONS {
         let mut forger = Forger::new(words);
         let refused = Err(Error::AlertReceived(AlertDescription::InternalError));
-        assert_eq!(forger.say(Content::Alert, &[2, 80]), refused);
+        assert_eq!(forger.say(ContentType::Alert, &[2, 80]), refused);
         let mut forger = Forger::new(words);
         let short = Err(Error::InvalidMessage(InvalidMessage::MessageTooShort));
-        assert_eq!(forger.say(Content::Alert, &[2]), short);
-        // TLS 1.2 has warnings; in 1.3 only a cancelling user is one.
+        assert_eq!(forger.say(ContentType::Alert, &[2]), short);
+        // TLS 1.2 has warnings; in 1.3 only `user_canceled` is one.
         let mut forger = Forger::new(words);
-        let warning = forger.say(Content::Alert, &[1, 100]);
-        assert_eq!(warning.is_ok(), words == BOTH[0]);
+        let warning = forger.say(ContentType::Alert, &[1, 100]);
+        assert_eq!(warning.is_ok(), words == BOTH_VERSIONS[0]);
         let mut forger = Forger::new("--tls-min 1.3");
-        assert_eq!(forger.say(Content::Alert, &[1, 90]), Ok(vec![]));
+        assert_eq!(forger.say(ContentType::Alert, &[1, 90]), Ok(vec![]));
         assert!(!forger.client.peer_has_closed());
-        assert_eq!(forger.say(Content::Alert, &[1, 0]), Ok(vec![]));
+        assert_eq!(forger.say(ContentType::Alert, &[1, 0]), Ok(vec![]));
         assert!(forger.client.peer_has_closed());
     }
 }
 
 #[test]
-fn what_has_no_place_after_the_handshake_is_refused() {
+fn messages_not_allowed_after_the_handshake_are_rejected() {
     let misplaced = Err(PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into());
-    for words in BOTH {
+    for words in BOTH_VERSIONS {
         let mut forger = Forger::new(words);
-        assert_eq!(forger.say(Content::ChangeCipherSpec, &[1]), misplaced);
-        // A server's hello, a request for the client's certificate.
+        assert_eq!(forger.say(ContentType::ChangeCipherSpec, &[1]), misplaced);
+        // A ServerHello and a CertificateRequest.
         for kind in [2, 13] {
             let mut forger = Forger::new(words);
-            let made = forger.say(Content::Handshake, &[kind, 0, 0, 0]);
+            let made = forger.say(ContentType::Handshake, &[kind, 0, 0, 0]);
             let Err(Error::InappropriateHandshakeMessage { .. }) = made else {
                 panic!("{words}: {made:?}");
             };
         }
     }
-    // A wish to negotiate anew has a place in TLS 1.2, and is ignored.
-    let mut forger = Forger::new(BOTH[0]);
-    assert_eq!(forger.say(Content::Handshake, &[0, 0, 0, 0]), Ok(vec![]));
+    // A request to renegotiate is allowed in TLS 1.2, and ignored.
+    let mut forger = Forger::new(BOTH_VERSIONS[0]);
+    assert_eq!(
+        forger.say(ContentType::Handshake, &[0, 0, 0, 0]),
+        Ok(vec![])
+    );
     assert!(
-        Forger::new(BOTH[1])
-            .say(Content::Handshake, &[0; 4])
+        Forger::new(BOTH_VERSIONS[1])
+            .say(ContentType::Handshake, &[0; 4])
             .is_err()
     );
     assert!(
-        Forger::new(BOTH[0])
-            .say(Content::Handshake, &[24, 0, 0, 1, 0])
+        Forger::new(BOTH_VERSIONS[0])
+            .say(ContentType::Handshake, &[24, 0, 0, 1, 0])
             .is_err()
     );
 }
 
 #[test]
-fn messages_may_come_in_parts_and_together() {
+fn messages_may_be_split_and_joined() {
     // A ticket: lifetime, age, nonce, the ticket itself, no extensions (RFC 8446 §4.6.1).
     let ticket = b"\0\0\x1c\x20\0\0\0\x07\x01n\0\x06ticket\0\0";
     let message = [&[4, 0, 0, ticket.len() as u8][..], ticket].concat();
     for cut in 1..message.len() {
-        let mut forger = Forger::new(BOTH[1]);
+        let mut forger = Forger::new(BOTH_VERSIONS[1]);
         let (one, two) = message.split_at(cut);
-        assert_eq!(forger.say(Content::Handshake, one), Ok(vec![]));
-        assert_eq!(forger.say(Content::Handshake, two), Ok(vec![]));
+        assert_eq!(forger.say(ContentType::Handshake, one), Ok(vec![]));
+        assert_eq!(forger.say(ContentType::Handshake, two), Ok(vec![]));
         let three = message.repeat(3);
-        assert_eq!(forger.say(Content::Handshake, &three), Ok(vec![]));
-        let data = forger.say(Content::ApplicationData, b"answer");
+        assert_eq!(forger.say(ContentType::Handshake, &three), Ok(vec![]));
+        let data = forger.say(ContentType::ApplicationData, b"answer");
         assert_eq!(data.unwrap(), b"answer");
-        // Nothing may come between the parts.
-        assert_eq!(forger.say(Content::Handshake, one), Ok(vec![]));
+        // Nothing may come between the parts of a message.
+        assert_eq!(forger.say(ContentType::Handshake, one), Ok(vec![]));
         let between = Err(PeerMisbehaved::MessageInterleavedWithHandshakeMessage.into());
-        assert_eq!(forger.say(Content::ApplicationData, b"answer"), between);
+        assert_eq!(forger.say(ContentType::ApplicationData, b"answer"), between);
     }
-    // One that is no ticket, and one that never ends.
-    let mut forger = Forger::new(BOTH[1]);
-    assert!(forger.say(Content::Handshake, &[4, 0, 0, 1, 0]).is_err());
-    let mut forger = Forger::new(BOTH[1]);
+    // An invalid ticket, and an endless one.
+    let mut forger = Forger::new(BOTH_VERSIONS[1]);
+    assert!(
+        forger
+            .say(ContentType::Handshake, &[4, 0, 0, 1, 0])
+            .is_err()
+    );
+    let mut forger = Forger::new(BOTH_VERSIONS[1]);
     let too_long = Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
-    let made = forger.say(Content::Handshake, &[4, 1, 0, 0]);
+    let made = forger.say(ContentType::Handshake, &[4, 1, 0, 0]);
     assert_eq!(made, Err(too_long));
 }
 
 #[test]
-fn an_update_of_the_keys_ends_its_record_and_is_well_formed() {
-    let mut forger = Forger::new(BOTH[1]);
-    let twice = forger.say(Content::Handshake, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0]);
+fn a_key_update_ends_its_record_and_is_well_formed() {
+    let mut forger = Forger::new(BOTH_VERSIONS[1]);
+    let twice = forger.say(ContentType::Handshake, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0]);
     assert_eq!(
         twice,
         Err(PeerMisbehaved::KeyEpochWithPendingFragment.into())
     );
     let malformed = Error::InvalidMessage(InvalidMessage::InvalidKeyUpdate);
     for payload in [&[24, 0, 0, 1, 2][..], &[24, 0, 0, 0], &[24, 0, 0, 2, 0, 0]] {
-        let mut forger = Forger::new(BOTH[1]);
-        let made = forger.say(Content::Handshake, payload);
+        let mut forger = Forger::new(BOTH_VERSIONS[1]);
+        let made = forger.say(ContentType::Handshake, payload);
         assert_eq!(made, Err(malformed.clone()), "{payload:?}");
     }
 }
 
 #[test]
-fn a_peer_that_says_nothing_at_length_is_left() {
+fn a_peer_that_sends_only_idle_records_is_rejected() {
     for (words, content, plain) in [
-        (BOTH[0], Content::ApplicationData, &b""[..]),
-        (BOTH[1], Content::ApplicationData, b""),
-        (BOTH[0], Content::Alert, &[1, 100]),
-        (BOTH[0], Content::Handshake, &[0, 0, 0, 0]),
-        (BOTH[1], Content::Handshake, &[4, 0, 0xff, 0xff]),
+        (BOTH_VERSIONS[0], ContentType::ApplicationData, &b""[..]),
+        (BOTH_VERSIONS[1], ContentType::ApplicationData, b""),
+        (BOTH_VERSIONS[0], ContentType::Alert, &[1, 100]),
+        (BOTH_VERSIONS[0], ContentType::Handshake, &[0, 0, 0, 0]),
+        (
+            BOTH_VERSIONS[1],
+            ContentType::Handshake,
+            &[4, 0, 0xff, 0xff],
+        ),
     ] {
         let mut forger = Forger::new(words);
         for _ in 0..30 {
             forger.say(content, plain).unwrap();
-            if content != Content::Handshake {
+            if content != ContentType::Handshake {
                 forger.say(content, plain).unwrap();
-                assert_eq!(forger.say(Content::ApplicationData, b"x").unwrap(), b"x");
+                assert_eq!(
+                    forger.say(ContentType::ApplicationData, b"x").unwrap(),
+                    b"x"
+                );
             }
         }
         let flooded = (0..40).find_map(|_| forger.say(content, plain).err());
@@ -268,43 +282,46 @@ fn a_peer_that_says_nothing_at_length_is_left() {
 }
 
 #[test]
-fn any_number_of_tickets_is_taken() {
+fn any_number_of_tickets_is_accepted() {
     // Lifetime, age_add, nonce, ticket and no extensions (RFC 8446 §4.6.1).
     let ticket = [0, 0, 0, 60, 0, 0, 0, 0, 1, 9, 0, 2, 8, 8, 0, 0];
     let message = [&[4, 0, 0, ticket.len() as u8][..], &ticket].concat();
     for words in ["--tls-min 1.3", "--tls-min 1.3 --no-resumption"] {
         let mut forger = Forger::new(words);
         for _ in 0..500 {
-            forger.say(Content::Handshake, &message).unwrap();
+            forger.say(ContentType::Handshake, &message).unwrap();
         }
-        assert_eq!(forger.say(Content::ApplicationData, b"x").unwrap(), b"x");
+        assert_eq!(
+            forger.say(ContentType::ApplicationData, b"x").unwrap(),
+            b"x"
+        );
     }
 }
 
 #[test]
-fn whatever_is_sealed_is_read_or_refused() {
+fn every_encrypted_record_is_read_or_rejected() {
     use rand::{Rng, RngExt, SeedableRng};
     for seed in 0..300 {
         let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-        let mut forger = Forger::new(BOTH[seed as usize % 2]);
+        let mut forger = Forger::new(BOTH_VERSIONS[seed as usize % 2]);
         let mut data = Vec::new();
         let mut heard = Vec::new();
         for _ in 0..50 {
             let content = match random.random_range(0..6) {
-                0 => Content::Handshake,
-                1 => Content::Alert,
-                _ => Content::ApplicationData,
+                0 => ContentType::Handshake,
+                1 => ContentType::Alert,
+                _ => ContentType::ApplicationData,
             };
             let mut plain = vec![0; random.random_range(0..40)];
             random.fill_bytes(&mut plain);
-            if content == Content::Handshake && plain.len() > 4 {
+            if content == ContentType::Handshake && plain.len() > 4 {
                 plain[..3].copy_from_slice(&[[0, 4, 24][random.random_range(0..3)], 0, 0]);
             }
             match forger.say(content, &plain) {
                 Ok(made) => heard.extend(made),
                 Err(_) => break,
             }
-            if content == Content::ApplicationData && !forger.client.peer_has_closed() {
+            if content == ContentType::ApplicationData && !forger.client.peer_has_closed() {
                 data.extend(plain);
             }
         }
@@ -314,10 +331,10 @@ fn whatever_is_sealed_is_read_or_refused() {
 
 #[test]
 fn data_may_be_padded() {
-    let mut forger = Forger::new(BOTH[1]);
-    // What looks like padding inside the content is content.
+    let mut forger = Forger::new(BOTH_VERSIONS[1]);
+    // Bytes in the content that look like padding belong to the content.
     assert_eq!(
-        forger.say(Content::ApplicationData, b"x\0\0").unwrap(),
+        forger.say(ContentType::ApplicationData, b"x\0\0").unwrap(),
         b"x\0\0"
     );
 }
@@ -329,13 +346,13 @@ fn garbage_instead_of_a_handshake_is_refused_in_bounded_memory() {
     for seed in 0..400 {
         let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let mut tls = Tls::new(&client, &name()).unwrap();
-        let mut buffers = Buffers::default();
+        let mut buffers = TlsBuffers::default();
         let mut out = Vec::new();
         tls.take_out(b"", &mut out);
         let mut garbage = vec![0; 200_000];
         random.fill_bytes(&mut garbage);
         if seed % 2 == 0 {
-            // Well-formed records of a handshake that never ends.
+            // Valid records of a handshake that never ends.
             for record in garbage.chunks_mut(1000) {
                 record[..5].copy_from_slice(&[22, 3, 3, 3, 0xe3]);
             }

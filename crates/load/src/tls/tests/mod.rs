@@ -11,23 +11,23 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 
-use super::{Buffers, Client, Event, Settings, Tls};
+use super::{Tls, TlsBuffers, TlsClient, TlsEvent, TlsSettings};
 use crate::options::LoadOptions;
 
-/// What the server's certificate is for.
+/// Host name in the server's certificate.
 const NAME: &str = "localhost";
 
 fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).unwrap()
 }
 
-/// A client for so many connections, of the flags `--insecure` and these.
-fn client(words: &str, connections: usize) -> Client {
+/// A client for this number of connections, with the flag `--insecure` and these.
+fn client(words: &str, connections: usize) -> TlsClient {
     let options = LoadOptions::typed(&format!("--insecure {words}"));
-    Settings::resolve(&options).unwrap().client(connections)
+    TlsSettings::resolve(&options).unwrap().client(connections)
 }
 
-/// The settings of a server that speaks these versions.
+/// Configuration of a server with these versions.
 fn server_config(versions: &[&'static SupportedProtocolVersion]) -> ServerConfig {
     let key = rcgen::KeyPair::generate().unwrap();
     let parameters = rcgen::CertificateParams::new(vec![NAME.to_owned()]).unwrap();
@@ -46,28 +46,28 @@ fn server() -> Arc<ServerConfig> {
     Arc::new(server_config(rustls::DEFAULT_VERSIONS))
 }
 
-/// A client and a server with a wire between them that cuts what the server says into pieces.
+/// A client and a server, connected by a wire that splits the server's output into pieces.
 struct Pair {
     client: Tls,
     server: ServerConnection,
-    buffers: Buffers,
-    /// Bytes that the client is given at a time.
+    buffers: TlsBuffers,
+    /// Number of bytes passed to the client at a time.
     piece: usize,
-    /// What the server has received, and the client.
+    /// Data received by the server and by the client.
     heard: Vec<u8>,
     received: Vec<u8>,
-    /// How often the client was told that it may begin.
+    /// Number of `Secured` events of the client.
     secured: u32,
-    /// Flights that the client sent.
+    /// Number of flights sent by the client.
     flights: u32,
 }
 
 impl Pair {
-    fn new(client: &Client, server: &Arc<ServerConfig>, piece: usize) -> Pair {
+    fn new(client: &TlsClient, server: &Arc<ServerConfig>, piece: usize) -> Pair {
         Pair {
             client: Tls::new(client, &name()).unwrap(),
             server: ServerConnection::new(server.clone()).unwrap(),
-            buffers: Buffers::default(),
+            buffers: TlsBuffers::default(),
             piece,
             heard: Vec::new(),
             received: Vec::new(),
@@ -76,17 +76,17 @@ impl Pair {
         }
     }
 
-    /// Hands the client bytes; stops at the first error.
+    /// Passes bytes to the client, until the first error.
     fn give(&mut self, bytes: &[u8]) -> Result<(), rustls::Error> {
         for mut piece in bytes.chunks(self.piece) {
             loop {
                 match self.client.receive(&mut piece, &mut self.buffers)? {
-                    Event::NeedMore => break,
-                    Event::Secured { early } => {
+                    TlsEvent::NeedMore => break,
+                    TlsEvent::Secured { early } => {
                         assert!(early.is_empty(), "data before the handshake was done");
                         self.secured += 1;
                     }
-                    Event::Plain(plain) => self.received.extend_from_slice(plain),
+                    TlsEvent::Plain(plain) => self.received.extend_from_slice(plain),
                 }
             }
             assert!(piece.is_empty());
@@ -94,7 +94,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The client sends what it has to say, and these plain bytes; gives how much that is sealed.
+    /// Sends the client's output with these plaintext bytes; returns the encrypted size.
     fn send(&mut self, plain: &[u8]) -> usize {
         let mut out = Vec::new();
         self.client.take_out(plain, &mut out);
@@ -112,7 +112,7 @@ impl Pair {
         out.len()
     }
 
-    /// All that the server has to send.
+    /// Output of the server.
     fn answer(&mut self) -> Vec<u8> {
         let mut back = Vec::new();
         while self.server.wants_write() {
@@ -121,7 +121,7 @@ impl Pair {
         back
     }
 
-    /// Lets both talk until the client may begin; its last flight is not yet sent.
+    /// Runs the handshake until the client may send; its last flight is still unsent.
     fn handshake(&mut self) {
         for _ in 0..4 {
             self.send(b"");
@@ -139,7 +139,7 @@ impl Pair {
         self.server.writer().write_all(plain).unwrap();
     }
 
-    /// What the server has received since it was last asked.
+    /// Data received by the server since the last call.
     fn server_heard(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.heard)
     }

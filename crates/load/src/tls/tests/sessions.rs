@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// So many connections that handshake side by side, each with one request; how many were resumed.
-fn at_once(client: &Client, server: &Arc<ServerConfig>, connections: usize) -> usize {
+/// Runs this number of concurrent handshakes with one request each; returns the number of resumed
+/// sessions.
+fn at_once(client: &TlsClient, server: &Arc<ServerConfig>, connections: usize) -> usize {
     let mut pairs: Vec<_> = (0..connections)
         .map(|_| Pair::new(client, server, 1 << 20))
         .collect();
@@ -20,7 +21,7 @@ fn at_once(client: &Client, server: &Arc<ServerConfig>, connections: usize) -> u
 }
 
 #[test]
-fn sessions_are_resumed_unless_told_otherwise() {
+fn sessions_are_resumed_by_default() {
     for version in ["1.2", "1.3"] {
         let server = server();
         let words = format!("--tls-min {version} --tls-max {version}");
@@ -39,7 +40,7 @@ fn sessions_are_resumed_unless_told_otherwise() {
 }
 
 #[test]
-fn as_many_sessions_are_kept_as_there_are_connections() {
+fn one_session_per_connection_is_kept() {
     for version in ["1.2", "1.3"] {
         let server = server();
         let words = format!("--tls-min {version} --tls-max {version}");
@@ -52,7 +53,7 @@ fn as_many_sessions_are_kept_as_there_are_connections() {
 }
 
 #[test]
-fn a_server_that_forgot_its_sessions_is_greeted_anew() {
+fn a_server_without_the_session_gets_a_full_handshake() {
     for version in ["1.2", "1.3"] {
         let words = format!("--tls-min {version} --tls-max {version}");
         let client = client(&words, 4);

@@ -15,7 +15,7 @@ use prony_record::{Measured, Nanos};
 
 pub(super) use self::eligibility::ConnectionView;
 pub(super) use self::slot::{Pending, RequestPhase, RequestSlot, SlotState};
-use crate::pacing::{End, Schedule, Share};
+use crate::pacing::{ArrivalSchedule, ScheduleEnd, Share};
 use crate::request::Request;
 use crate::sequence::Sequence;
 use crate::socket::WaitBatch;
@@ -35,7 +35,7 @@ pub(super) enum Pace {
     /// A request starts as soon as a slot is free, `left` more times.
     Closed { left: u64 },
     /// Requests are due on a schedule.
-    Open(Box<Schedule>),
+    Open(Box<ArrivalSchedule>),
 }
 
 /// Counts of a connection's request slots.
@@ -464,12 +464,12 @@ pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, Measured
             rate_per_s,
             arrivals,
         } => {
-            let until = End {
+            let until = ScheduleEnd {
                 requests: spec.limit.unwrap_or(u64::MAX),
                 counted_from: spec.warmup,
                 at: end,
             };
-            let schedule = Schedule::new(arrivals, rate_per_s, spec.seed, shard, until);
+            let schedule = ArrivalSchedule::new(arrivals, rate_per_s, spec.seed, shard, until);
             let measured = Measured::DueFrom(spec.warmup);
             (Pace::Open(Box::new(schedule)), measured)
         }

@@ -4,7 +4,7 @@
 use prony_record::{Nanos, Outcome, Record, Summary};
 
 use super::*;
-use crate::pacing::{Arrivals, End, Schedule};
+use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
 const SERVICE: Nanos = ms(2);
 
@@ -107,12 +107,12 @@ fn figures(summary: &Summary) -> [(f64, &'static str, f64); 5] {
 
 fn due(arrivals: Arrivals, rate: f64, seed: u64, end: Nanos) -> Vec<Nanos> {
     let whole = Share { worker: 0, of: 1 };
-    let until = End {
+    let until = ScheduleEnd {
         requests: u64::MAX,
         counted_from: Nanos::ZERO,
         at: end,
     };
-    Schedule::new(arrivals, rate, seed, whole, until).collect()
+    ArrivalSchedule::new(arrivals, rate, seed, whole, until).collect()
 }
 
 #[test]

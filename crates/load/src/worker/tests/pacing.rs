@@ -4,7 +4,7 @@
 use prony_record::{Nanos, Outcome};
 
 use super::*;
-use crate::pacing::{Arrivals, End, Schedule};
+use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
 /// The times at which requests were sent, in order.
 fn starts(outcomes: &Outcomes) -> Vec<Nanos> {
@@ -18,7 +18,7 @@ fn starts(outcomes: &Outcomes) -> Vec<Nanos> {
 
 #[test]
 fn starts_are_those_of_the_schedule_whatever_the_connections_and_workers() {
-    let end = End {
+    let end = ScheduleEnd {
         requests: u64::MAX,
         counted_from: Nanos::ZERO,
         at: Nanos::from_secs(2),
@@ -28,7 +28,7 @@ fn starts_are_those_of_the_schedule_whatever_the_connections_and_workers() {
         (Arrivals::Poisson, "--arrivals poisson --seed 5"),
     ] {
         let whole = Share { worker: 0, of: 1 };
-        let schedule: Vec<_> = Schedule::new(arrivals, 3000.0, 5, whole, end).collect();
+        let schedule: Vec<_> = ArrivalSchedule::new(arrivals, 3000.0, 5, whole, end).collect();
         assert!(schedule.len() > 5_500);
         for (connections, workers) in [(1, 1), (10, 1), (1000, 1), (10, 4), (1000, 7)] {
             let spec = spec(&format!("-r 3000 -c {connections} -d 2s {words}"));

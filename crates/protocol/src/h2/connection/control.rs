@@ -2,8 +2,8 @@
 
 use super::Connection;
 use super::reading::ReadState;
-use crate::h2::frame::{self, FrameHeader, FrameType, MAX_31_BITS};
-use crate::h2::{ErrorCode, ConnectionEvent, StreamViolation, H2Violation, limits};
+use crate::h2::frame::{self, FrameHeader, FrameType, U31_MAX};
+use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 
 impl Connection {
     /// Counts a frame that made no progress. Too many in a row are a flood.
@@ -47,7 +47,10 @@ impl Connection {
     }
 
     /// Handles SETTINGS (RFC 9113 §6.5).
-    pub(super) fn settings(&mut self, payload: &[u8]) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    pub(super) fn settings(
+        &mut self,
+        payload: &[u8],
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         let changes = self.peer.apply(payload)?;
         if changes.windows_by != 0 {
@@ -95,7 +98,7 @@ impl Connection {
         payload: &[u8],
     ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
-        let increment = number(payload) & MAX_31_BITS;
+        let increment = number(payload) & U31_MAX;
         if header.stream == 0 {
             if increment == 0 {
                 return Err(H2Violation::ZeroIncrement);
@@ -106,18 +109,18 @@ impl Connection {
                 .map(|()| None)
                 .map_err(|_| H2Violation::WindowOverflow);
         }
-        let Some(place) = self.streams.find(header.stream) else {
+        let Some(slot) = self.streams.find(header.stream) else {
             return Ok(None);
         };
         if increment == 0 {
             let zero = StreamViolation::ZeroIncrement;
-            return Ok(Some(self.break_stream(place, zero)));
+            return Ok(Some(self.break_stream(slot, zero)));
         }
         self.bodies_blocked = false;
-        let window = &mut self.streams.at(place).send_window;
+        let window = &mut self.streams.at(slot).send_window;
         if window.change(i64::from(increment)).is_err() {
             let overflow = StreamViolation::WindowOverflow;
-            return Ok(Some(self.break_stream(place, overflow)));
+            return Ok(Some(self.break_stream(slot, overflow)));
         }
         Ok(None)
     }
@@ -128,12 +131,12 @@ impl Connection {
         header: FrameHeader,
         payload: &[u8],
     ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
-        let Some(place) = self.streams.find(header.stream) else {
+        let Some(slot) = self.streams.find(header.stream) else {
             self.note_idle_frame()?;
             return Ok(None);
         };
-        let tag = self.streams.at(place).tag;
-        self.streams.close(place);
+        let tag = self.streams.at(slot).tag;
+        self.streams.close(slot);
         let code = ErrorCode(number(payload));
         let unprocessed = code == ErrorCode::REFUSED_STREAM;
         Ok(Some(ConnectionEvent::Reset {
@@ -144,10 +147,13 @@ impl Connection {
     }
 
     /// Handles GOAWAY (RFC 9113 §6.8).
-    pub(super) fn goaway(&mut self, payload: &[u8]) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    pub(super) fn goaway(
+        &mut self,
+        payload: &[u8],
+    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         let (last_stream, code) = payload.split_at(4);
-        let last_stream = number(last_stream) & MAX_31_BITS;
+        let last_stream = number(last_stream) & U31_MAX;
         if self.last_stream.is_some_and(|before| last_stream > before) {
             return Err(H2Violation::GoAwayIncreased);
         }
@@ -162,14 +168,14 @@ impl Connection {
 
     /// Reports the next stream that the peer won't process, from this slot on.
     pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<ConnectionEvent<'static>> {
-        let last_stream = self.last_stream.unwrap_or(MAX_31_BITS);
-        for place in from..self.streams.places() {
-            let stream = self.streams.at(place);
+        let last_stream = self.last_stream.unwrap_or(U31_MAX);
+        for slot in from..self.streams.slots() {
+            let stream = self.streams.at(slot);
             if stream.is_live() && stream.id > last_stream {
                 let tag = stream.tag;
                 // Further frames for it are ignored, as if this side had reset it.
-                self.streams.cancel(place);
-                self.reading = ReadState::Unprocessed(place + 1);
+                self.streams.cancel(slot);
+                self.reading = ReadState::Unprocessed(slot + 1);
                 let code = self.goaway_code;
                 return Some(ConnectionEvent::Reset {
                     tag,
@@ -195,7 +201,7 @@ impl Connection {
         }
         let length = StreamViolation::PriorityLength;
         match self.streams.find(header.stream) {
-            Some(place) => Ok(Some(self.break_stream(place, length))),
+            Some(slot) => Ok(Some(self.break_stream(slot, length))),
             None => Err(H2Violation::FrameLength(header.kind)),
         }
     }

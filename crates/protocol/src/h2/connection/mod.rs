@@ -1,21 +1,21 @@
 //! A connection: bytes in, events out; requests in, bytes out.
 
-mod responses;
 mod control;
 mod outbox;
 mod output;
 mod reading;
+mod responses;
 
-use responses::FieldBlock;
 use outbox::Outbox;
 use reading::ReadState;
+use responses::FieldBlock;
 
 use super::flow::{INITIAL_WINDOW_BYTES, ReceiveWindow, SendWindow};
 use super::hpack::{Decoder, FieldTexts};
 use super::settings::PeerSettings;
 use super::streams::Streams;
 use super::{
-    ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, H2Violation, frame, limits,
+    ClientSettings, EncodedRequest, ErrorCode, H2Violation, StartError, StreamId, frame, limits,
 };
 
 /// Client side of one connection, as a state machine.
@@ -201,13 +201,15 @@ impl Connection {
     /// Cancels a request: resets its stream (CANCEL), and reports no further events for it. Does
     /// nothing if it has ended.
     pub fn cancel(&mut self, stream: StreamId) {
-        let Some(place) = self.streams.find(stream.0) else {
+        let Some(slot) = self.streams.find(stream.0) else {
             return;
         };
-        self.streams.cancel(place);
+        self.streams.cancel(slot);
         self.reading.forget(stream.0);
         // Late frames for it don't count as a flood.
-        self.idle_frames = self.idle_frames.saturating_sub(limits::LATE_FRAMES_PER_REQUEST);
+        self.idle_frames = self
+            .idle_frames
+            .saturating_sub(limits::LATE_FRAMES_PER_REQUEST);
         // After a failure, GOAWAY must stay the last frame.
         if self.failed.is_none() {
             frame::write_rst_stream(self.outbox.own(), stream.0, ErrorCode::CANCEL);
@@ -225,7 +227,8 @@ impl Connection {
     /// Keeps the fields of heads as text for [`fields`](Connection::fields). Must be called before
     /// the first bytes from the peer are read.
     pub fn keep_fields(&mut self) {
-        self.texts.get_or_insert_with(|| Box::new(FieldTexts::new()));
+        self.texts
+            .get_or_insert_with(|| Box::new(FieldTexts::new()));
     }
 
     /// Fields as text after [`ConnectionEvent::Head`](super::ConnectionEvent::Head), until more is read: one line per
@@ -309,6 +312,6 @@ mod tests {
         }
         assert_eq!(connection.can_start(), Err(StartError::IdsExhausted));
         assert!(connection.is_going_away());
-        assert!(last > frame::MAX_31_BITS - 100);
+        assert!(last > frame::U31_MAX - 100);
     }
 }

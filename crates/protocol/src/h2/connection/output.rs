@@ -64,13 +64,13 @@ impl Connection {
                 return;
             }
             // All slots were skipped in a row, so none can send.
-            if passed_over == self.streams.places() {
+            if passed_over == self.streams.slots() {
                 self.bodies_blocked = true;
                 return;
             }
-            let place = self.turn;
-            self.turn = (self.turn + 1) % self.streams.places();
-            match self.write_data(place, room, out, &mut body_of) {
+            let slot = self.turn;
+            self.turn = (self.turn + 1) % self.streams.slots();
+            match self.write_data(slot, room, out, &mut body_of) {
                 0 => passed_over += 1,
                 bytes => {
                     room -= bytes;
@@ -85,12 +85,12 @@ impl Connection {
     /// room allow. Returns the number of body bytes.
     fn write_data<'b>(
         &mut self,
-        place: usize,
+        slot: usize,
         room: usize,
         out: &mut Vec<u8>,
         body_of: &mut impl FnMut(u32) -> &'b [u8],
     ) -> usize {
-        let stream = self.streams.at(place);
+        let stream = self.streams.at(slot);
         let StreamState::Open { unsent } = stream.state else {
             return 0;
         };
@@ -108,14 +108,14 @@ impl Connection {
         let from = body.len().wrapping_sub(unsent as usize);
         let Some(piece) = body.get(from..).and_then(|rest| rest.get(..bytes)) else {
             // The body differs from before, so the part that was sent can't be completed.
-            self.streams.cancel(place);
+            self.streams.cancel(slot);
             self.reading.forget(id);
             frame::write_rst_stream(out, id, ErrorCode::INTERNAL_ERROR);
             return 0;
         };
         stream.send_window.take(bytes as u32);
         self.send_window.take(bytes as u32);
-        let all = self.streams.sent(place, bytes as u64);
+        let all = self.streams.sent(slot, bytes as u64);
         let flags = if all { flag::END_STREAM } else { 0 };
         frame::write_header(out, bytes, FrameType::Data, flags, id);
         out.extend_from_slice(piece);

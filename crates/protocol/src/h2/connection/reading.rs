@@ -75,7 +75,10 @@ impl Connection {
     }
 
     #[inline]
-    fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    fn step<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         match self.reading {
             ReadState::Header => self.read_header(input),
             ReadState::Payload(header) => self.read_payload(header, input),
@@ -83,12 +86,15 @@ impl Connection {
             ReadState::Data(frame) => Ok(self.read_data(frame, input)),
             ReadState::Skip(bytes) => Ok(self.skip(bytes, input)),
             ReadState::End(stream) => Ok(self.end(stream)),
-            ReadState::Unprocessed(place) => Ok(self.report_unprocessed(place)),
+            ReadState::Unprocessed(slot) => Ok(self.report_unprocessed(slot)),
         }
     }
 
     #[inline]
-    fn read_header<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    fn read_header<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let header = match input.split_first_chunk() {
             Some((bytes, rest)) if self.kept.is_empty() => {
                 *input = rest;
@@ -128,7 +134,10 @@ impl Connection {
 
     /// Checks a frame header against the state of the connection.
     #[inline]
-    fn begin<'a>(&mut self, header: FrameHeader) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    fn begin<'a>(
+        &mut self,
+        header: FrameHeader,
+    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         if !self.peer.seen && (header.kind != FrameType::Settings || header.has(flag::ACK)) {
             return Err(H2Violation::NoSettings);
         }
@@ -203,7 +212,11 @@ impl Connection {
     }
 
     #[inline]
-    fn read_data<'a>(&mut self, mut frame: DataFrame, input: &mut &'a [u8]) -> Option<ConnectionEvent<'a>> {
+    fn read_data<'a>(
+        &mut self,
+        mut frame: DataFrame,
+        input: &mut &'a [u8],
+    ) -> Option<ConnectionEvent<'a>> {
         if input.is_empty() {
             return Some(ConnectionEvent::NeedMore);
         }
@@ -258,7 +271,7 @@ impl Connection {
     }
 }
 
-/// StreamState after a DATA frame.
+/// State after a DATA frame.
 #[inline]
 fn behind(frame: DataFrame) -> ReadState {
     if frame.ends {

@@ -6,7 +6,7 @@ use crate::h2::frame::{self, FrameHeader, FrameType, flag};
 use crate::h2::hpack::Fields;
 use crate::h2::stream::{BlockRole, StreamState};
 use crate::h2::streams::StreamStatus;
-use crate::h2::{ErrorCode, ConnectionEvent, StreamViolation, H2Violation, limits};
+use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 
 /// A field block that continues in further frames (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,10 @@ impl Connection {
         }
         let ends = field_block.ends;
         self.field_block = None;
-        let fields = self.decoder.decode(&self.block).map_err(H2Violation::Hpack)?;
+        let fields = self
+            .decoder
+            .decode(&self.block)
+            .map_err(H2Violation::Hpack)?;
         if let Some(texts) = &mut self.texts {
             texts.read(&self.block);
         }
@@ -99,16 +102,16 @@ impl Connection {
         ends: bool,
         fields: Fields,
     ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
-        let Some(place) = self.streams.find(id) else {
+        let Some(slot) = self.streams.find(id) else {
             // The stream was cancelled; only the decoder had to process the block.
             self.note_idle_frame()?;
             return Ok(None);
         };
         self.idle_frames = 0;
-        let stream = self.streams.at(place);
+        let stream = self.streams.at(slot);
         let tag = stream.tag;
         match stream.fields(&fields, ends) {
-            Err(violation) => Ok(Some(self.break_stream(place, violation))),
+            Err(violation) => Ok(Some(self.break_stream(slot, violation))),
             Ok(BlockRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
             Ok(BlockRole::Head(status)) => {
                 if ends {
@@ -133,7 +136,7 @@ impl Connection {
         self.receive_window
             .take(header.length)
             .map_err(|_| H2Violation::ConnectionWindowExceeded)?;
-        let Some(place) = self.streams.find(header.stream) else {
+        let Some(slot) = self.streams.find(header.stream) else {
             self.check_late(header)?;
             if header.length == 0 {
                 self.note_idle_frame()?;
@@ -141,11 +144,11 @@ impl Connection {
             self.reading = ReadState::Skip(header.length);
             return Ok(None);
         };
-        let window = &mut self.streams.at(place).receive_window;
+        let window = &mut self.streams.at(slot).receive_window;
         if window.take(header.length).is_err() {
             self.reading = ReadState::Skip(header.length);
             let exceeded = StreamViolation::WindowExceeded;
-            return Ok(Some(self.break_stream(place, exceeded)));
+            return Ok(Some(self.break_stream(slot, exceeded)));
         }
         if !header.has(flag::PADDED) {
             return self.begin_content(header, header.length, 0);
@@ -183,7 +186,7 @@ impl Connection {
     ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let ends = header.has(flag::END_STREAM);
         // The stream may have been cancelled before the padding length arrived.
-        let Some(place) = self.streams.find(header.stream) else {
+        let Some(slot) = self.streams.find(header.stream) else {
             self.reading = ReadState::Skip(content + padding);
             return Ok(None);
         };
@@ -192,14 +195,14 @@ impl Connection {
         } else if !ends {
             self.note_idle_frame()?;
         }
-        let stream = self.streams.at(place);
+        let stream = self.streams.at(slot);
         let tag = stream.tag;
         if let Err(violation) = stream.data(content) {
             self.reading = ReadState::Skip(content + padding);
-            return Ok(Some(self.break_stream(place, violation)));
+            return Ok(Some(self.break_stream(slot, violation)));
         }
         if !ends && stream.is_window_low() {
-            self.streams.open_window(place);
+            self.streams.open_window(slot);
         }
         self.reading = match (content + padding, ends) {
             (0, true) => ReadState::End(header.stream),
@@ -220,13 +223,13 @@ impl Connection {
     pub(super) fn end(&mut self, id: u32) -> Option<ConnectionEvent<'static>> {
         self.reading = ReadState::Header;
         // A stream that isn't live was cancelled before its last event.
-        let place = self.streams.find(id)?;
-        let stream = self.streams.at(place);
+        let slot = self.streams.find(id)?;
+        let stream = self.streams.at(slot);
         let (tag, state) = (stream.tag, stream.state);
         if let Err(violation) = stream.check_end() {
-            return Some(self.break_stream(place, violation));
+            return Some(self.break_stream(slot, violation));
         }
-        self.streams.close(place);
+        self.streams.close(slot);
         if state != StreamState::HalfClosedLocal {
             // The exchange is over, so the rest of the request isn't needed.
             frame::write_rst_stream(self.outbox.own(), id, ErrorCode::CANCEL);
@@ -238,12 +241,12 @@ impl Connection {
     #[cold]
     pub(super) fn break_stream(
         &mut self,
-        place: usize,
+        slot: usize,
         violation: StreamViolation,
     ) -> ConnectionEvent<'static> {
-        let stream = self.streams.at(place);
+        let stream = self.streams.at(slot);
         let (id, tag) = (stream.id, stream.tag);
-        self.streams.cancel(place);
+        self.streams.cancel(slot);
         frame::write_rst_stream(self.outbox.own(), id, violation.code());
         ConnectionEvent::Broken { tag, violation }
     }

@@ -20,16 +20,16 @@ const CACHED_BLOCK_BYTES_MAX: usize = 1_024;
 /// Cached blocks, indexed by a hash of their bytes.
 #[derive(Debug, Default)]
 pub(super) struct BlockCache {
-    places: [Known; CACHED_BLOCKS_MAX],
+    entries: [CachedBlock; CACHED_BLOCKS_MAX],
     /// Effects of the block being decoded.
-    draft: BlockEffects,
+    effects: BlockEffects,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedBlock {
     block: Vec<u8>,
     fields: Fields,
-    draft: BlockEffects,
+    effects: BlockEffects,
     /// Generation of the table that the block's insertions leave unchanged.
     settled: Option<u64>,
 }
@@ -43,69 +43,69 @@ struct BlockEffects {
     refers_to: Option<u64>,
     /// True if the block is not to be cached: it is too long, or changes the table's size, which is
     /// rare.
-    passing: bool,
+    uncacheable: bool,
 }
 
 impl BlockCache {
     /// Returns the fields of a cached block, and applies its effects to the table.
     #[inline]
     pub(super) fn recall(&mut self, block: &[u8], table: &mut Table) -> Option<Fields> {
-        let known = &mut self.places[place(block)];
+        let known = &mut self.entries[bucket(block)];
         if known.block != block {
             return None;
         }
-        let refers_to = known.draft.refers_to;
+        let refers_to = known.effects.refers_to;
         if refers_to.is_some_and(|generation| generation != table.generation()) {
             return None;
         }
         if known.settled != Some(table.generation()) {
-            known.settled = table.insert_all(&known.draft.inserted);
+            known.settled = table.insert_all(&known.effects.inserted);
         }
         Some(known.fields)
     }
 
     /// Starts to record the effects of a block.
     pub(super) fn begin(&mut self, block: &[u8]) {
-        self.draft.inserted.clear();
-        self.draft.refers_to = None;
-        self.draft.passing = block.len() > CACHED_BLOCK_BYTES_MAX;
+        self.effects.inserted.clear();
+        self.effects.refers_to = None;
+        self.effects.uncacheable = block.len() > CACHED_BLOCK_BYTES_MAX;
     }
 
     /// Records a reference to the table, which had this generation when the block began.
     pub(super) fn note_reference(&mut self, generation: u64) {
-        self.draft.refers_to = Some(generation);
+        self.effects.refers_to = Some(generation);
     }
 
     /// Records an insertion.
     pub(super) fn note_insertion(&mut self, field: Field) {
-        if !self.draft.passing {
-            self.draft.inserted.push(field);
+        if !self.effects.uncacheable {
+            self.effects.inserted.push(field);
         }
     }
 
     /// Records a change of the table's size.
     pub(super) fn note_resize(&mut self) {
-        self.draft.passing = true;
+        self.effects.uncacheable = true;
     }
 
     /// Caches a block that was decoded without error.
     pub(super) fn end(&mut self, block: &[u8], fields: Fields) {
-        if self.draft.passing {
+        if self.effects.uncacheable {
             return;
         }
-        let known = &mut self.places[place(block)];
+        let known = &mut self.entries[bucket(block)];
         known.block.clear();
         known.block.extend_from_slice(block);
         known.fields = fields;
         known.settled = None;
-        std::mem::swap(&mut known.draft, &mut self.draft);
+        std::mem::swap(&mut known.effects, &mut self.effects);
     }
 }
 
 /// Hash of a block. It mixes all bytes, eight at a time, because the responses to different
 /// requests may differ in few of them.
 #[inline]
-fn place(block: &[u8]) -> usize {
+fn bucket(block: &[u8]) -> usize {
     let mut mixed = block.len() as u64;
     let mut mix = |word: u64| mixed = mixed.rotate_left(7).wrapping_add(word);
     let (words, rest) = block.as_chunks();

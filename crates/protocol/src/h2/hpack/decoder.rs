@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use super::block_cache::BlockCache;
 use super::fields::{Field, FieldFault, Fields, Name};
 use super::huffman::{self, HuffmanError};
 use super::integer::{self, IntegerError};
-use super::block_cache::BlockCache;
 use super::table::Table;
 use super::{DEFAULT_TABLE_BYTES, static_table};
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_limit_is_answered_at_the_start_of_the_next_block() {
+    fn a_lowered_limit_is_acknowledged_at_the_start_of_the_next_block() {
         let mut kept = decoder();
         kept.limit_table(DEFAULT_TABLE_BYTES);
         assert!(kept.decode(b"\x88").is_ok());

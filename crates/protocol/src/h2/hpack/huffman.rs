@@ -59,7 +59,7 @@ struct CanonicalCode {
     offset: [u16; CODE_BITS_MAX as usize + 1],
     /// Symbols in the order of their codes.
     symbols: [u16; SYMBOL_COUNT],
-    /// ShortCode of each symbol.
+    /// Code of each symbol.
     codes: [u32; SYMBOL_COUNT],
 }
 

@@ -12,12 +12,12 @@
 //! - Responses to the same request are mostly the same bytes, so `block_cache` recognizes a repeated block
 //!   by comparison.
 
+mod block_cache;
 mod decoder;
 mod encoder;
 mod fields;
 mod huffman;
 mod integer;
-mod block_cache;
 mod static_table;
 mod table;
 mod texts;

@@ -4,7 +4,7 @@ use prony_record::Outcome;
 
 use super::server::{GET, POST, settings};
 use super::*;
-use crate::pacing::{Arrivals, End, Schedule};
+use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
 #[test]
 fn a_closed_loop_keeps_every_stream_busy() {
@@ -185,13 +185,13 @@ fn arrivals_wait_for_a_stream_and_none_is_lost() {
 }
 
 fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
-    let until = End {
+    let until = ScheduleEnd {
         requests: u64::MAX,
         counted_from: Nanos::ZERO,
         at: end,
     };
     let whole = Share { worker: 0, of: 1 };
-    Schedule::new(Arrivals::Constant, rate, 0, whole, until).collect()
+    ArrivalSchedule::new(Arrivals::Constant, rate, 0, whole, until).collect()
 }
 
 #[test]

@@ -1,19 +1,24 @@
-//! A parser over the life of a connection.
+//! Reuse of a parser over the life of a connection.
 
-use prony_protocol::h1::{Eof, ResponseEvent, Expects, Limits, ResponseParser, Version, H1Violation};
+use prony_protocol::h1::{
+    Eof, Expects, H1Violation, Limits, ResponseEvent, ResponseParser, Version,
+};
 
 fn parser() -> ResponseParser {
     ResponseParser::new(Limits::default())
 }
 
 #[test]
-fn two_answers_in_one_buffer_are_two_exchanges() {
+fn two_responses_in_one_buffer_are_two_exchanges() {
     let mut parser = parser();
     let mut input: &[u8] =
         b"HTTP/1.1 204 \r\n\r\nHTTP/1.0 404 No\r\nContent-Length: 2\r\nX: y\r\n\r\nno";
     parser.start(Expects::Body);
     assert!(matches!(parser.next(&mut input), Ok(ResponseEvent::Head(head)) if head.status == 204));
-    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::End { reusable: true }));
+    assert_eq!(
+        parser.next(&mut input),
+        Ok(ResponseEvent::End { reusable: true })
+    );
     parser.start(Expects::Body);
     assert!(!parser.started());
     let Ok(ResponseEvent::Head(head)) = parser.next(&mut input) else {
@@ -24,11 +29,14 @@ fn two_answers_in_one_buffer_are_two_exchanges() {
         (404, Version::Http10, Some(2))
     );
     assert_eq!(parser.next(&mut input), Ok(ResponseEvent::Body(b"no")));
-    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::End { reusable: false }));
+    assert_eq!(
+        parser.next(&mut input),
+        Ok(ResponseEvent::End { reusable: false })
+    );
 }
 
 #[test]
-fn bytes_that_no_request_asked_for_are_a_violation() {
+fn unsolicited_bytes_are_a_violation() {
     let mut parser = parser();
     let mut nothing: &[u8] = b"";
     assert_eq!(parser.next(&mut nothing), Ok(ResponseEvent::NeedMore));
@@ -38,15 +46,21 @@ fn bytes_that_no_request_asked_for_are_a_violation() {
 
     parser.start(Expects::Body);
     let mut input: &[u8] = b"HTTP/1.1 204 \r\n\r\n\r\n";
-    assert!(matches!(parser.next(&mut input), Ok(ResponseEvent::Head(_))));
-    assert_eq!(parser.next(&mut input), Ok(ResponseEvent::End { reusable: true }));
+    assert!(matches!(
+        parser.next(&mut input),
+        Ok(ResponseEvent::Head(_))
+    ));
+    assert_eq!(
+        parser.next(&mut input),
+        Ok(ResponseEvent::End { reusable: true })
+    );
     assert_eq!(parser.next(&mut nothing), Ok(ResponseEvent::NeedMore));
     assert_eq!(parser.next(&mut input), Err(H1Violation::BytesAfterEnd));
     assert_eq!(parser.next(&mut nothing), Err(H1Violation::BytesAfterEnd));
 }
 
 #[test]
-fn a_start_forgets_whatever_was_before_it() {
+fn a_start_discards_the_previous_state() {
     let broken: [&[u8]; 8] = [
         b"HT",
         b"\x15",
@@ -60,7 +74,10 @@ fn a_start_forgets_whatever_was_before_it() {
     let mut parser = parser();
     for broken in broken {
         for mut piece in broken.chunks(1) {
-            while !matches!(parser.next(&mut piece), Ok(ResponseEvent::NeedMore) | Err(_)) {}
+            while !matches!(
+                parser.next(&mut piece),
+                Ok(ResponseEvent::NeedMore) | Err(_)
+            ) {}
         }
         parser.start(Expects::Body);
         let mut input: &[u8] = b"HTTP/1.1 204 \r\n\r\n";
@@ -76,7 +93,7 @@ fn a_start_forgets_whatever_was_before_it() {
 }
 
 #[test]
-fn a_close_is_told_apart_by_what_came_before_it() {
+fn the_meaning_of_a_close_depends_on_the_input_before() {
     let mut parser = parser();
     parser.start(Expects::Body);
     assert_eq!((parser.eof(), parser.started()), (Eof::Idle, false));
@@ -86,7 +103,9 @@ fn a_close_is_told_apart_by_what_came_before_it() {
 
     parser.start(Expects::Body);
     let mut input: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nall";
-    assert!(matches!(parser.next(&mut input), Ok(ResponseEvent::Head(head)) if head.length.is_none()));
+    assert!(
+        matches!(parser.next(&mut input), Ok(ResponseEvent::Head(head)) if head.length.is_none())
+    );
     assert_eq!(parser.next(&mut input), Ok(ResponseEvent::Body(b"all")));
     assert_eq!(parser.next(&mut input), Ok(ResponseEvent::NeedMore));
     assert_eq!(parser.eof(), Eof::Complete);

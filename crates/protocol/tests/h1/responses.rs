@@ -1,10 +1,10 @@
-//! Answers that can be read, and what they say.
+//! Valid responses and their events.
 
 use prony_protocol::h1::Expects::{self, Body, Connect, NoBody};
 
 use crate::answer;
 
-/// What was asked, the bytes, and the trace they give: statuses, framing, body, how it ended.
+/// The request, the bytes, and the expected trace: statuses, framing, body, end.
 pub(crate) type Row = (Expects, &'static [u8], &'static str);
 
 pub(crate) const LENGTHS: &[Row] = &[
@@ -33,7 +33,7 @@ pub(crate) const LENGTHS: &[Row] = &[
         b"HTTP/1.1 200 OK\r\nContent-Length: 005\r\n\r\nhello",
         r#"200 Length "hello" reusable"#,
     ),
-    // §6.3: the same number several times is that number.
+    // §6.3: the same number several times is valid.
     (
         Body,
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
@@ -49,7 +49,7 @@ pub(crate) const LENGTHS: &[Row] = &[
         b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nhi",
         r#"200 Length "hi" Truncated"#,
     ),
-    // What comes after the end is the caller's business.
+    // Bytes after the end are left to the caller.
     (
         Body,
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi!",
@@ -81,7 +81,7 @@ pub(crate) const CHUNKED: &[Row] = &[
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: ,chunked ,\r\n\r\n0\r\n\r\n", r#"200 Chunked "" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n00B\r\nbcdefghijkl\r\n000\r\n\r\n", r#"200 Chunked "abcdefghijkl" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n\r\n0\r\n\r\nxyz\r\n0\r\n\r\n", r#"200 Chunked "\r\n0\r\n\r\nxyz" reusable"#),
-    // Extensions, known to nobody (§7.1.1).
+    // Unknown extensions (§7.1.1).
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;name=\"v\xc3\xa4lue;\";x\r\nhi\r\n0;last\r\n\r\n", r#"200 Chunked "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \t; a = b\r\nhi\r\n0\r\n\r\n", r#"200 Chunked "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nhi\r\n0 \r\n\r\n", r#"200 Chunked "hi" reusable"#),
@@ -90,7 +90,7 @@ pub(crate) const CHUNKED: &[Row] = &[
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\n\n", r#"200 Chunked "" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n", r#"200 Chunked "" close"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP", r#"200 Chunked "" reusable 4 left"#),
-    // §8: without the last chunk, or its empty line, it is not complete.
+    // §8: without the last chunk or its empty line, the response is incomplete.
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", r#"200 Chunked "" Truncated"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", r#"200 Chunked "hel" Truncated"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", r#"200 Chunked "hello" Truncated"#),
@@ -159,7 +159,7 @@ pub(crate) const CONNECTIONS: &[Row] = &[
         b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nKeep-Alive: timeout=5\r\n\r\n",
         r#"200 Length "" close"#,
     ),
-    // A later minor version is read as the latest known (RFC 9110 §2.5).
+    // A later minor version is treated as the latest known one (RFC 9110 §2.5).
     (
         Body,
         b"HTTP/1.2 200 OK\r\nContent-Length: 0\r\n\r\n",
@@ -259,7 +259,7 @@ pub(crate) const HEADS: &[Row] = &[
 pub(crate) const INTERIM: &[Row] = &[
     (Body, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", r#"100 200 Length "hi" reusable"#),
     (Body, b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </b>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", r#"103 103 200 Length "" reusable"#),
-    // §6.3: an interim answer ends at its empty line, and says nothing of the final one.
+    // §6.3: an interim response ends at its empty line and doesn't affect the final one.
     (Body, b"HTTP/1.1 199 ?\r\nContent-Length: 7\r\nConnection: close\r\n\r\nHTTP/1.1 204 \r\n\r\n", r#"199 204 Empty "" reusable"#),
     (NoBody, b"HTTP/1.1 102 Processing\n\nHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", r#"102 200 Empty "" reusable"#),
     (Body, b"HTTP/1.1 100 Continue\r\n\r\n", "100 Truncated"),
@@ -289,12 +289,12 @@ fn bodies_in_chunks() {
 }
 
 #[test]
-fn connections_that_stay_and_that_close() {
+fn connections_that_stay_open_and_that_close() {
     check(CONNECTIONS);
 }
 
 #[test]
-fn answers_without_a_body() {
+fn responses_without_a_body() {
     check(BODILESS);
 }
 
@@ -304,6 +304,6 @@ fn status_lines_and_fields() {
 }
 
 #[test]
-fn interim_answers_before_the_final_one() {
+fn interim_responses_before_the_final_one() {
     check(INTERIM);
 }

@@ -1,6 +1,6 @@
 //! HTTP/1 on one connection: one request at a time, or one pipelined batch.
 
-use prony_protocol::h1::{Eof, ResponseEvent, Limits, ResponseParser, Version, H1Violation};
+use prony_protocol::h1::{Eof, H1Violation, Limits, ResponseEvent, ResponseParser, Version};
 use prony_record::{Nanos, Outcome};
 
 use super::http::Received;

@@ -4,8 +4,7 @@
 //! stream after another.
 
 use prony_protocol::h2::{
-    ClientSettings, Connection, EncodedRequest, ErrorCode, ConnectionEvent, StartError,
-    StreamId,
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, ErrorCode, StartError, StreamId,
 };
 use prony_record::{Nanos, Outcome};
 

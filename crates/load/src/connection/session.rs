@@ -170,7 +170,9 @@ impl HttpSession {
     /// The HTTP version, TLS version and cipher that both sides use.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let agreed = self.tls.as_ref().and_then(Tls::agreed);
-        let tls = agreed.map(tls::NegotiatedTls::negotiated).unwrap_or_default();
+        let tls = agreed
+            .map(tls::NegotiatedTls::negotiated)
+            .unwrap_or_default();
         Negotiated {
             http: self.http.version().map(str::to_owned),
             ..tls

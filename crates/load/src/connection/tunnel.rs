@@ -1,6 +1,6 @@
 //! A proxy's response to CONNECT.
 
-use prony_protocol::h1::{ResponseEvent, Expects, Limits, ResponseParser, H1Violation};
+use prony_protocol::h1::{Expects, H1Violation, Limits, ResponseEvent, ResponseParser};
 use prony_record::Outcome;
 
 use super::{Progress, Reason};

@@ -3,9 +3,9 @@
 #
 #     sh xtask/install/apt.sh PACKAGE...        (as root)
 #
-# Debian's maintainer scripts ask /usr/sbin/policy-rc.d before they start anything; while this runs,
-# one that says no (101) stands there. One that already exists is never touched: if it says no, too,
-# the installation goes ahead, if it would let a daemon start, it does not.
+# Debian's maintainer scripts run /usr/sbin/policy-rc.d before they start a daemon. During the
+# installation, this script places one that forbids it (status 101). An existing one is never changed:
+# if it forbids starts too, the installation continues; otherwise it is refused.
 set -eu
 
 policy=${POLICY_RC_D:-/usr/sbin/policy-rc.d}
@@ -43,7 +43,7 @@ if [ -e "$policy" ] || [ -L "$policy" ]; then
         exit 1
     fi
 else
-    # noclobber: whoever creates the file between the test above and here keeps theirs.
+    # noclobber: a file that another process created since the test above is kept.
     (set -C && printf '#!/bin/sh\n%s, process %s\nexit 101\n' "$mark" "$$" >"$policy")
     ours=yes
     chmod 755 "$policy"

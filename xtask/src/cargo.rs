@@ -1,4 +1,4 @@
-//! Nested cargo commands, and where the workspace lies.
+//! Nested cargo commands, and the workspace's root.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,9 +9,9 @@ pub(crate) fn workspace_root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// A cargo command in the workspace's root, with the environment that the outer `cargo run` was
-/// started in: what cargo adds for the program it runs would make build scripts believe that
-/// something changed, and its loader path would reach the servers that the tests start.
+/// A cargo command in the workspace's root, with the environment of the outer `cargo run`. The
+/// variables that cargo adds for the program are removed: they would make build scripts run again,
+/// and the loader path would affect the servers that the tests start.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);

@@ -1,9 +1,9 @@
-//! `cargo xtask docs`: the parts of the documents that a program writes.
+//! `cargo xtask docs`: the generated parts of the documents.
 //!
-//! In any Markdown file a line `<!-- generated: prony load --help -->` opens such a part and
-//! `<!-- end of generated -->` closes it; the text between is the output of that command. The command
-//! is always prony. It ends in `--help`, whose output is text, or its output is Markdown: it ends in
-//! `--reference`, or begins with `man`. The JSON schema of plans is generated as well.
+//! In any Markdown file, a line `<!-- generated: prony load --help -->` starts such a part and
+//! `<!-- end of generated -->` ends it; the text between is the output of that command. The command
+//! is always prony. It ends in `--help`, whose output is text, or its output is Markdown: it ends
+//! in `--reference`, or begins with `man`. The JSON schema of plans is generated as well.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,16 +17,16 @@ const OPEN: &str = "<!-- generated: prony ";
 const PLAN_SCHEMA: &str = "schema/prony.plan-1.schema.json";
 const CLOSE: &str = "<!-- end of generated -->";
 
-/// Whether to write or only to compare.
+/// Action for parts that are out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Rewrites what is out of date.
     Write,
-    /// Fails where something is out of date.
+    /// Fails if something is out of date.
     Check,
 }
 
-/// Brings the documents' generated parts up to date, or says which are not.
+/// Updates the generated parts, or reports outdated ones.
 pub(crate) fn run(mode: Mode) -> Ending {
     let root = workspace_root();
     let tree = match Tree::read(&root) {
@@ -65,7 +65,7 @@ pub(crate) fn run(mode: Mode) -> Ending {
     }
 }
 
-/// Compares the stored schema of plans with the one that prony prints, or rewrites it.
+/// Compares the stored schema of plans with prony's output, or rewrites it.
 fn plan_schema(path: &Path, mode: Mode) -> Result<(), String> {
     let schema = help(&["init", "--schema"])?;
     let stored = std::fs::read_to_string(path).unwrap_or_default();
@@ -80,7 +80,8 @@ fn plan_schema(path: &Path, mode: Mode) -> Result<(), String> {
     }
 }
 
-/// The text with each generated part made anew by `help`, which gets the command's arguments.
+/// Returns the text with each generated part replaced by the output of `help`, which gets the
+/// command's arguments.
 fn regenerate(
     text: &str,
     help: impl Fn(&[&str]) -> Result<String, String>,
@@ -119,7 +120,7 @@ fn regenerate(
     Ok(result)
 }
 
-/// What `prony ARGS` prints, 100 columns wide whatever the terminal.
+/// Output of `prony ARGS`, 100 columns wide on any terminal.
 fn help(args: &[&str]) -> Result<String, String> {
     let output = cargo(&["run", "--quiet", "--package", "prony", "--"])
         .args(args)

@@ -1,8 +1,8 @@
 //! The project's own tasks: `cargo xtask test | tidy | verify | bench | docs | package | archive`.
 //!
-//! Enters: the name of a task and its flags. Leaves: lines for people, and an exit status: 0 all is
-//! well, 1 something is not, 2 the arguments are wrong, 3 the machine lacks something that could
-//! not be installed. It depends on none of prony's crates: what it runs is the finished program.
+//! Input: the name of a task and its flags. Output: lines for people, and an exit status: 0
+//! success, 1 a check failed, 2 the arguments are wrong, 3 the machine lacks something that could
+//! not be installed. It depends on none of prony's crates: it runs the finished program.
 
 #[cfg(target_os = "linux")]
 mod bench;
@@ -25,7 +25,7 @@ cargo xtask TASK
                                       language, type names, module cycles
   verify [CHECK...] [--list]          compare what prony says with what is true, in real time
   bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
-                                      measure prony beside its peers (bench --help tells more)
+                                      compare prony with its peers (see bench --help)
   docs [--check]                      rewrite (or compare) the generated parts of the documents
   package                             pack every crate and build it from its package, without
                                       publishing
@@ -35,16 +35,16 @@ cargo xtask TASK
 Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something is missing here.
 ";
 
-/// How a task ended.
+/// Result of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Everything held.
+    /// Everything succeeded.
     Well,
-    /// A check or a test failed, and said so.
+    /// A check or a test failed, which was reported.
     Failed,
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Usage,
-    /// The machine lacks something, and what to do was printed.
+    /// The machine lacks something; a remedy was printed.
     Missing,
 }
 

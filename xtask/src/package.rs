@@ -15,10 +15,10 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "prony.fish"),
 ];
 
-/// Files that every archive holds.
+/// Files in every archive.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packs every crate and builds it from its package alone, as `cargo publish` does before it uploads.
+/// Packs every crate and builds it from its package alone, like `cargo publish` before an upload.
 pub(crate) fn check() -> Ending {
     let status = cargo(&["publish", "--dry-run", "--workspace", "--allow-dirty"])
         .stdin(Stdio::null())
@@ -122,7 +122,7 @@ fn names_in(help: &str) -> Vec<String> {
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| !line.trim().is_empty())
-        // Deeper lines go on with the description of the line above.
+        // Lines with more indentation continue the description above.
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")

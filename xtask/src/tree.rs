@@ -1,19 +1,20 @@
-//! The files that belong to the project, as text in memory: all that `tidy` ever looks at, so that
-//! its rules are tested on trees of three lines.
+//! The project's files as text in memory. `tidy` uses nothing else, so that its rules can be tested
+//! on trees of three lines.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Files by their path from the root, with `/` between the parts. A file that isn't UTF-8 is there
-/// with no text.
+/// Files by their path from the root, with `/` between the components. A file that isn't UTF-8 has
+/// no text.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, Option<String>>,
 }
 
 impl Tree {
-    /// What git tracks or would track below `root`; without git, all that isn't build output.
+    /// Reads the files below `root` that git tracks or would track; without git, all but build
+    /// output.
     pub(crate) fn read(root: &Path) -> std::io::Result<Tree> {
         let mut paths = match listed_by_git(root) {
             Some(paths) => paths,
@@ -23,7 +24,7 @@ impl Tree {
                 paths
             }
         };
-        // A symbolic link's target is in the list by its own name.
+        // The target of a symbolic link is listed by its own name.
         paths.retain(|p| root.join(p).symlink_metadata().is_ok_and(|m| m.is_file()));
         let mut tree = Tree::default();
         for path in paths {
@@ -33,7 +34,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Every file with its text, sorted by path; those without text left out.
+    /// Every file with its text, sorted by path; files without text are left out.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files
             .iter()
@@ -45,7 +46,7 @@ impl Tree {
         self.files.get(path)?.as_deref()
     }
 
-    /// Whether `path` is a file, or a folder that holds one.
+    /// Returns true if `path` is a file, or a folder that contains one.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let folder = format!("{path}/");
@@ -57,7 +58,7 @@ impl Tree {
                 .is_some_and(|(p, _)| p.starts_with(&folder))
     }
 
-    /// The names of the crates: the folders in `crates/` that hold a manifest.
+    /// Names of the crates: the folders in `crates/` with a manifest.
     pub(crate) fn crates(&self) -> Vec<&str> {
         self.files
             .keys()
@@ -98,7 +99,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         .filter(|p| !p.is_empty())
         .map(str::to_string)
         .collect();
-    // A copy without its history inside somebody's larger repository lists nothing.
+    // A copy without history inside another repository lists nothing.
     (!paths.is_empty()).then_some(paths)
 }
 

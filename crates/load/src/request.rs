@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, Version};
-use prony_protocol::h2::{EncodedRequest, Scheme};
+use prony_protocol::h2::{EncodedRequest, RequestScheme};
 use rustls::pki_types::ServerName;
 
 use crate::credentials::{self, Credentials};
@@ -438,8 +438,8 @@ pub(crate) fn written(
         Http::One | Http::Agreed => h1::encode_request(&request).map_err(wrong)?,
     };
     let scheme = match wanted.url.tls {
-        true => Some(Scheme::Https),
-        false if http == Http::Two => Some(Scheme::Http),
+        true => Some(RequestScheme::Https),
+        false if http == Http::Two => Some(RequestScheme::Http),
         false => None,
     };
     let frames = scheme

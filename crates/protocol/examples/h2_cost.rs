@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use httlib_hpack::Encoder;
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, ConnectionEvent, EncodedRequest, Scheme};
+use prony_protocol::h2::{
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, RequestScheme,
+};
 
 /// Number of requests in flight.
 const STREAMS: u32 = 32;
@@ -108,7 +110,7 @@ fn request() -> EncodedRequest {
         body: b"",
         keep_alive: true,
     };
-    EncodedRequest::new(&spec, Scheme::Https).expect("a valid request")
+    EncodedRequest::new(&spec, RequestScheme::Https).expect("a valid request")
 }
 
 fn answer(id: u32, block: &[u8], out: &mut Vec<u8>) {

@@ -5,7 +5,8 @@ use std::fmt;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{
-    ClientSettings, Connection, ConnectionEvent, EncodedRequest, H2Violation, Scheme, StreamId,
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, H2Violation, RequestScheme,
+    StreamId,
 };
 
 /// Recorded events, in order. Consecutive pieces of one body are joined.
@@ -53,7 +54,7 @@ pub fn request(method: &str, body: &[u8]) -> EncodedRequest {
         body,
         keep_alive: true,
     };
-    EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
+    EncodedRequest::new(&spec, RequestScheme::Http).expect("a valid request")
 }
 
 /// Stage of an exchange.

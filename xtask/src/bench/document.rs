@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-/// What stands before the tables of tools.
+/// Marker before the tables of tools.
 pub(super) const TOOLS: &str = "<!-- generated: cargo xtask bench -->";
-/// What stands before the table of a fleet.
+/// Marker before the table of a fleet.
 pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
 const CLOSE: &str = "<!-- end of generated -->";
 
-/// Puts `tables` between the mark `open` and the end of its part of the document at `path`.
+/// Replaces the text between the marker `open` and the end marker in the document at `path` with
+/// `tables`.
 pub(super) fn write(path: &Path, open: &str, tables: &str) -> Result<(), String> {
     let place = |e: std::io::Error| format!("{}: {e}", path.display());
     let old = std::fs::read_to_string(path).map_err(place)?;
@@ -16,7 +17,7 @@ pub(super) fn write(path: &Path, open: &str, tables: &str) -> Result<(), String>
     std::fs::write(path, new).map_err(place)
 }
 
-/// The text with what lies between the marks replaced.
+/// Returns the text with the part between the markers replaced.
 fn replace(text: &str, open: &str, tables: &str) -> Result<String, String> {
     let (before, rest) = text
         .split_once(open)

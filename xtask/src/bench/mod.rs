@@ -1,12 +1,12 @@
-//! `cargo xtask bench`: prony beside its peers, in one rotation.
+//! `cargo xtask bench`: comparison of prony with other tools, in one rotation.
 //!
-//! Enters: which rows and peers, how often and how long. Leaves: tables of ratios to a reference
-//! that ran in the same rotation, with their spread, in the terminal and in docs/performance.md;
-//! never an absolute time, which would say more of the machine than of a tool.
+//! Input: rows, tools, number and length of runs. Output: tables of ratios to a reference in the
+//! same rotation, with their spread, on the terminal and in docs/performance.md. Absolute times are
+//! never shown, because they depend more on the machine than on the tool.
 //!
-//! The server is nginx with one worker on one core, the generator has another. What a generator
-//! costs is the user and system time that the kernel counted for it, over the requests that the
-//! server counted.
+//! The server is nginx with one worker on one core; the generator has another core. The cost of a
+//! generator is the user and system time counted by the kernel, divided by the requests counted by
+//! the server.
 
 mod document;
 mod fleet;
@@ -19,6 +19,7 @@ mod rows;
 mod server;
 mod status;
 mod tables;
+mod tool;
 mod tools;
 mod witness;
 
@@ -26,13 +27,13 @@ use std::path::Path;
 
 use crate::Ending;
 use crate::cargo::workspace_root;
-use options::Options;
+use options::BenchOptions;
 use programs::Programs;
 use ratios::Numbers;
 use rotation::{Arena, Outcome};
 use rows::Row;
-use server::{Folder, Nginx};
-use tools::Tool;
+use server::{BenchFolder, Nginx};
+use tool::Tool;
 
 const DOCUMENT: &str = "docs/performance.md";
 
@@ -64,17 +65,17 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         }
         return Ok(Ending::Well);
     }
-    let options = Options::parse(args)?;
+    let options = BenchOptions::parse(args)?;
     Ok(bench(&options).unwrap_or_else(|problem| {
         println!("{}", problem.trim_end());
         Ending::Missing
     }))
 }
 
-fn bench(options: &Options) -> Result<Ending, String> {
+fn bench(options: &BenchOptions) -> Result<Ending, String> {
     let own = workspace_root().join("target/bench");
     let mut all_met = true;
-    // Before the tools, which share out the cores.
+    // Before the tools, which divide the cores.
     if !options.fleet.is_empty() {
         all_met &= bench_fleet(options, &own)?;
     }
@@ -87,8 +88,8 @@ fn bench(options: &Options) -> Result<Ending, String> {
     })
 }
 
-/// Tells whether all targets are met.
-fn bench_fleet(options: &Options, own: &Path) -> Result<bool, String> {
+/// Returns true if all targets are met.
+fn bench_fleet(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let outcomes = fleet::measure(&options.fleet, options.prony.as_deref(), own)?;
     let table = outcomes.render();
     println!("\n{table}");
@@ -99,10 +100,10 @@ fn bench_fleet(options: &Options, own: &Path) -> Result<bool, String> {
     Ok(outcomes.all_met())
 }
 
-/// Tells whether all targets are met.
-fn bench_tools(options: &Options, own: &Path) -> Result<bool, String> {
+/// Returns true if all targets are met.
+fn bench_tools(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let prony = options.prony.as_deref();
-    let peers: Vec<Tool> = tools::PEERS
+    let peers: Vec<Tool> = tool::PEERS
         .iter()
         .copied()
         .filter(|t| {
@@ -126,10 +127,14 @@ fn bench_tools(options: &Options, own: &Path) -> Result<bool, String> {
     Ok(tables::all_met(&outcomes))
 }
 
-fn measure(options: &Options, programs: &Programs, own: &Path) -> Result<Vec<Outcome>, String> {
+fn measure(
+    options: &BenchOptions,
+    programs: &Programs,
+    own: &Path,
+) -> Result<Vec<Outcome>, String> {
     let (server_core, generator_core) = options.cores;
     let here = |e: std::io::Error| format!("{}: {e}", own.display());
-    let folder = Folder::new(own).map_err(here)?;
+    let folder = BenchFolder::new(own).map_err(here)?;
     rotation::configure_siege(folder.path()).map_err(here)?;
     process::stay_on(server_core).map_err(|e| format!("core {server_core}: {e}"))?;
     let mut arena = Arena {
@@ -152,8 +157,8 @@ fn measure(options: &Options, programs: &Programs, own: &Path) -> Result<Vec<Out
     Ok(outcomes)
 }
 
-/// The tools of a row: its reference and prony whatever was asked for, and the peers that can do it.
-fn tools_of(row: &Row, options: &Options) -> Vec<Tool> {
+/// Tools of a row: its reference and prony always, and the requested tools that support it.
+fn tools_of(row: &Row, options: &BenchOptions) -> Vec<Tool> {
     let wanted = |tool: &Tool| match tool {
         Tool::Floor | Tool::Prony => true,
         _ if row.references[0] == *tool => true,
@@ -161,12 +166,12 @@ fn tools_of(row: &Row, options: &Options) -> Vec<Tool> {
         _ => options.peers.contains(tool),
     };
     let all = [Tool::Floor, Tool::Prony].into_iter();
-    all.chain(tools::PEERS.iter().copied())
+    all.chain(tool::PEERS.iter().copied())
         .filter(|t| wanted(t) && t.unfit(row).is_none())
         .collect()
 }
 
-fn preface(options: &Options, versions: &str) -> String {
+fn preface(options: &BenchOptions, versions: &str) -> String {
     let (rotations, seconds) = (options.rotations, options.seconds);
     format!(
         "{rotations} rotations of {seconds} s runs in random order (seed {}); {versions}.\n\n",
@@ -180,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_row_always_has_its_reference_and_prony() {
-        let options = Options::parse(&["--peers", "none"]).unwrap();
+        let options = BenchOptions::parse(&["--peers", "none"]).unwrap();
         let of = |id: &str| {
             let row = rows::ROWS.iter().find(|r| r.id == id).unwrap();
             tools_of(row, &options)
@@ -192,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_quick_one_has_the_best_peer_only() {
-        let options = Options::parse(&["--quick"]).unwrap();
+        let options = BenchOptions::parse(&["--quick"]).unwrap();
         let tools: Vec<Vec<Tool>> = options.rows.iter().map(|r| tools_of(r, &options)).collect();
         assert_eq!(tools[0], [Tool::Floor, Tool::Prony, Tool::Ab]);
         assert!(tools.iter().all(|t| (2..=3).contains(&t.len())));

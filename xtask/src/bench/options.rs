@@ -4,39 +4,39 @@ use std::path::PathBuf;
 
 use super::fleet::{self, FleetRow};
 use super::rows::{ROWS, Row};
-use super::tools::{PEERS, Tool};
+use super::tool::{PEERS, Tool};
 
-/// What to measure, and how often.
+/// Selection and number of measurements.
 #[derive(Debug, PartialEq)]
-pub(super) struct Options {
+pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,
     pub(super) fleet: Vec<FleetRow>,
     pub(super) peers: Vec<Tool>,
-    /// Only the best peer of each row.
+    /// Run only the best peer of each row.
     pub(super) best_only: bool,
-    /// At least 1.
+    /// Number of rotations, at least 1.
     pub(super) rotations: usize,
-    /// The length of a run; at least 1.
+    /// Length of a run in seconds, at least 1.
     pub(super) seconds: u32,
     pub(super) seed: u64,
-    /// A prony that is built already.
+    /// Path of a prony that is built already.
     pub(super) prony: Option<PathBuf>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
-    /// Whether to install what is missing.
+    /// Install missing programs.
     pub(super) install: bool,
-    /// Whether to write the tables into the document.
+    /// Write the tables into the document.
     pub(super) write: bool,
-    /// Whether a target that is missed is a failure.
+    /// Fail if a target is missed.
     pub(super) check: bool,
 }
 
-impl Options {
-    /// Reads the flags; an error is a sentence for the user.
-    pub(super) fn parse(args: &[&str]) -> Result<Options, String> {
+impl BenchOptions {
+    /// Parses the flags; an error is a sentence for the user.
+    pub(super) fn parse(args: &[&str]) -> Result<BenchOptions, String> {
         let quick = args.contains(&"--quick");
         let is_part = args.iter().any(|a| matches!(*a, "--rows" | "--peers"));
-        let mut options = Options {
+        let mut options = BenchOptions {
             rows: ROWS
                 .iter()
                 .filter(|r| !quick || r.quick.is_some())
@@ -153,21 +153,21 @@ mod tests {
 
     #[test]
     fn the_whole_is_written_and_a_part_is_not() {
-        let whole = Options::parse(&[]).unwrap();
+        let whole = BenchOptions::parse(&[]).unwrap();
         assert_eq!(
             (whole.rows.len(), whole.rotations, whole.seconds),
             (ROWS.len(), 5, 6)
         );
         assert!(whole.write && !whole.best_only);
         assert_eq!(whole.fleet, fleet::ROWS);
-        let quick = Options::parse(&["--quick"]).unwrap();
+        let quick = BenchOptions::parse(&["--quick"]).unwrap();
         assert_eq!(
             (quick.rows.len(), quick.rotations, quick.seconds),
             (5, 3, 3)
         );
         assert!(!quick.write && quick.best_only && quick.fleet.is_empty());
-        assert!(Options::parse(&["--quick", "--write"]).unwrap().write);
-        assert!(!Options::parse(&["--rows", "ka-1k"]).unwrap().write);
+        assert!(BenchOptions::parse(&["--quick", "--write"]).unwrap().write);
+        assert!(!BenchOptions::parse(&["--rows", "ka-1k"]).unwrap().write);
     }
 
     #[test]
@@ -180,13 +180,13 @@ mod tests {
             "--cores",
             "2,3",
         ];
-        let options = Options::parse(&args).unwrap();
+        let options = BenchOptions::parse(&args).unwrap();
         let ids: Vec<&str> = options.rows.iter().map(|r| r.id).collect();
         assert_eq!(ids, ["ka-1k", "close-1k"]);
         assert_eq!(options.peers, [Tool::Ab]);
         assert_eq!(options.cores, (2, 3));
         assert!(
-            Options::parse(&["--peers", "none"])
+            BenchOptions::parse(&["--peers", "none"])
                 .unwrap()
                 .peers
                 .is_empty()
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn rows_of_a_fleet_are_chosen_by_the_same_flag() {
-        let options = Options::parse(&["--rows", "fleet-500,ka-1k"]).unwrap();
+        let options = BenchOptions::parse(&["--rows", "fleet-500,ka-1k"]).unwrap();
         assert_eq!(options.fleet, [FleetRow::Many]);
         assert_eq!(options.rows.len(), 1);
-        let options = Options::parse(&["--rows", "ka-1k"]).unwrap();
+        let options = BenchOptions::parse(&["--rows", "ka-1k"]).unwrap();
         assert!(options.fleet.is_empty());
     }
 
@@ -213,7 +213,7 @@ mod tests {
             &["--cores", "1,1"],
             &["--fast"],
         ] {
-            assert!(Options::parse(args).is_err(), "{args:?}");
+            assert!(BenchOptions::parse(args).is_err(), "{args:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Processes on a core of their own, and what they cost when they have ended.
+//! Processes pinned to a core, and their cost.
 
 use std::fs::File;
 use std::io;
@@ -8,21 +8,21 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process that has ended did to the machine.
+/// Resource usage of a process that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     pub(super) status: ExitStatus,
-    /// From just before it was started until it had ended.
+    /// Time from just before its start to its end.
     pub(super) wall: Duration,
     /// User and system time of all its threads.
     pub(super) cpu: Duration,
-    /// The most memory that it held at once. The kernel counts what it was forked from, so that it
-    /// is never less than this program's own few MiB.
+    /// Peak memory. The kernel includes the program that it was forked from, so the value is never
+    /// below this program's own few MiB.
     pub(super) peak_bytes: u64,
 }
 
-/// Starts a command on a core, with as many descriptors as are allowed and `signal` for it when
-/// this program dies first, however it dies.
+/// Starts a command on a core with the highest allowed number of descriptors. It receives `signal`
+/// if this program dies first.
 pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::Result<Child> {
     let cores = set_of(core);
     let prepare = move || {
@@ -42,17 +42,17 @@ pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::R
     command.stdin(Stdio::null()).spawn()
 }
 
-/// How a process comes to its end.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// By itself; it is killed, and has failed, when it has not ended after this long.
-    Own(Duration),
-    /// It is told to end after this long: it would go on for ever.
-    Told(Duration),
+    /// It ends by itself. After this time it is killed and counts as failed.
+    ByItself(Duration),
+    /// It is terminated after this time.
+    Terminated(Duration),
 }
 
-/// How long a process that is told to end may take.
-const OBEDIENCE: Duration = Duration::from_secs(10);
+/// Time that a terminated process may take to end.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a command on a core to its end.
 pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result<Usage> {
@@ -60,7 +60,7 @@ pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result
     follow(&start_on(core, libc::SIGKILL, command)?, started, end)
 }
 
-/// Runs a command to its end, wherever the system lets it.
+/// Runs a command to its end on any core.
 pub(super) fn run(end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
     follow(&command.stdin(Stdio::null()).spawn()?, started, end)
@@ -69,12 +69,12 @@ pub(super) fn run(end: End, command: &mut Command) -> io::Result<Usage> {
 fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     let pid = child.id() as libc::pid_t;
     let ended = match end {
-        End::Own(limit) => wait_until_ended(pid, limit),
-        End::Told(after) => wait_until_ended(pid, after).and_then(|early| {
+        End::ByItself(limit) => wait_until_ended(pid, limit),
+        End::Terminated(after) => wait_until_ended(pid, after).and_then(|early| {
             if !early {
                 terminate(child);
             }
-            wait_until_ended(pid, OBEDIENCE)
+            wait_until_ended(pid, TERMINATION_TIMEOUT)
         }),
     };
     let wall = started.elapsed();
@@ -99,12 +99,12 @@ fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     })
 }
 
-/// Waits until a child has ended, without waiting *for* it; false when `limit` came first.
+/// Waits until a child has ended, without reaping it. Returns false after `limit`.
 fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
     // SAFETY: no pointers; the result is checked before it is owned.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
     checked(fd)?;
-    // SAFETY: the kernel has just handed out this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
@@ -118,20 +118,20 @@ fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
     Ok(found > 0)
 }
 
-/// Asks a process that this program started to end.
+/// Sends SIGTERM to a process that this program started.
 pub(super) fn terminate(child: &Child) {
     // SAFETY: no pointers; the child has not been waited for, so the number is still its.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
 }
 
-/// Keeps this program to one core from now on, and what it starts without another order.
+/// Pins this program to one core, and everything that it starts by default.
 pub(super) fn stay_on(core: usize) -> io::Result<()> {
     let cores = set_of(core);
     // SAFETY: the pointer and the size are those of one local value.
     checked(unsafe { libc::sched_setaffinity(0, size_of_val(&cores), &cores) })
 }
 
-/// The most descriptors that a process may have here.
+/// Largest number of descriptors that a process may have.
 pub(super) fn descriptor_limit() -> u64 {
     // SAFETY: all zeroes is a valid value, and the pointer is to it.
     let (result, limit) = unsafe {
@@ -141,20 +141,20 @@ pub(super) fn descriptor_limit() -> u64 {
     if result == 0 { limit.rlim_max } else { 1024 }
 }
 
-/// The unit of the times in proc(5).
+/// Ticks per second of the times in proc(5).
 pub(super) fn ticks_per_second() -> f64 {
     // SAFETY: no pointers.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     if ticks > 0 { ticks as f64 } else { 100.0 }
 }
 
-/// Whether this program may do everything.
+/// Returns true if this program runs as root.
 pub(super) fn is_root() -> bool {
     // SAFETY: no pointers, and it can't fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Both outputs of a command into one file.
+/// Redirects both outputs of a command to a file.
 pub(super) fn log_into(command: &mut Command, path: &Path) -> io::Result<()> {
     let file = File::create(path)?;
     command.stderr(file.try_clone()?).stdout(file);
@@ -199,7 +199,7 @@ mod tests {
     fn the_cost_is_that_of_the_process_on_its_core() {
         let script = "grep -q '^Cpus_allowed_list:.0$' /proc/self/status || exit 3; \
                       i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 7";
-        let end = End::Own(Duration::from_secs(60));
+        let end = End::ByItself(Duration::from_secs(60));
         let usage = run_on(0, end, &mut shell(script)).unwrap();
         assert_eq!(usage.status.code(), Some(7));
         assert!(usage.cpu > Duration::ZERO && usage.wall > Duration::ZERO);
@@ -208,14 +208,14 @@ mod tests {
 
     #[test]
     fn what_does_not_end_is_killed() {
-        let end = End::Own(Duration::from_millis(50));
+        let end = End::ByItself(Duration::from_millis(50));
         let error = run_on(0, end, &mut shell("exec sleep 60")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
     fn what_would_go_on_for_ever_is_told_to_end_and_has_not_failed() {
-        let end = End::Told(Duration::from_millis(50));
+        let end = End::Terminated(Duration::from_millis(50));
         let usage = run_on(0, end, &mut shell("exec sleep 60")).unwrap();
         assert_eq!(usage.status.signal(), Some(libc::SIGTERM));
     }

@@ -1,25 +1,25 @@
-//! Where the tools are, how those that are missing are had, and which versions they are.
+//! Finding, installing and identifying the tools.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::tools::{PEERS, Tool};
+use super::tool::{PEERS, Tool};
 use crate::cargo::cargo;
 use crate::test::install::{bring, find_program, go_install};
 use crate::test::packages::{self, HEY_SOURCE, Need};
 
-/// The last fortio that installs by its name alone.
+/// The last version of fortio that can be installed by its name alone.
 const FORTIO: &str = "fortio.org/fortio@v1.66.5";
 
-/// Everything that can be run.
+/// Paths of all programs.
 pub(super) struct Programs {
     pub(super) nginx: PathBuf,
     pub(super) tools: BTreeMap<Tool, PathBuf>,
 }
 
-/// Finds nginx and the tools, after installing what is missing if `install` says so. `folder` is
-/// the benchmark's own, below `target`.
+/// Finds nginx and the tools, after installing missing ones with `install`. `folder` is the
+/// benchmark's own, below `target`.
 pub(super) fn gather(
     peers: &[Tool],
     prony: Option<&Path>,
@@ -53,7 +53,7 @@ pub(super) fn gather(
     Ok(Programs { nginx, tools })
 }
 
-/// Where nginx is.
+/// Path of nginx.
 pub(super) fn nginx() -> Result<PathBuf, String> {
     let nginx = find_program("nginx");
     nginx.ok_or_else(|| "nginx is not here, and everything is measured on it".to_string())
@@ -78,7 +78,7 @@ fn install_packages(peers: &[Tool]) {
     bring(&needs);
 }
 
-/// Builds a tool that no package brings, into the benchmark's own folder.
+/// Builds a tool that isn't available as a package, in the benchmark's own folder.
 fn install_from_source(tool: Tool, folder: &Path) {
     let mut command = match tool {
         Tool::Oha => {
@@ -102,12 +102,12 @@ fn install_from_source(tool: Tool, folder: &Path) {
     }
 }
 
-/// Builds one of the workspace's own programs; returns where it lies.
+/// Builds a program of the workspace; returns its path.
 pub(super) fn build(package: &str) -> Result<PathBuf, String> {
     build_target(package, &[], package)
 }
 
-/// Builds an example of one of the workspace's packages; returns where it lies.
+/// Builds an example of a package of the workspace; returns its path.
 pub(super) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
     build_target(package, &["--example", example], example)
 }
@@ -135,7 +135,7 @@ fn build_target(package: &str, which: &[&str], name: &str) -> Result<PathBuf, St
         .ok_or_else(|| format!("cargo build --package {package}: no executable"))
 }
 
-/// What everything calls its version, nginx and the kernel included, one sentence.
+/// Versions of all programs, nginx and the kernel, as one sentence.
 pub(super) fn versions(programs: &Programs) -> String {
     let mut parts = vec![format!("nginx {}", version(&programs.nginx, &["-v"]))];
     for tool in [Tool::Prony].iter().chain(PEERS) {
@@ -161,7 +161,7 @@ fn version(program: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         return "of an unknown version".to_string();
     };
-    // Some print it as an error, and wrk even ends as one.
+    // Some print the version to standard error, and wrk exits with an error.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     first_version(&text)
@@ -169,7 +169,7 @@ fn version(program: &Path, arguments: &[&str]) -> String {
         .to_string()
 }
 
-/// The first word that begins like a version: `nginx/1.22.1`, `debian/4.1.0-3`, `Version 2.3`.
+/// First word that looks like a version: `nginx/1.22.1`, `debian/4.1.0-3`, `Version 2.3`.
 fn first_version(text: &str) -> Option<&str> {
     text.split(|c: char| c.is_whitespace() || matches!(c, '/' | ',' | '(' | ')'))
         .map(|word| word.strip_prefix('v').unwrap_or(word))

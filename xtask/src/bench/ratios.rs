@@ -1,31 +1,30 @@
-//! From what single runs cost to ratios within each rotation, and their middle and spread.
+//! Ratios within each rotation, with median and spread.
 
 use std::collections::BTreeMap;
 
-use super::tools::Tool;
+use super::tool::Tool;
 
-/// One run of one tool.
+/// Measurements of one run of a tool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run {
-    /// The generator's user and system time for each request that the server counted, in
-    /// microseconds.
+    /// User and system time of the generator per request counted by the server, in microseconds.
     pub(super) cpu_us: f64,
-    /// Requests that the server counted, a second.
+    /// Requests per second, counted by the server.
     pub(super) rate_per_s: f64,
     /// Peak memory of the generator, in MiB.
     pub(super) memory_mib: f64,
-    /// 99th percentile of the lateness of starts in microseconds, where the tool says it.
+    /// 99th percentile of the lateness of starts in microseconds, if the tool reports it.
     pub(super) late_p99_us: Option<f64>,
-    /// Requests that the server counted over those that the rate asks for, where one is set.
+    /// Requests counted by the server divided by those scheduled, for a fixed rate.
     pub(super) kept: Option<f64>,
 }
 
-/// What a table has a cell of.
+/// Measure of a table cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// CPU time a request.
+    /// CPU time per request.
     Cost,
-    /// Requests a second.
+    /// Requests per second.
     Rate,
 }
 
@@ -38,10 +37,10 @@ impl Measure {
     }
 }
 
-/// The runs of one rotation: each tool at most once, those that failed left out.
+/// Runs of one rotation: each tool at most once, without failed runs.
 pub(super) type Rotation = BTreeMap<Tool, Run>;
 
-/// Some values' middle and ends.
+/// Median and range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -50,7 +49,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// None without values.
+    /// Returns `None` without values.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -65,7 +64,7 @@ impl Spread {
     }
 }
 
-/// A tool's measure as a ratio to the reference's, taken in each rotation that has both.
+/// Ratio of a tool's measure to the reference's, over all rotations that have both.
 pub(super) fn ratio(
     rotations: &[Rotation],
     measure: Measure,
@@ -78,7 +77,7 @@ pub(super) fn ratio(
     }))
 }
 
-/// Any figure of a tool's runs.
+/// Median and range of a figure of a tool's runs.
 pub(super) fn figure(
     rotations: &[Rotation],
     tool: Tool,
@@ -87,7 +86,7 @@ pub(super) fn figure(
     Spread::of(rotations.iter().filter_map(|r| of(r.get(&tool)?)))
 }
 
-/// An order of `items` that is as good as any other, the same for the same state of the numbers.
+/// Shuffles `items`; the order depends only on the state of the generator.
 pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
     for last in (1..items.len()).rev() {
         let other = numbers.next() % (last as u64 + 1);
@@ -95,7 +94,7 @@ pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
     }
 }
 
-/// Pseudo-random numbers from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), good enough
+/// Pseudo-random numbers from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), sufficient
 /// to order a dozen runs.
 pub(super) struct Numbers(pub(super) u64);
 

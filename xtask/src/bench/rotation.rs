@@ -1,4 +1,4 @@
-//! Running the tools in turn, each against the same server from the same core.
+//! Rotation of the tools, each against the same server from the same core.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,54 +12,55 @@ use serde_json::Value;
 use super::process::{self, End, Usage};
 use super::ratios::{Numbers, Rotation, Run, shuffle};
 use super::rows::{Http, Row, Security, Shape};
-use super::server::{HELD, Nginx, WITNESS_LOG};
-use super::tools::{Errand, Tool};
-use super::witness::{Testimony, objection_to_most};
+use super::server::{Nginx, SLOW_PATH, WITNESS_LOG};
+use super::tool::Tool;
+use super::tools::RunParameters;
+use super::witness::{LogTotals, objection_to_most};
 
-/// How much longer than asked for a tool may take before it is killed.
-const GRACE: Duration = Duration::from_secs(30);
+/// Time after which a tool is killed, beyond its duration.
+const OVERTIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long each tool is watched before it is measured.
+/// Length of the trial run that checks a tool's behavior.
 const EXAMINED_SECONDS: u32 = 1;
 
-/// How long a tool is watched that waits for answers of a second or two.
-const HELD_SECONDS: u32 = 3;
+/// Length of that run for a tool that waits for slow responses.
+const SLOW_EXAMINED_SECONDS: u32 = 3;
 
-/// More connections than this are not made twice: one row fewer shows how they are used.
-const EXAMINED_CONNECTIONS: u32 = 1000;
+/// Largest number of connections for which the behavior is checked; rows with more rely on a
+/// smaller one.
+const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 
-/// The file of prony's record.
+/// Name of prony's record file.
 const RECORD: &str = "record.json";
 
-/// An open loop that makes less than this share of its requests has missed its rate, and what it
-/// costs at another is no answer.
-const KEPT: f64 = 0.97;
+/// Smallest fraction of its rate that an open loop must achieve; its cost at another rate isn't
+/// comparable.
+const RATE_SHARE_MIN: f64 = 0.97;
 
-/// Where the runs take place.
+/// Environment of the runs.
 pub(super) struct Arena<'a> {
     pub(super) nginx: Nginx,
-    /// For what the tools read and write.
+    /// BenchFolder for the files of the tools.
     pub(super) folder: &'a Path,
     pub(super) programs: &'a BTreeMap<Tool, PathBuf>,
     /// The generator's core.
     pub(super) core: usize,
-    /// The length of a run.
+    /// Length of a run in seconds.
     pub(super) seconds: u32,
-    /// Runs so far: each has an address of its own.
+    /// Number of runs so far: each has its own address.
     pub(super) runs: u32,
 }
 
-/// All rotations of one row.
+/// Results of one row.
 pub(super) struct Outcome {
     pub(super) row: &'static Row,
     pub(super) rotations: Vec<Rotation>,
-    /// What a reader should know of some tools: why they are left out, or what they do otherwise.
+    /// Remarks about tools: reasons for leaving them out, or deviations.
     pub(super) notes: BTreeMap<Tool, String>,
 }
 
 impl Arena<'_> {
-    /// Watches every tool once, then runs those that do what the row says once in each rotation, in
-    /// an order that is random each time.
+    /// Checks every tool once, then runs the suitable ones in each rotation, in random order.
     pub(super) fn measure(
         &mut self,
         row: &'static Row,
@@ -75,7 +76,7 @@ impl Arena<'_> {
         let mut order = Vec::new();
         for &tool in tools {
             self.nginx.settle()?;
-            if row.connections <= EXAMINED_CONNECTIONS {
+            if row.connections <= EXAMINED_CONNECTIONS_MAX {
                 match self.examine(row, tool) {
                     Ok(None) => {}
                     Ok(Some(remark)) => {
@@ -115,12 +116,12 @@ impl Arena<'_> {
         Ok(outcome)
     }
 
-    /// Whether a tool does in this row what the row says; an error is what it does instead, and
-    /// the answer may have a remark.
+    /// Checks that a tool behaves as the row requires, and returns a remark, if any. An error is
+    /// the deviation.
     fn examine(&mut self, row: &Row, tool: Tool) -> Result<Option<String>, String> {
         let log = self.folder.join(WITNESS_LOG);
         let text = |e: std::io::Error| format!("{}: {e}", log.display());
-        // nginx appends, so that what it writes next begins the file.
+        // nginx appends, so its next line is at the start of the file.
         let file = File::options().write(true).open(&log).map_err(text)?;
         file.set_len(0).map_err(text)?;
         let port = self.nginx.witnessed_port(row);
@@ -129,14 +130,17 @@ impl Arena<'_> {
         self.nginx.settle()?;
         let opened = self.nginx.page.read()?.connections - before;
         let lines = std::fs::read_to_string(&log).map_err(text)?;
-        let seen = Testimony::of(&lines);
+        let seen = LogTotals::of(&lines);
         if let Some(problem) = seen.objection(row) {
             return Err(problem);
         }
         if row.http != Http::One {
-            // A body of 13 bytes is sent before the next request is read, so that the requests on
-            // their way show at the server only where each takes it a while.
-            let slow = Row { path: HELD, ..*row };
+            // A body of 13 bytes is sent before the next request is read, so concurrent requests
+            // are visible at the server only if each takes a while.
+            let slow = Row {
+                path: SLOW_PATH,
+                ..*row
+            };
             let most = self.watch(&slow, tool)?;
             if let Some(problem) = objection_to_most(row, most) {
                 return Err(problem);
@@ -145,12 +149,12 @@ impl Arena<'_> {
         Ok(seen.remark(row, opened))
     }
 
-    /// The most requests that a tool has on their way at once.
+    /// Largest number of concurrent requests of a tool.
     fn watch(&mut self, row: &Row, tool: Tool) -> Result<u64, String> {
         let port = self.nginx.port(row);
         let mut page = self.nginx.page.clone();
-        let (ended, most) = page.watch(|| self.drive(row, tool, port, HELD_SECONDS));
-        // It knows how often it was asked.
+        let (ended, most) = page.watch(|| self.drive(row, tool, port, SLOW_EXAMINED_SECONDS));
+        // The page counts its own requests.
         self.nginx.page = page;
         ended?;
         most
@@ -167,7 +171,7 @@ impl Arena<'_> {
         let mut run = figures(&usage, requests);
         if let Shape::Paced(rate) = row.shape {
             let kept = requests as f64 / (f64::from(rate) * f64::from(self.seconds));
-            if kept < KEPT {
+            if kept < RATE_SHARE_MIN {
                 return Err(format!("{:.1}% of the rate", kept * 100.0));
             }
             run.kept = Some(kept);
@@ -180,7 +184,7 @@ impl Arena<'_> {
         Ok(run)
     }
 
-    /// Runs a tool against one of the server's ports, at an address that no run has had.
+    /// Runs a tool against one of the server's ports, at a new address.
     fn drive(&mut self, row: &Row, tool: Tool, port: u16, seconds: u32) -> Result<Usage, String> {
         let program = self.programs.get(&tool).ok_or("not here")?;
         let address = address(self.runs);
@@ -191,7 +195,7 @@ impl Arena<'_> {
         };
         let [record, keeps, closes] =
             [RECORD, "keep-alive", "close"].map(|n| self.folder.join(n).display().to_string());
-        let errand = Errand {
+        let errand = RunParameters {
             url: &format!("{scheme}://{address}:{port}{}", row.path),
             address: &address,
             port,
@@ -202,17 +206,17 @@ impl Arena<'_> {
         };
         let mut command = Command::new(program);
         command.args(tool.arguments(row, &errand));
-        // What a tool writes at home is swept with the folder.
+        // Files in the home folder are removed with the folder.
         command.env("HOME", self.folder);
         let log = self.folder.join(format!("{}.log", tool.name()));
         process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
         let time = Duration::from_secs(u64::from(seconds));
         let (end, own) = match tool.ends(row) {
-            true => (End::Own(time + GRACE), true),
-            false => (End::Told(time), false),
+            true => (End::ByItself(time + OVERTIME_MAX), true),
+            false => (End::Terminated(time), false),
         };
         let usage = process::run_on(self.core, end, &mut command).map_err(|e| e.to_string())?;
-        // What is told to end doesn't call that a success, and siege calls nothing one.
+        // A terminated tool doesn't report success, and siege never does.
         if own && tool != Tool::Siege && !usage.status.success() {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             return Err(format!("{}: {}", usage.status, last_words(&said)));
@@ -232,7 +236,7 @@ fn figures(usage: &Usage, requests: u64) -> Run {
     }
 }
 
-/// The lateness in a record of prony's, if nothing failed.
+/// Lateness in a record of prony, if no request failed.
 fn sound_record(text: &str) -> Result<Option<f64>, String> {
     let record: Value = serde_json::from_str(text).map_err(|e| format!("the record: {e}"))?;
     let failed = record.pointer("/totals/failed").and_then(Value::as_u64);
@@ -255,21 +259,21 @@ fn progress(run: &Run) -> String {
     )
 }
 
-/// The last lines of a log, on one.
+/// Last lines of a log, joined.
 fn last_words(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(3)..];
     last.join(" | ").chars().take(300).collect()
 }
 
-/// A loopback address for each run, so that what one leaves behind in TIME_WAIT takes no ports from
-/// the next.
+/// A loopback address for each run, so that connections in TIME_WAIT don't use up ports of the
+/// next.
 fn address(run: u32) -> String {
     let (high, low) = (run / 250 % 250, run % 250);
     format!("127.1.{high}.{}", low + 1)
 }
 
-/// Writes siege's two configurations, for it has no flag for what they say.
+/// Writes siege's two configurations, for settings without a flag.
 pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
     for kind in ["keep-alive", "close"] {
         let text = format!(

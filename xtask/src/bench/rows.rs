@@ -1,75 +1,74 @@
-//! What is measured: the rows, what each is measured against, and what prony must reach there.
+//! Rows of the benchmark: the load, the reference, and prony's target.
 
-use super::tools::Tool;
+use super::tool::Tool;
 
-/// How a row's connections are used.
+/// Use of a row's connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Shape {
-    /// Request after request on the same connections, as fast as they are answered.
+    /// Successive requests on the same connections, without pause.
     KeepAlive,
-    /// A connection for each request.
+    /// A new connection for each request.
     Close,
-    /// Requests on the same connections at this many a second.
+    /// Requests on the same connections at this rate per second.
     Paced(u32),
 }
 
-/// How a row's connections are protected.
+/// Encryption of a row's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Security {
-    /// Not at all.
+    /// None.
     Clear,
-    /// TLS from a server that offers resumption.
+    /// TLS from a server with session resumption.
     Resumable,
-    /// TLS from a server that offers none, so that each handshake is a full one.
+    /// TLS from a server without session resumption, so that each handshake is a full one.
     Full,
 }
 
-/// What is spoken on a row's connections.
+/// HTTP version of a row's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Http {
-    /// HTTP/1.1 (or 1.0, where a tool has no other): one request at a time on a connection.
+    /// HTTP/1.1 (or 1.0 if a tool has no other): one request at a time per connection.
     One,
-    /// HTTP/2 with this many requests at once on each connection: by ALPN over TLS, by prior
-    /// knowledge in clear.
+    /// HTTP/2 with this many concurrent requests per connection: by ALPN over TLS, by prior
+    /// knowledge in cleartext.
     Two { streams: u32 },
 }
 
-/// What prony must reach in a row.
+/// prony's target in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
-    /// Cost as a ratio to the row's reference, at most.
+    /// Largest cost as a ratio to the row's reference.
     pub(super) cost: f64,
-    /// Whether prony must also cost less than every peer.
+    /// True if prony must also cost less than every peer.
     pub(super) ahead: bool,
-    /// Peak memory in MiB, at most.
+    /// Largest peak memory in MiB.
     pub(super) memory_mib: Option<f64>,
-    /// 99th percentile of the lateness of starts in microseconds, at most.
+    /// Largest 99th percentile of the lateness of starts, in microseconds.
     pub(super) late_p99_us: Option<f64>,
 }
 
 /// One row of the tables.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
-    /// Names it on the command line.
+    /// Name on the command line.
     pub(super) id: &'static str,
-    /// Names it in the tables.
+    /// Name in the tables.
     pub(super) title: &'static str,
     pub(super) shape: Shape,
     pub(super) security: Security,
     pub(super) http: Http,
     pub(super) connections: u32,
-    /// What is asked for; the server has it (see `server`).
+    /// Path of the request, which the server has (see `server`).
     pub(super) path: &'static str,
-    /// What the others are measured against: the first of these that is there.
+    /// References: the first of these that is available.
     pub(super) references: &'static [Tool],
-    /// The best peer known, the only one that `--quick` runs; none where `--quick` leaves the row
-    /// out.
+    /// The best known peer, the only one that `--quick` runs; `None` if `--quick` skips the row.
     pub(super) quick: Option<Tool>,
     pub(super) target: Target,
 }
 
 impl Row {
-    /// Requests that are on their way at once when all is well.
+    /// Number of concurrent requests of a correct tool.
     pub(super) fn at_once(&self) -> u32 {
         match self.http {
             Http::One => self.connections,

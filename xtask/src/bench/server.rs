@@ -1,5 +1,5 @@
-//! The server that every tool loads: nginx with one worker on a core, its own configuration in a
-//! folder of its own, and nothing written while it serves.
+//! The server: nginx with one worker on a core, its own configuration in its own folder, and no
+//! files written while it serves.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::rows::{Http, Row, Security};
 use super::status::StatusPage;
 use super::witness;
 
-/// The log of the witnessed ports, in nginx's folder.
+/// Name of the log of the logged ports, in nginx's folder.
 pub(super) const WITNESS_LOG: &str = "witness.log";
 
-/// Bodies by their path, in bytes; `/13` is in the configuration itself.
+/// Size in bytes of each body by its path; `/13` is in the configuration itself.
 const FILES: &[(&str, usize)] = &[
     ("1k", 1024),
     ("10k", 10 * 1024),
@@ -22,24 +22,24 @@ const FILES: &[(&str, usize)] = &[
     ("held", 1024),
 ];
 
-/// A path that is answered at [`HELD_RATE`], so that requests for it are seen side by side.
-pub(super) const HELD: &str = "/held";
+/// A path that is served at [`SLOW_BYTES_PER_S`], so that concurrent requests can be observed.
+pub(super) const SLOW_PATH: &str = "/held";
 
-/// In bytes a second. nginx sends what a second may have at once and the rest in the next one.
-const HELD_RATE: u32 = 768;
+/// Bytes per second. nginx sends the bytes of one second at once and the rest in the next.
+const SLOW_BYTES_PER_S: u32 = 768;
 
-/// Streams that nginx lets a connection have at once: more than any row wants.
-const MOST_STREAMS: u32 = 256;
+/// Number of concurrent streams that nginx allows on a connection: more than any row needs.
+const STREAMS_MAX: u32 = 256;
 
-/// How long nginx may take to listen, or to let go of the connections of the last run.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for nginx to listen, or to close the connections of the last run.
+const NGINX_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where nginx listens: each port on every loopback address.
+/// Ports of nginx, each on every loopback address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ports {
-    /// What the rows are measured on.
+    /// Ports for measurements.
     measured: Listeners,
-    /// The same, but each request leaves a line in the log.
+    /// The same, with a log line per request.
     witnessed: Listeners,
     status: u16,
 }
@@ -68,7 +68,7 @@ impl Listeners {
     }
 }
 
-/// A running nginx, ended when dropped.
+/// A running nginx, terminated on drop.
 pub(super) struct Nginx {
     child: Child,
     ports: Ports,
@@ -76,7 +76,7 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it on a core with everything that it needs in `folder`.
+    /// Starts it on a core with all its files in `folder`.
     pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<Nginx, String> {
         let ports = free_ports().map_err(|e| format!("no free ports: {e}"))?;
         let text = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -108,16 +108,16 @@ impl Nginx {
         self.ports.measured.port(row)
     }
 
-    /// The port for a row's connections where they leave lines in the log.
+    /// The logged port for a row's connections.
     pub(super) fn witnessed_port(&self, row: &Row) -> u16 {
         self.ports.witnessed.port(row)
     }
 
-    /// Waits until the last run's connections are gone.
+    /// Waits until the last run's connections are closed.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let started = Instant::now();
         while self.page.read()?.open > 0 {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > NGINX_TIMEOUT {
                 return Err("nginx does not let go of the last run's connections".to_string());
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -129,7 +129,7 @@ impl Nginx {
         let started = Instant::now();
         while !self.page.is_there() {
             let ended = self.child.try_wait().ok().flatten();
-            if ended.is_some() || started.elapsed() > PATIENCE {
+            if ended.is_some() || started.elapsed() > NGINX_TIMEOUT {
                 let said: String = ["nginx.out", "error.log"]
                     .iter()
                     .filter_map(|name| std::fs::read_to_string(folder.join(name)).ok())
@@ -149,7 +149,7 @@ impl Drop for Nginx {
     }
 }
 
-/// Ports that nobody listens on at this moment, on any address.
+/// Ports that are free on every address.
 fn free_ports() -> std::io::Result<Ports> {
     let listeners = [(); 11].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
     let mut ports = [0; 11];
@@ -176,7 +176,7 @@ impl From<[u16; 11]> for Ports {
     }
 }
 
-/// A certificate with a P-256 key that signs itself.
+/// A self-signed certificate with a P-256 key.
 fn certificate(folder: &Path) -> Result<(), String> {
     let mut command = Command::new("openssl");
     command
@@ -194,7 +194,7 @@ fn certificate(folder: &Path) -> Result<(), String> {
 }
 
 fn configuration(folder: &Path, ports: Ports) -> String {
-    // Each connection of a generator takes one descriptor; a few are nginx's own.
+    // Each connection of a generator takes one descriptor; nginx needs a few more.
     let descriptors = process::descriptor_limit();
     let connections = descriptors.saturating_sub(100).max(128);
     let user = if process::is_root() { "user root;" } else { "" };
@@ -226,7 +226,7 @@ http {{
     open_file_cache_valid 1h;
     keepalive_requests 4000000000;
     keepalive_timeout 1h;
-    http2_max_concurrent_streams {MOST_STREAMS};
+    http2_max_concurrent_streams {STREAMS_MAX};
     ssl_certificate cert.pem;
     ssl_certificate_key key.pem;
     ssl_protocols TLSv1.2 TLSv1.3;
@@ -261,7 +261,7 @@ fn servers(ports: Listeners, log: &str) -> String {
         access_log {log};
         {more}
         location = /13 {{ return 200 \"Hello, world!\"; }}
-        location = {HELD} {{ limit_rate {HELD_RATE}; }}
+        location = {SLOW_PATH} {{ limit_rate {SLOW_BYTES_PER_S}; }}
     }}
 "
         )
@@ -269,15 +269,15 @@ fn servers(ports: Listeners, log: &str) -> String {
     kinds.iter().map(server).collect()
 }
 
-/// A folder for one run of the benchmark, removed when dropped. Those of runs that were killed are
-/// swept first.
-pub(super) struct Folder {
+/// A folder for one run of the benchmark, removed on drop. Folders of runs that were killed are
+/// removed first.
+pub(super) struct BenchFolder {
     path: PathBuf,
 }
 
-impl Folder {
-    /// Makes one below `parent`.
-    pub(super) fn new(parent: &Path) -> std::io::Result<Folder> {
+impl BenchFolder {
+    /// Creates a folder below `parent`.
+    pub(super) fn new(parent: &Path) -> std::io::Result<BenchFolder> {
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|n| n.strip_prefix("run-"));
@@ -287,16 +287,16 @@ impl Folder {
         }
         let path = parent.join(format!("run-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
-        Ok(Folder { path })
+        Ok(BenchFolder { path })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Folder {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
@@ -331,7 +331,7 @@ mod tests {
         let parent = std::env::temp_dir().join(format!("xtask-bench-{}", std::process::id()));
         let stale = parent.join("run-999999999");
         std::fs::create_dir_all(&stale).unwrap();
-        let folder = Folder::new(&parent).unwrap();
+        let folder = BenchFolder::new(&parent).unwrap();
         assert!(folder.path().is_dir() && !stale.exists());
         drop(folder);
         assert_eq!(std::fs::read_dir(&parent).unwrap().count(), 0);

@@ -1,36 +1,35 @@
-//! What nginx says of itself: its page of counters, and the most that one of them came to while a
-//! tool ran.
+//! nginx's status page, and the maximum of its counter of concurrent requests.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long nginx may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for nginx to respond.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a watched page is asked for.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Interval at which a watched page is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The page of nginx's `stub_status`, and how often it was asked for.
+/// The page of nginx's `stub_status`, with the number of its own requests.
 #[derive(Debug, Clone)]
 pub(super) struct StatusPage {
     address: SocketAddrV4,
     questions: u64,
-    /// Connections on which nothing was asked.
+    /// Connections without a request.
     visits: u64,
 }
 
-/// What the page says, but for the questions.
+/// Counters of the page, without the page's own requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
-    /// Connections open now.
+    /// Open connections.
     pub(super) open: u64,
     /// Connections since the start.
     pub(super) connections: u64,
     /// Requests since the start.
     pub(super) requests: u64,
-    /// Requests that nginx is at now, a stream of HTTP/2 each.
+    /// Requests in progress; with HTTP/2, streams.
     pub(super) at_once: u64,
 }
 
@@ -43,14 +42,14 @@ impl StatusPage {
         }
     }
 
-    /// Whether nginx listens; it isn't asked anything.
+    /// Returns true if nginx listens, without a request.
     pub(super) fn is_there(&mut self) -> bool {
         let there = TcpStream::connect(self.address).is_ok();
         self.visits += u64::from(there);
         there
     }
 
-    /// Asks for it.
+    /// Reads the page.
     pub(super) fn read(&mut self) -> Result<Status, String> {
         let page = ask(self.address).map_err(|e| format!("nginx's status page: {e}"))?;
         self.questions += 1;
@@ -58,8 +57,8 @@ impl StatusPage {
         Ok(status.without(self.questions, self.visits))
     }
 
-    /// Runs `task` and asks again and again meanwhile: what the task returns, and the most requests
-    /// that nginx was at at once.
+    /// Runs `task` and reads the page repeatedly. Returns the task's result and the largest number
+    /// of concurrent requests.
     pub(super) fn watch<T>(&mut self, task: impl FnOnce() -> T) -> (T, Result<u64, String>) {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -67,7 +66,7 @@ impl StatusPage {
                 let mut most = 0;
                 while !done.load(Ordering::Relaxed) {
                     most = most.max(self.read()?.at_once);
-                    std::thread::sleep(GLANCE);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 Ok(most)
             });
@@ -83,7 +82,8 @@ impl StatusPage {
 }
 
 impl Status {
-    /// The last question is open and being answered, as it came over a connection of its own.
+    /// Removes this page's own requests. The last one is still open, because it came over its own
+    /// connection.
     fn without(self, questions: u64, visits: u64) -> Status {
         Status {
             open: self.open.saturating_sub(1),
@@ -96,7 +96,7 @@ impl Status {
 
 fn ask(address: SocketAddrV4) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
     let mut page = String::new();
     stream.read_to_string(&mut page)?;
@@ -169,7 +169,7 @@ mod tests {
         });
         let (count, most) = page.watch(|| heard.iter().take(3).count());
         assert_eq!((count, most), (3, Ok(128)));
-        // A visit without a question ends the server.
+        // A connection without a request ends the server.
         assert!(page.is_there());
         server.join().unwrap();
     }

@@ -1,14 +1,14 @@
-//! The outcome as tables: for a terminal and for the document alike. Pure.
+//! Results as tables, for the terminal and the document. Pure functions.
 
 use super::ratios::{Measure, Rotation, Run, Spread, figure, ratio};
 use super::rotation::Outcome;
 use super::rows::Row;
-use super::tools::{PEERS, Tool};
+use super::tool::{PEERS, Tool};
 
-/// What stands where there is nothing to tell.
+/// Text of an empty cell.
 const NONE: &str = "–";
 
-/// Everything that the benchmark found, as Markdown.
+/// All results as Markdown.
 pub(super) fn render(outcomes: &[Outcome]) -> String {
     let columns = columns(outcomes);
     let cost = table(outcomes, &columns, |o, t| {
@@ -31,7 +31,7 @@ pub(super) fn render(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// What the server saw, and what failed: a list, or nothing.
+/// List of remarks and failures, possibly empty.
 fn notes(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -60,7 +60,7 @@ fn notes(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Whether every target of every row is met.
+/// Returns true if every target of every row is met.
 pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|o| {
         let judged = judge(o);
@@ -68,7 +68,7 @@ pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
     })
 }
 
-/// What the others are measured against in this row: the first reference that has a run.
+/// Reference of a row: the first one that has a run.
 pub(super) fn reference(row: &Row, rotations: &[Rotation]) -> Option<Tool> {
     let ran = |tool: &&Tool| rotations.iter().any(|r| r.contains_key(tool));
     row.references.iter().find(ran).copied()
@@ -79,7 +79,7 @@ fn compare(outcome: &Outcome, measure: Measure, tool: Tool) -> Option<Spread> {
     ratio(&outcome.rotations, measure, tool, reference)
 }
 
-/// The tools that have a run anywhere: the floor, prony, then the peers.
+/// Tools that have any run: the floor, prony, then the peers.
 fn columns(outcomes: &[Outcome]) -> Vec<Tool> {
     let ran = |tool: &Tool| {
         let mut rotations = outcomes.iter().flat_map(|o| &o.rotations);
@@ -113,7 +113,7 @@ fn table(
     text
 }
 
-/// `1.14 (1.10–1.19)`; what can't differ has no spread.
+/// A ratio with its range: `1.14 (1.10–1.19)`; a constant has no range.
 fn ratios(spread: &Spread) -> String {
     let Spread { median, min, max } = *spread;
     if min == max {
@@ -122,7 +122,7 @@ fn ratios(spread: &Spread) -> String {
     format!("{median:.2} ({min:.2}–{max:.2})")
 }
 
-/// One target of a row, and what came of it.
+/// A target of a row with its result.
 #[derive(Debug, PartialEq)]
 struct Judged {
     wanted: String,
@@ -145,12 +145,12 @@ fn targets(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Every target of a row that can be judged from what ran.
+/// Every target of a row that can be judged from the runs.
 fn judge(outcome: &Outcome) -> Vec<Judged> {
     let rotations = &outcome.rotations;
     let target = outcome.row.target;
     let mut judged = Vec::new();
-    // A ratio to a stand-in is no answer to a target that is set against another tool.
+    // A ratio to a substitute doesn't apply to a target for another tool.
     let wanted = outcome.row.references[0];
     if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, wanted) {
         judged.push(Judged {
@@ -191,7 +191,7 @@ fn judge(outcome: &Outcome) -> Vec<Judged> {
     judged
 }
 
-/// Whether prony costs less than the cheapest peer.
+/// Judges if prony costs less than the cheapest peer.
 fn ahead(outcome: &Outcome) -> Option<Judged> {
     let to_peer = |peer: &Tool| {
         let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;

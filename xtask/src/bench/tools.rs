@@ -1,69 +1,26 @@
-//! The tools, and the command line with which each does a row. Pure: starting them is
-//! `rotation`'s.
+//! Tools, and each tool's command line for a row. Pure: `rotation` starts them.
 
 use super::rows::{Http, Row, Security, Shape};
+use super::tool::Tool;
 
-/// A generator of load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tool {
-    Floor,
-    Prony,
-    Wrk,
-    Ab,
-    H2load,
-    Fortio,
-    Oha,
-    Hey,
-    Siege,
-    Wrk2,
-}
-
-/// Every peer, in the order of the tables' columns.
-pub(super) const PEERS: &[Tool] = &[
-    Tool::Wrk,
-    Tool::Ab,
-    Tool::H2load,
-    Tool::Fortio,
-    Tool::Oha,
-    Tool::Hey,
-    Tool::Siege,
-    Tool::Wrk2,
-];
-
-/// Where a run goes, and for how long.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Errand<'a> {
-    /// The whole URL.
+pub(super) struct RunParameters<'a> {
+    /// The URL.
     pub(super) url: &'a str,
-    /// Its address and port.
+    /// Address and port.
     pub(super) address: &'a str,
     pub(super) port: u16,
     pub(super) seconds: u32,
-    /// Where prony puts its record.
+    /// Path of prony's record.
     pub(super) record: &'a str,
-    /// A configuration for siege that keeps connections, and one that doesn't.
+    /// Path of a siege configuration with keepalive, and of one without.
     pub(super) siege_keeps: &'a str,
     pub(super) siege_closes: &'a str,
 }
 
 impl Tool {
-    /// The program's name, and the column's.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Tool::Floor => "floor",
-            Tool::Prony => "prony",
-            Tool::Wrk => "wrk",
-            Tool::Ab => "ab",
-            Tool::H2load => "h2load",
-            Tool::Fortio => "fortio",
-            Tool::Oha => "oha",
-            Tool::Hey => "hey",
-            Tool::Siege => "siege",
-            Tool::Wrk2 => "wrk2",
-        }
-    }
-
-    /// What makes the program print its version; none where it can't.
+    /// Arguments that print the version; `None` if there are none.
     pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
         Some(match self {
             Tool::Floor | Tool::Hey => return None,
@@ -74,7 +31,7 @@ impl Tool {
         })
     }
 
-    /// Why a row has no cell for this tool, if it has none.
+    /// Reason why a row has no cell for this tool, if there is one.
     pub(super) fn unfit(self, row: &Row) -> Option<&'static str> {
         let paced = matches!(row.shape, Shape::Paced(_));
         match self {
@@ -94,15 +51,15 @@ impl Tool {
         }
     }
 
-    /// Whether the tool ends by itself after the time that it was given.
+    /// Returns true if the tool ends by itself at the end of its duration.
     pub(super) fn ends(self, row: &Row) -> bool {
-        // Connections that a server closes are opened again and again whatever the time.
+        // h2load continues to reopen connections that the server closes.
         !(self == Tool::H2load && row.shape == Shape::Close)
     }
 
-    /// The arguments for a row, in the tool's own idiom: one thread, certificates not verified.
-    pub(super) fn arguments(self, row: &Row, errand: &Errand) -> Vec<String> {
-        let Errand { url, seconds, .. } = *errand;
+    /// Arguments for a row: one thread, certificates not verified.
+    pub(super) fn arguments(self, row: &Row, run: &RunParameters) -> Vec<String> {
+        let RunParameters { url, seconds, .. } = *run;
         let connections = row.connections;
         let closes = row.shape == Shape::Close;
         let secure = row.security != Security::Clear;
@@ -120,7 +77,7 @@ impl Tool {
         };
         let line = match self {
             Tool::Floor => {
-                let Errand { address, port, .. } = *errand;
+                let RunParameters { address, port, .. } = *run;
                 let path = row.path;
                 let close = if_closes("--close");
                 let pace = rate.map(|r| format!("--rate {r}")).unwrap_or_default();
@@ -129,14 +86,14 @@ impl Tool {
                      {path} {close} {pace}"
                 )
             }
-            Tool::Prony => prony(row, errand, rate),
+            Tool::Prony => prony(row, run, rate),
             Tool::Wrk => format!("-t1 -c{connections} -d{seconds}s {close_header} {url}"),
             Tool::Wrk2 => {
                 let rate = rate.unwrap_or_default();
                 format!("-t1 -c{connections} -d{seconds}s -R{rate} --latency {url}")
             }
             Tool::Ab => {
-                // -t sets a limit of 50,000 requests, so the real one comes after it.
+                // -t sets a limit of 50,000 requests, so the actual limit follows it.
                 let keep = if closes { "" } else { "-k" };
                 format!("-q -r {keep} -c {connections} -t {seconds} -n 20000000 {url}")
             }
@@ -155,20 +112,20 @@ impl Tool {
                      {connections} -t {seconds}s {version} {close} {insecure} {url}"
                 )
             }
-            Tool::Oha => oha(row, errand, rate),
+            Tool::Oha => oha(row, run, rate),
             Tool::Hey => {
                 let pace = each.map(|e| format!("-q {e}")).unwrap_or_default();
                 let close = if_closes("-disable-keepalive");
-                // Its workers share the connections that Go's library thinks right.
+                // The number of connections is chosen by Go's library.
                 let version = streams.map_or("", |_| "-h2");
                 let workers = row.at_once();
                 format!("-cpus 1 {version} -c {workers} -z {seconds}s {pace} {close} {url}")
             }
             Tool::Siege => {
                 let settings = if closes {
-                    errand.siege_closes
+                    run.siege_closes
                 } else {
-                    errand.siege_keeps
+                    run.siege_keeps
                 };
                 format!("-q -b -R {settings} -c {connections} -t {seconds}S {url}")
             }
@@ -177,10 +134,10 @@ impl Tool {
     }
 }
 
-fn prony(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
+fn prony(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     let mut line = format!(
         "load --progress none -t 1 -c {} -d {}s --json {}",
-        row.connections, errand.seconds, errand.record
+        row.connections, run.seconds, run.record
     );
     if let Some(rate) = rate {
         line.push_str(&format!(" -r {rate}"));
@@ -198,14 +155,14 @@ fn prony(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
         line.push_str(" --no-resumption");
     }
     line.push(' ');
-    line.push_str(errand.url);
+    line.push_str(run.url);
     line
 }
 
-fn oha(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
+fn oha(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     let mut line = format!(
         "--no-tui --worker-threads 1 -c {} -z {}s",
-        row.connections, errand.seconds
+        row.connections, run.seconds
     );
     if let Some(rate) = rate {
         line.push_str(&format!(" -q {rate} --latency-correction"));
@@ -220,11 +177,11 @@ fn oha(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
         line.push_str(" --insecure");
     }
     line.push(' ');
-    line.push_str(errand.url);
+    line.push_str(run.url);
     line
 }
 
-/// The words of a line, in which only a part between single quotes holds blanks.
+/// Splits a line into words; a part in single quotes may contain spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {
@@ -242,7 +199,7 @@ mod tests {
     use super::super::rows::ROWS;
     use super::*;
 
-    const ERRAND: Errand = Errand {
+    const ERRAND: RunParameters = RunParameters {
         url: "http://127.1.0.1:80/1k",
         address: "127.1.0.1",
         port: 80,

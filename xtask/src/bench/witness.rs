@@ -1,27 +1,28 @@
-//! What the server saw a tool do: whether requests got their answers, how connections were used and
-//! whether TLS sessions were resumed. Pure: it reads the lines of a log.
+//! Analysis of the server's log: completeness of responses, use of connections, and resumption of
+//! TLS sessions. Pure.
 
 use std::collections::BTreeSet;
 
 use super::rows::{Http, Row, Security, Shape};
 
-/// A line of the log, as nginx wants it described.
+/// Format of a log line, in nginx's syntax.
 pub(super) const FORMAT: &str =
     "$status $connection_requests $ssl_session_reused $ssl_protocol $server_protocol";
 
-/// A tool that resumes less than this share of its TLS sessions does not resume.
-const RESUMES: f64 = 0.2;
+/// Smallest fraction of resumed TLS sessions of a tool that supports resumption.
+const RESUMED_SHARE_MIN: f64 = 0.2;
 
-/// One that resumes less than this gets a remark: only the first on each connection need be full.
-const RESUMES_ALL: f64 = 0.9;
+/// Fraction of resumed TLS sessions below which a tool gets a remark: only the first session of
+/// each connection needs to be full.
+const FULLY_RESUMED_SHARE_MIN: f64 = 0.9;
 
-/// The sum of a log.
+/// Totals of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Testimony {
+pub(super) struct LogTotals {
     requests: u64,
-    /// Those that were answered with 200.
+    /// Requests with status 200.
     answered: u64,
-    /// Those that were the first on their connection.
+    /// Requests that were the first on their connection.
     connections: u64,
     /// Connections that resumed a TLS session.
     resumed: u64,
@@ -31,10 +32,10 @@ pub(super) struct Testimony {
     versions: BTreeSet<String>,
 }
 
-impl Testimony {
+impl LogTotals {
     /// Adds up the lines of a log.
-    pub(super) fn of(log: &str) -> Testimony {
-        let mut sum = Testimony::default();
+    pub(super) fn of(log: &str) -> LogTotals {
+        let mut sum = LogTotals::default();
         for line in log.lines() {
             let mut words = line.split(' ');
             let mut word = || words.next().unwrap_or_default();
@@ -51,9 +52,9 @@ impl Testimony {
         sum
     }
 
-    /// What a tool that was seen so does not do of what a row says.
+    /// Deviation of a tool from a row, judged by its log.
     pub(super) fn objection(&self, row: &Row) -> Option<String> {
-        let Testimony {
+        let LogTotals {
             requests,
             connections,
             ..
@@ -91,10 +92,10 @@ impl Testimony {
             ));
         }
         let share = self.resumed_share();
-        (is_resumed(row) && share < RESUMES).then(|| resumes(share))
+        (is_resumed(row) && share < RESUMED_SHARE_MIN).then(|| resumes(share))
     }
 
-    /// What a tool does otherwise where the row says HTTP/2 and over how many connections.
+    /// Deviation from HTTP/2 and from the number of connections of a row.
     fn other_than_http_2(&self, row: &Row) -> Option<String> {
         if row.http == Http::One {
             return None;
@@ -108,11 +109,10 @@ impl Testimony {
             .then(|| format!("uses {} connections, not {wanted}", self.connections))
     }
 
-    /// What a reader should know of a tool that does what the row says; it opened so many
-    /// connections.
+    /// Remark on a tool that behaves as the row requires, and opened this many connections.
     pub(super) fn remark(&self, row: &Row, opened: u64) -> Option<String> {
         let share = self.resumed_share();
-        if is_resumed(row) && share < RESUMES_ALL {
+        if is_resumed(row) && share < FULLY_RESUMED_SHARE_MIN {
             return Some(resumes(share));
         }
         let used = self.connections;
@@ -125,7 +125,7 @@ impl Testimony {
     }
 }
 
-/// What a tool does otherwise than a row says if it has `most` requests on their way at once.
+/// Deviation of a tool with at most `most` concurrent requests.
 pub(super) fn objection_to_most(row: &Row, most: u64) -> Option<String> {
     let wanted = row.at_once();
     (most != u64::from(wanted)).then(|| format!("has {most} requests at once, not {wanted}"))
@@ -146,7 +146,7 @@ mod tests {
 
     fn objection(id: &str, log: &str) -> Option<String> {
         let row = ROWS.iter().find(|r| r.id == id).unwrap();
-        Testimony::of(log).objection(row)
+        LogTotals::of(log).objection(row)
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let half = "200 1 . TLSv1.3\n200 1 r TLSv1.3\n".repeat(9);
         assert_eq!(objection("tls-resumed", &half), None);
         let row = ROWS.iter().find(|r| r.id == "tls-resumed").unwrap();
-        let remark = |log: &str| Testimony::of(log).remark(row, 0);
+        let remark = |log: &str| LogTotals::of(log).remark(row, 0);
         assert_eq!(remark(&half).unwrap(), "resumes 50% of its TLS sessions");
         assert_eq!(remark(&resumed), None);
         assert_eq!(
@@ -207,7 +207,7 @@ mod tests {
             "speaks HTTP/1.1"
         );
         let row = ROWS.iter().find(|r| r.id == "h2-tls-16x32").unwrap();
-        let remark = |opened| Testimony::of(&good).remark(row, opened);
+        let remark = |opened| LogTotals::of(&good).remark(row, opened);
         assert_eq!(remark(16), None);
         assert_eq!(remark(500).unwrap(), "opens 500 connections and uses 16");
         assert_eq!(objection_to_most(row, 512), None);

@@ -1,4 +1,4 @@
-//! Looks for what the tests and the benchmark need and installs what is missing.
+//! Detection and installation of the programs that the tests and the benchmark need.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use super::packages::{self, Manager, Need, Probe, Selection};
 use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
 
-/// Folders that hold servers and tools of administration, which many a user's path lacks.
+/// Folders of servers and administration tools that may be missing in a user's path.
 const MORE_PATH: &[&str] = &[
     "/usr/local/sbin",
     "/usr/sbin",
@@ -19,7 +19,7 @@ const MORE_PATH: &[&str] = &[
 /// Parts of a Rust toolchain that a minimal one lacks: the cargo command and the component.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Installs what is missing, or says what is.
+/// Installs what is missing, or reports it.
 pub(super) fn run() -> Ending {
     let components = complete_toolchain();
     match complete_machine() {
@@ -89,7 +89,7 @@ fn complete_machine() -> Ending {
     ending
 }
 
-/// Installs what is missing of `needs`, and goes on without what can't be had: what that is it says.
+/// Installs the missing ones of `needs`. Continues without unavailable ones, and reports them.
 pub(crate) fn bring(needs: &[&'static Need]) {
     let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
     let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -103,13 +103,13 @@ pub(crate) fn bring(needs: &[&'static Need]) {
     if install(manager, &selection.install) == Ending::Well || selection.install.len() == 1 {
         return;
     }
-    // One that the system doesn't know keeps the others out.
+    // A package unknown to the system would prevent the installation of the others.
     for need in selection.install.iter().filter(|n| !is_met(n)) {
         let _ = install(manager, &[need]);
     }
 }
 
-/// Where programs lie that were built from source.
+/// Folder of programs built from source.
 pub(super) fn built_programs() -> PathBuf {
     workspace_root().join("target/programs")
 }
@@ -127,7 +127,7 @@ fn build(need: &Need) -> Result<(), String> {
     }
 }
 
-/// The command that builds a program of Go's into a folder.
+/// The command that builds a Go program into a folder.
 pub(crate) fn go_install(source: &str, folder: &Path) -> Command {
     let program = find_program("go")
         .or_else(|| Some(PathBuf::from("/usr/local/go/bin/go")).filter(|p| p.is_file()))
@@ -176,7 +176,7 @@ fn install(manager: Manager, needs: &[&Need]) -> Ending {
     }
 }
 
-/// What root has to run to install `packages`.
+/// The command line that installs `packages` as root.
 fn command_line(manager: Manager, packages: &[&str], root: &Path) -> Vec<String> {
     let script = root.join("xtask/install/apt.sh");
     let script = script.to_string_lossy();
@@ -194,7 +194,7 @@ fn command_line(manager: Manager, packages: &[&str], root: &Path) -> Vec<String>
         .collect()
 }
 
-/// The command as root runs it: as it is, through a sudo that asks nothing, or not at all.
+/// The command as root: directly, through a sudo without a password, or `None`.
 fn as_root(line: &[String]) -> Option<Command> {
     let (program, args) = line.split_first()?;
     if is_root() {
@@ -243,8 +243,8 @@ fn succeeds(program: &Path, args: &[&str]) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// The Python that runs gunicorn: the one its script names, which need not be the first on the
-/// path (Debian's names /usr/bin/python3, whatever version manager stands before it).
+/// The Python that runs gunicorn: the one in its script, which may not be the first on the path
+/// (Debian's script names /usr/bin/python3, even if a version manager comes first).
 fn python() -> PathBuf {
     find_program("gunicorn")
         .and_then(|path| std::fs::read_to_string(path).ok())
@@ -253,7 +253,7 @@ fn python() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("python3"))
 }
 
-/// The Python on a script's first line, if one is named there by its path.
+/// The Python on a script's first line, if that is a path.
 fn interpreter(script: &str) -> Option<PathBuf> {
     let program = script
         .lines()
@@ -268,8 +268,8 @@ fn interpreter(script: &str) -> Option<PathBuf> {
         .then_some(path)
 }
 
-/// Where a program is: on the path, where servers and tools of administration are, or where it was
-/// built.
+/// Finds a program: on the path, in the folders of servers and administration tools, or in the
+/// folder of built programs.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,8 +1,8 @@
-//! `cargo xtask test`: what the tests need, then every check, then every test.
+//! `cargo xtask test`: installs the requirements, then runs every check and every test.
 //!
-//! The tests come last and the sum of their runners' summaries is the last line, so that the end of
-//! a log tells how it went. A step that fails does not keep the later ones from running: one run
-//! shows all that is wrong.
+//! The tests come last, and the sum of their runners' summaries is the last line, so that the end
+//! of a log shows the result. A failed step doesn't prevent the later ones: one run shows all
+//! failures.
 
 pub(crate) mod install;
 pub(crate) mod packages;
@@ -92,7 +92,7 @@ impl Options {
     }
 }
 
-/// Runs the steps, prints each one's name before and its duration after it.
+/// Runs the steps, printing each one's name before it and its duration after it.
 pub(crate) fn run(options: &Options) -> Ending {
     let mut failed = Vec::new();
     let mut totals = None;
@@ -150,7 +150,7 @@ pub(crate) fn run(options: &Options) -> Ending {
     }
 }
 
-/// Runs a command whose output speaks for itself.
+/// Runs a command; its output is passed through.
 fn command(command: &mut Command) -> Ending {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ending::Well,
@@ -173,7 +173,7 @@ fn tests() -> (Ending, Totals) {
     let path = std::env::join_paths(folders).unwrap_or(path.clone());
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     tests.env("PATH", path);
-    // Many tests wait for servers and for loads to end, so more of them than cores run at a time.
+    // Many tests wait for servers and loads, so more tests than cores run at a time.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         tests.env("RUST_TEST_THREADS", (2 * cores).to_string());

@@ -1,5 +1,5 @@
-//! What the tests and the benchmark need on the machine, and what each system's packages call it.
-//! Pure: looking and installing are `install`'s.
+//! Requirements of the tests and the benchmark, and their packages on each system. Pure: `install`
+//! does the detection and installation.
 
 /// A system's package manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Manager {
 }
 
 impl Manager {
-    /// The program to look for.
+    /// Name of the manager's program.
     pub(crate) fn program(self) -> &'static str {
         match self {
             Manager::Apt => "apt-get",
@@ -28,7 +28,7 @@ impl Manager {
         }
     }
 
-    /// The manager of a system (`std::env::consts::OS`), given which programs it has.
+    /// Determines the manager of a system (`std::env::consts::OS`) from its programs.
     pub(crate) fn detect(os: &str, has: impl Fn(&str) -> bool) -> Option<Manager> {
         let candidates: &[Manager] = match os {
             "linux" => &[Manager::Apt, Manager::Dnf, Manager::Pacman, Manager::Apk],
@@ -39,38 +39,38 @@ impl Manager {
     }
 }
 
-/// Something that the tests or the benchmark need.
+/// A program or module that the tests or the benchmark need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// What to call it in a message.
+    /// Name in messages.
     pub(crate) name: &'static str,
-    /// What it is for.
+    /// Purpose.
     pub(crate) why: &'static str,
-    /// How to tell that it is there.
+    /// Method of detection.
     pub(crate) probe: Probe,
     apt: &'static str,
     dnf: &'static str,
     pacman: &'static str,
     apk: &'static str,
-    /// Empty: the base system has it, or FreeBSD has no use for it.
+    /// Empty if the base system has it, or if FreeBSD doesn't need it.
     pkg: &'static str,
-    /// Where no package brings it: what `go install` builds it from; else empty.
+    /// Source for `go install` if there is no package; otherwise empty.
     go: &'static str,
 }
 
-/// How to tell that a need is met.
+/// Method that detects if a need is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// One of these programs is on the path.
     Program(&'static [&'static str]),
     /// The Python that runs gunicorn can import this module.
     PythonModule(&'static str),
-    /// One of these programs is on the path and answers `--version`: Ubuntu's browser packages
-    /// leave a program that only says to use snap.
+    /// One of these programs is on the path and supports `--version`: Ubuntu's browser packages
+    /// install a program that only refers to snap.
     Browser(&'static [&'static str]),
 }
 
-/// The names under which a Chromium goes.
+/// Names of Chromium.
 pub(crate) const BROWSERS: &[&str] = &[
     "chromium",
     "chromium-browser",
@@ -79,13 +79,13 @@ pub(crate) const BROWSERS: &[&str] = &[
     "chrome",
 ];
 
-/// These are for Linux: the test that starts them knows how its distributions build them.
+/// Servers for Linux only: the test that starts them depends on the builds of its distributions.
 const HTTP2: &str = "a server that HTTP/2 is tested with";
 
-/// The test that uses it starts a server of its own, with its own keys.
+/// The test that uses it starts its own server, with its own keys.
 const SSH: &str = "the telemetry of a machine elsewhere";
 
-/// The names under which php-fpm goes, by version on Debian, Ubuntu and Alpine.
+/// Names of php-fpm, by version on Debian, Ubuntu and Alpine.
 const PHP_FPM: &[&str] = &[
     "php-fpm",
     "php-fpm8.2",
@@ -96,7 +96,7 @@ const PHP_FPM: &[&str] = &[
     "php-fpm84",
 ];
 
-/// Everything that the tests need beyond Rust.
+/// All requirements of the tests besides Rust.
 pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "nginx",
@@ -169,7 +169,7 @@ pub(crate) const NEEDS: &[Need] = &[
         why: HTTP2,
         probe: Probe::Program(&["apache2", "httpd"]),
         apt: "apache2",
-        // It brings the server with it.
+        // The package includes the server.
         dnf: "mod_ssl",
         pacman: "apache",
         apk: "apache2-http2",
@@ -260,7 +260,7 @@ pub(crate) const NEEDS: &[Need] = &[
     NATS,
 ];
 
-/// A version that Go's proxy has; Debian's own is older.
+/// A version on Go's proxy; Debian's own is older.
 const NATS: Need = Need {
     name: "nats-server",
     why: "the server between agents and coordinator",
@@ -273,9 +273,9 @@ const NATS: Need = Need {
     go: "github.com/nats-io/nats-server/v2@v2.10.29",
 };
 
-const FRONT_END: &str = "what a front end is tested beside";
+const FRONT_END: &str = "what a front end is compared with";
 
-/// hey as Go's proxy has it; no later version is there.
+/// The latest version of hey on Go's proxy.
 pub(crate) const HEY_SOURCE: &str = "github.com/rakyll/hey@v0.1.5";
 
 const HEY: Need = Need {
@@ -328,8 +328,8 @@ const SIEGE: Need = Need {
 
 const PEER: &str = "a peer in the benchmark";
 
-/// The generators that the benchmark sets prony beside and that systems have packages of. None is
-/// for FreeBSD: the benchmark pins and counts as Linux does.
+/// Load generators for the benchmark that systems have packages of. None is for FreeBSD, because
+/// the benchmark pins and counts processes as on Linux.
 pub(crate) const PEERS: &[Need] = &[
     Need {
         why: PEER,
@@ -360,17 +360,17 @@ pub(crate) const PEERS: &[Need] = &[
 ];
 
 impl Need {
-    /// Whether it can be built where no package brings it.
+    /// Returns true if it can be built where there is no package.
     fn is_built(&self) -> bool {
         !self.go.is_empty()
     }
 
-    /// What `go install` builds it from, empty where that is nothing.
+    /// Source for `go install`; empty if there is none.
     pub(crate) fn source(&self) -> &'static str {
         self.go
     }
 
-    /// The package that brings it, empty where none is needed.
+    /// Package of a manager; empty if none is needed.
     pub(crate) fn package(&self, manager: Manager) -> &'static str {
         match manager {
             Manager::Apt => self.apt,
@@ -382,19 +382,19 @@ impl Need {
     }
 }
 
-/// What to do about the needs that a machine does not meet.
+/// Actions for the needs that a machine doesn't meet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// To be installed, in the order in which they were given.
+    /// Needs to be installed, in the given order.
     pub(crate) install: Vec<&'static Need>,
-    /// To be built from source.
+    /// Needs to be built from source.
     pub(crate) build: Vec<&'static Need>,
-    /// Not to be had from this system's packages, with the reason and the way out.
+    /// Needs that this system has no package for, with the reason and a remedy.
     pub(crate) unavailable: Vec<(&'static Need, &'static str)>,
 }
 
-/// Chooses what of `needs` to install: `os_release` is the text of `/etc/os-release`, `met` tells
-/// whether a need is met.
+/// Selects the actions for `needs`. `os_release` is the text of `/etc/os-release`; `met` returns
+/// true for a need that is met.
 pub(crate) fn select(
     needs: impl IntoIterator<Item = &'static Need>,
     manager: Option<Manager>,
@@ -429,7 +429,7 @@ pub(crate) fn select(
     selection
 }
 
-/// Whether `/etc/os-release` names Ubuntu or a child of it.
+/// Returns true if `/etc/os-release` names Ubuntu or a derivative.
 fn is_ubuntu(os_release: &str) -> bool {
     os_release
         .lines()
@@ -561,7 +561,7 @@ mod tests {
             Some(Manager::Apt)
         );
         assert_eq!(Manager::detect("linux", |p| p == "apk"), Some(Manager::Apk));
-        // Some Linux has a `pkg` of its own that is not FreeBSD's.
+        // Some Linux distributions have a different program named `pkg`.
         assert_eq!(Manager::detect("linux", |p| p == "pkg"), None);
         assert_eq!(
             Manager::detect("freebsd", |p| p == "pkg"),

@@ -1,5 +1,5 @@
-//! Tests of `xtask/install/apt.sh` against a folder that plays the system: an `apt-get` that only
-//! writes down how it was called, and a policy file of its own.
+//! Tests of `xtask/install/apt.sh` in a folder that simulates the system: an `apt-get` that only
+//! records its calls, and its own policy file.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::cargo::workspace_root;
 
-/// A stand-in for a Debian machine, removed when dropped.
+/// A simulated Debian machine, removed on drop.
 struct Machine {
     folder: PathBuf,
-    /// One at a time: a process that another test forks while a script is being written would hold
-    /// that script open, and the kernel refuses to run such a file.
+    /// One test at a time: a process forked by another test while a script is being written would
+    /// keep that script open, and the kernel refuses to run such a file.
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -69,7 +69,7 @@ fn write_script(path: &Path, body: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Writes down the call and what the policy says to a daemon that wants to start.
+/// Records the call and the policy's result for a daemon that is about to start.
 const RECORDS: &str = r#"
 status=0; "$POLICY_RC_D" nginx start || status=$?
 echo "$1 $DEBIAN_FRONTEND policy=$status" >>"$LOG"

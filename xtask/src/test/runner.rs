@@ -1,4 +1,4 @@
-//! Runs `cargo test`, passes on what the runners print, and ends a runner that hangs.
+//! Runs `cargo test`, passes on the runners' output, and ends a runner that hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -9,18 +9,23 @@ use std::time::{Duration, Instant};
 use super::totals::Totals;
 use crate::Ending;
 
-/// No test takes this long even on a crowded machine; a runner that says nothing for so long hangs.
-const SILENCE: Duration = Duration::from_secs(300);
+/// Silence after which a runner is considered hanging; no test takes this long, even on a busy
+/// machine.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often the end is looked for while nothing is printed.
-const LOOK: Duration = Duration::from_secs(2);
+/// Interval at which the end is checked while nothing is printed.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs the command, whose tests are built already, and adds up what its runners say.
+/// Runs the command, whose tests are already built, and adds up the runners' summaries.
 pub(super) fn run(command: &mut Command) -> (Ending, Totals) {
-    follow(command, &mut std::io::stdout(), (SILENCE, LOOK))
+    follow(
+        command,
+        &mut std::io::stdout(),
+        (SILENCE_TIMEOUT, POLL_INTERVAL),
+    )
 }
 
-/// `times` are the silence after which a runner hangs, and how often the end is looked for.
+/// `times` are the silence after which a runner hangs, and the interval of checks for the end.
 fn follow(
     command: &mut Command,
     out: &mut dyn Write,
@@ -47,8 +52,8 @@ fn follow(
     }
 }
 
-/// The lines as they come. The thread isn't waited for: what a killed runner left behind may keep
-/// the other end open.
+/// The lines as they arrive. The thread isn't joined, because processes left by a killed runner may
+/// keep the other end open.
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -61,7 +66,7 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     lines
 }
 
-/// Prints the lines until the end; whether a runner hung.
+/// Prints the lines until the end; returns true if a runner hung.
 fn pass_on(
     lines: &Receiver<Vec<u8>>,
     child: &mut Child,
@@ -100,7 +105,7 @@ fn pass_on(
     }
 }
 
-/// Kills what cargo runs at the moment, so that it goes on with the next crate.
+/// Kills the current child of cargo, so that it continues with the next crate.
 fn kill_runner(cargo: u32) {
     let cargo = cargo.to_string();
     let killed = Command::new("pkill").args(["-KILL", "-P", &cargo]).status();
@@ -117,7 +122,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let times = (Duration::from_millis(200), Duration::from_millis(50));
-        // What is printed here would be added up by the runner of these tests.
+        // Output here would be added up by the runner of these tests.
         follow(&mut command, &mut std::io::sink(), times)
     }
 
@@ -132,7 +137,7 @@ mod tests {
     #[test]
     fn a_runner_that_hangs_is_killed_and_the_next_one_runs() {
         let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        // What it leaves behind has its standard output.
+        // Its remaining child has its standard output.
         let hangs = "sh -c 'sleep 3 & exec sleep 3600'";
         let (ending, totals) = shell(&format!("{hangs}; echo '{said}'"));
         assert_eq!((ending, totals.passed), (Ending::Failed, 3));

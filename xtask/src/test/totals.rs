@@ -1,4 +1,4 @@
-//! Adds up what the test runners say.
+//! Adds up the summaries of the test runners.
 
 /// The sum over all test programs of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Takes one line of output; lines that are no runner's summary change nothing.
+    /// Processes one line of output; lines other than a runner's summary have no effect.
     ///
-    /// A summary reads `test result: ok. 3 passed; 0 failed; 0 ignored; …`.
+    /// A summary is `test result: ok. 3 passed; 0 failed; 0 ignored; …`.
     pub(crate) fn take(&mut self, line: &str) {
         let Some(counts) = line.trim_start().strip_prefix("test result: ") else {
             return;

@@ -1,11 +1,11 @@
-//! What the documents name exists, and what exists is documented.
+//! Paths in documents exist, and crates are documented.
 
 use super::Complaint;
 use crate::tree::Tree;
 
 const ARCHITECTURE: &str = "docs/architecture.md";
 
-/// First parts of paths that can only mean a place in this repository.
+/// First components of paths within this repository.
 const FOLDERS: &[&str] = &[
     ".ci", "bench", "crates", "docs", "fuzz", "schema", "studies", "xtask", "src",
 ];
@@ -41,8 +41,8 @@ fn is_document(path: &str) -> bool {
     !name.contains('/')
 }
 
-/// Whether a name leads to something from the root or from the document's own folder; `load/src`
-/// may stand for `crates/load/src` where crates are spoken of.
+/// Returns true if a name exists, relative to the root or to the document's folder. `load/src` may
+/// abbreviate `crates/load/src`.
 fn exists_from(tree: &Tree, document: &str, name: &str) -> bool {
     let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
     let candidates = [
@@ -55,7 +55,7 @@ fn exists_from(tree: &Tree, document: &str, name: &str) -> bool {
         .any(|c| resolve(c).is_some_and(|p| tree.exists(&p)))
 }
 
-/// A path with its `.` and `..` worked out; none if it leads out of the root.
+/// Resolves `.` and `..`; `None` if the path leads out of the root.
 fn resolve(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -70,8 +70,8 @@ fn resolve(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// The paths in backticks, and the targets of links into the repository, with their lines. Blocks
-/// of code are examples and hold none.
+/// Paths in backticks, and targets of links into the repository, with their lines. Code blocks are
+/// examples and don't count.
 fn named_paths(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_block = false;
@@ -98,7 +98,7 @@ fn named_paths(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Whether what stands in backticks is the path of something in this repository.
+/// Returns true if the text in backticks is a path in this repository.
 fn is_repository_path(span: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
     if !span.chars().all(plain) || span.starts_with('/') {

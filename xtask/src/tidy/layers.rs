@@ -1,12 +1,12 @@
-//! Crates depend on what lies below them, never upwards or sideways.
+//! Crates depend only on lower layers.
 
 use toml::{Table, Value};
 
 use super::Complaint;
 use crate::tree::Tree;
 
-/// The diagram of docs/architecture.md, each crate with those that it stands on directly. What lies
-/// below those is below it, too.
+/// The diagram of docs/architecture.md: each crate with its direct dependencies. Indirect ones are
+/// allowed too.
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "cli",
@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("record", &[]),
 ];
 
-/// Crates from elsewhere that bring clocks, sockets or threads where none belong.
+/// External crates that provide clocks, sockets or threads.
 const IMPURE: &[&str] = &[
     "async-std",
     "hyper",
@@ -44,10 +44,10 @@ const IMPURE: &[&str] = &[
     "tokio",
 ];
 
-/// The crates that are pure functions of what they are given.
+/// Crates that are pure functions of their input.
 pub(super) const PURE: &[&str] = &["protocol", "stats", "report"];
 
-/// What a dependency is for.
+/// Purpose of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Always,
@@ -124,7 +124,7 @@ fn check_manifest(name: &str, path: &str, text: &str, complaints: &mut Vec<Compl
     }
 }
 
-/// The folder of one of prony's own packages.
+/// Folder of one of prony's own packages.
 fn crate_of(package: &str) -> Option<&str> {
     if package == "prony" {
         Some("cli")
@@ -141,7 +141,7 @@ fn is_below(lower: &str, upper: &str) -> bool {
         .any(|d| *d == lower || is_below(lower, d))
 }
 
-/// Every dependency by package name, those for one platform included.
+/// Every dependency by package name, including platform-specific ones.
 fn dependencies(manifest: &Table) -> Vec<(String, Use)> {
     let mut found = Vec::new();
     let tables = [
@@ -177,7 +177,7 @@ fn lookup<'a>(table: &'a Table, keys: &[&str]) -> Option<&'a Value> {
         .try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
-/// The line on which a key stands first.
+/// First line with a key.
 fn line_of(text: &str, key: &str) -> usize {
     let is_key = |line: &str| {
         line.trim_start()

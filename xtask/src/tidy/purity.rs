@@ -5,7 +5,7 @@ use super::Complaint;
 use super::layers::PURE;
 use super::source::{Name, Sources};
 
-/// Paths that no pure crate names, with what they are.
+/// Paths that no pure crate may use, with their meaning.
 const NOWHERE: &[(&[&str], &str)] = &[
     (&["std", "net"], "a socket"),
     (&["std", "os", "unix", "net"], "a socket"),
@@ -18,14 +18,14 @@ const NOWHERE: &[(&[&str], &str)] = &[
     (&["socket2"], "a socket"),
 ];
 
-/// Paths that a report may need, to write its file, and arithmetic never does.
+/// Paths allowed in reports, which write files, but not in computations.
 const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "thread"], "a thread"),
     (&["std", "fs"], "a file"),
     (&["std", "process"], "a process"),
 ];
 
-/// Type names that are a clock or a socket whatever path leads to them.
+/// Type names that mean a clock or a socket, whatever their path.
 const TYPES: &[(&str, &str)] = &[
     ("Instant", "a clock"),
     ("SystemTime", "a clock"),
@@ -37,7 +37,7 @@ const TYPES: &[(&str, &str)] = &[
     ("UnixDatagram", "a socket"),
 ];
 
-/// Checks the sources of the pure crates; their `tests` folders may do as they like.
+/// Checks the sources of the pure crates, except for their `tests` folders.
 pub(super) fn check(sources: &Sources) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, source) in &sources.files {
@@ -60,7 +60,7 @@ pub(super) fn check(sources: &Sources) -> Vec<Complaint> {
 
 fn impurity(name: &str, named: &Name) -> Option<&'static str> {
     let starts = |path: &[&str]| {
-        // A single word such as `polling` may be anybody's variable.
+        // A single word such as `polling` may be a variable.
         named.segments.len() > 1
             && named.segments.len() >= path.len()
             && named.segments.iter().zip(path).all(|(a, b)| a == b)

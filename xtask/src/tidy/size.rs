@@ -1,4 +1,4 @@
-//! Files and functions stay small. What is larger stands in a list that only shrinks.
+//! Files and functions stay small. A list of exceptions may only shrink.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use super::Complaint;
 use super::source::Sources;
 use crate::tree::Tree;
 
-/// The longest file, in lines.
+/// Longest file, in lines.
 const FILE_LINES: usize = 800;
 
-/// The longest function, in lines from `fn` to its closing brace.
+/// Longest function, in lines from `fn` to its closing brace.
 const FUNCTION_LINES: usize = 80;
 
-/// How many exceptions there are. Lower it with each that goes; it is never raised.
+/// Number of exceptions. Lower it with each one removed; never raise it.
 const EXCEPTIONS: usize = 0;
 
 const LIST: &str = "xtask/tidy-exceptions.txt";
 
-/// Kinds of file that people write and read as code.
+/// File types that are code.
 const CODE: &[&str] = &[".rs", ".py", ".sh", ".c", ".js", ".css", ".html"];
 
 /// Checks lengths against the limits and the list of exceptions.
@@ -66,7 +66,7 @@ fn check_against(allowed: usize, tree: &Tree, sources: &Sources) -> Vec<Complain
     complaints
 }
 
-/// What is over a limit: the entry that would excuse it, and the complaint.
+/// Files and functions above a limit: the entry that would exempt each, and the complaint.
 fn oversized(tree: &Tree, sources: &Sources) -> Vec<(String, Complaint)> {
     let mut found = Vec::new();
     for (path, text) in tree

@@ -1,5 +1,5 @@
-//! What the rules need to know of a Rust file, read from its tokens: comments and strings are gone,
-//! and no type is resolved.
+//! Functions, paths, macros and modules of a Rust file, read from its tokens without comments and
+//! strings. Types aren't resolved.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::tree::Tree;
 pub(super) struct Sources {
     /// By path.
     pub(super) files: BTreeMap<String, Source>,
-    /// The files that could not be read as tokens.
+    /// Files that could not be read as tokens.
     pub(super) complaints: Vec<Complaint>,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Sources {
 pub(super) struct Source {
     /// Functions that have a body, in order.
     pub(super) functions: Vec<Function>,
-    /// Everything that looks like a path, `use` trees spread out: `use a::{b, c::d}` gives `a::b`
-    /// and `a::c::d`.
+    /// Everything that looks like a path, with `use` trees expanded: `use a::{b, c::d}` gives
+    /// `a::b` and `a::c::d`.
     pub(super) paths: Vec<Name>,
     /// Names of invoked macros.
     pub(super) macros: Vec<Name>,
-    /// Names of the modules declared here.
+    /// Names of declared modules.
     pub(super) modules: Vec<Name>,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Function {
     pub(super) name: String,
     /// The line of `fn`.
     pub(super) line: usize,
-    /// From the line of `fn` to that of the closing brace, both counted.
+    /// Number of lines from `fn` to the closing brace, inclusive.
     pub(super) lines: usize,
 }
 
-/// A name and where it stands.
+/// A name and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Its parts; only a path has several.
+    /// Components; only a path has several.
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
 }
@@ -67,7 +67,7 @@ pub(super) fn parse_all(tree: &Tree) -> Sources {
     sources
 }
 
-/// Reads one file; the error is the line at which it stops being Rust.
+/// Reads one file; the error is the line with the first invalid token.
 pub(super) fn parse(text: &str) -> Result<Source, usize> {
     let stream: TokenStream = text
         .trim_start_matches('\u{feff}')
@@ -79,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Source, usize> {
 }
 
 impl Source {
-    /// Reads one level of tokens; in the braces of a `use` tree every path begins with `prefix`.
+    /// Reads one level of tokens. In the braces of a `use` tree, every path starts with `prefix`.
     fn read(&mut self, stream: TokenStream, prefix: &[String]) {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let mut at = 0;
@@ -128,7 +128,7 @@ impl Source {
         }
     }
 
-    /// Reads the path that begins at `start` and returns where it ends.
+    /// Reads the path that starts at `start` and returns the index after it.
     fn read_path(&mut self, tokens: &[TokenTree], start: usize, prefix: &[String]) -> usize {
         let line = tokens[start].span().start().line;
         let mut segments = prefix.to_vec();
@@ -159,7 +159,7 @@ impl Source {
     }
 }
 
-/// The braces that hold a function's body, unless a `;` comes first.
+/// Braces of a function's body, unless a `;` comes first.
 fn body(tokens: &[TokenTree]) -> Option<&Group> {
     for token in tokens {
         match token {

@@ -1,24 +1,24 @@
-//! Words that don't belong: unfinished code, rooms for everything, somebody's own folders.
+//! Unfinished code, uninformative module names, and paths of one machine.
 
 use super::Complaint;
 use super::source::Sources;
 use crate::tree::Tree;
 
-/// Macros that stand for code that isn't written or isn't meant to stay.
+/// Macros for unfinished or temporary code.
 const MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
-/// Module names that say nothing about what is inside.
-const ROOMS: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
+/// Module names that say nothing about the content.
+const VAGUE_MODULES: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
 
-/// Notes to oneself. Spelt in two halves, or this file would complain about itself.
-const NOTES: &[&str] = &[
+/// Notes to oneself. Spelled in two halves, or this file would be refused.
+const NOTE_MARKERS: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("XX", "X:"),
 ];
 
-/// Beginnings of absolute paths that exist on one person's machine only.
-const PRIVATE: &[&str] = &[
+/// Beginnings of absolute paths that exist on one machine only.
+const PRIVATE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
     concat!("/tmp/", "brief"),
@@ -45,7 +45,7 @@ pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
         for name in source
             .modules
             .iter()
-            .filter(|m| ROOMS.contains(&&*m.segments[0]))
+            .filter(|m| VAGUE_MODULES.contains(&&*m.segments[0]))
         {
             complaints.push(Complaint::new(
                 path,
@@ -59,12 +59,12 @@ pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
 
 fn check_lines(path: &str, text: &str, complaints: &mut Vec<Complaint>) {
     for (index, line) in text.lines().enumerate() {
-        for private in PRIVATE.iter().filter(|p| names_path(line, p)) {
+        for private in PRIVATE_PATHS.iter().filter(|p| names_path(line, p)) {
             let text = format!("{private} is a folder of one machine; say it relative to the root");
             complaints.push(Complaint::new(path, index + 1, text));
         }
         if path.ends_with(".rs") {
-            for note in NOTES.iter().filter(|n| line.contains(**n)) {
+            for note in NOTE_MARKERS.iter().filter(|n| line.contains(**n)) {
                 let text = format!("{note}: do it, or make it an issue");
                 complaints.push(Complaint::new(path, index + 1, text));
             }
@@ -72,7 +72,7 @@ fn check_lines(path: &str, text: &str, complaints: &mut Vec<Complaint>) {
     }
 }
 
-/// Whether `line` holds `path` as an absolute path, not as the end of a longer one.
+/// Returns true if `line` contains `path` as an absolute path, not as the end of a longer one.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -81,11 +81,11 @@ fn names_path(line: &str, path: &str) -> bool {
     })
 }
 
-/// The folder or file of a path that is called like one of [`ROOMS`].
+/// Component of a path that is one of [`VAGUE_MODULES`].
 fn room_in_path(path: &str) -> Option<&str> {
     path.split('/')
         .map(|part| part.strip_suffix(".rs").unwrap_or(part))
-        .find(|p| ROOMS.contains(p))
+        .find(|p| VAGUE_MODULES.contains(p))
 }
 
 fn unnamed_room(name: &str) -> String {
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(complaints("a.rs", text).len(), 1, "{text}");
         }
         assert!(complaints("a.rs", "// never todo!()\nfn todo() {}\nfn f() { todo() }").is_empty());
-        let note = format!("fn f() {{}}\n// {} later\n", NOTES[0]);
+        let note = format!("fn f() {{}}\n// {} later\n", NOTE_MARKERS[0]);
         assert!(complaints("a.rs", &note)[0].starts_with("a.rs:2:"));
     }
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn private_folders_are_found_in_every_text() {
-        for private in &PRIVATE[..2] {
+        for private in &PRIVATE_PATHS[..2] {
             for text in [
                 format!("see {private}notes"),
                 format!("root = \"{private}x\""),

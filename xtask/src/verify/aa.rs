@@ -1,15 +1,15 @@
-//! Two servers that are the same must hardly ever be told apart.
+//! Identical servers: a difference must hardly ever be found.
 
 use super::experiments::{self, EXPERIMENTS, Prices};
-use super::figures::Figure;
+use super::figures::CheckFigure;
 use super::power::BASE_ROUNDS;
 use super::program::Prony;
 
-/// How many of the experiments may find a difference that isn't there.
-const MOST_WRONG: u64 = 1;
+/// Largest number of experiments that may find a difference.
+const FALSE_DIFFERENCES_MAX: u64 = 1;
 
-/// Runs the experiments and counts.
-pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+/// Runs the experiments and counts false differences.
+pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let concluded = experiments::run(
         prony,
         Prices {
@@ -18,16 +18,16 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
         },
     )?;
     let right = |verdict: &str| matches!(verdict, "equivalent" | "undecided");
-    let mut figures: Vec<Figure> = (1..)
+    let mut figures: Vec<CheckFigure> = (1..)
         .zip(&concluded)
         .map(|(seed, c)| c.figure(seed))
         .collect();
     let wrong = concluded.iter().filter(|c| !right(&c.verdict)).count() as u64;
-    figures.push(Figure::judged(
+    figures.push(CheckFigure::judged(
         "anything else",
-        format!("at most {MOST_WRONG} of {EXPERIMENTS}"),
+        format!("at most {FALSE_DIFFERENCES_MAX} of {EXPERIMENTS}"),
         format!("{wrong}"),
-        wrong <= MOST_WRONG,
+        wrong <= FALSE_DIFFERENCES_MAX,
     ));
     Ok(figures)
 }

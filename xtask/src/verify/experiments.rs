@@ -1,31 +1,31 @@
-//! Ten real experiments with two origins whose prices are known, and what they concluded.
+//! Ten real experiments between two origins of known cost, and their verdicts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::figures::Figure;
+use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// How many experiments make a check.
+/// Number of experiments of a check.
 pub(super) const EXPERIMENTS: u64 = 10;
 
-/// Two origins: rounds of busy work that each request costs on top of being served.
+/// Costs of two origins: rounds of busy work per request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Prices {
-    /// The baseline's.
+    /// Rounds of the baseline.
     pub(super) base: u64,
-    /// The other's.
+    /// Rounds of the other variant.
     pub(super) other: u64,
 }
 
-/// What an experiment said of the rate.
+/// Verdict of an experiment on the rate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Concluded {
     /// `faster`, `slower`, `equivalent`, `undecided` or `withheld`.
     pub(super) verdict: String,
-    /// The other's rate as a ratio to the baseline's, with its interval.
+    /// The other variant's rate as a ratio to the baseline's, with its interval.
     ratio: Option<[f64; 3]>,
     blocks: u64,
     findings: Vec<String>,
@@ -33,8 +33,8 @@ pub(super) struct Concluded {
 
 impl Concluded {
     /// A line of the check's table.
-    pub(super) fn figure(&self, seed: u64) -> Figure {
-        Figure::shown(format!("experiment {seed}"), self.found())
+    pub(super) fn figure(&self, seed: u64) -> CheckFigure {
+        CheckFigure::shown(format!("experiment {seed}"), self.found())
     }
 
     fn found(&self) -> String {
@@ -52,7 +52,7 @@ impl Concluded {
 
 /// Runs the experiments, one after another, each with its number as seed.
 pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, String> {
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::new()?;
     let plan = folder.path.join("plan.toml");
     fs::write(&plan, plan_text(prony.path(), prices)).map_err(|e| e.to_string())?;
     let mut concluded = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, Strin
         let out = folder.path.join(format!("out-{seed}"));
         let (plan, out_arg) = (plan.to_string_lossy(), out.to_string_lossy());
         let seed = seed.to_string();
-        // 1: done, with a verdict withheld; that is an answer, too.
+        // 1: done, with a verdict withheld, which is a valid result.
         prony.run(
             &["compare", &plan, "--out", &out_arg, "--seed", &seed],
             &[0, 1],
@@ -72,7 +72,7 @@ pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, Strin
     Ok(concluded)
 }
 
-/// The plan: everything but the price is the same.
+/// The plan: the variants differ only in their cost.
 fn plan_text(prony: &Path, prices: Prices) -> String {
     let Prices { base, other } = prices;
     let program = Value::from(prony.to_string_lossy());
@@ -135,20 +135,20 @@ fn concluded(verdict: &Value) -> Option<Concluded> {
     })
 }
 
-/// A folder of our own, removed when dropped.
-struct Folder {
+/// A temporary folder, removed on drop.
+struct TemporaryFolder {
     path: PathBuf,
 }
 
-impl Folder {
-    fn new() -> Result<Folder, String> {
+impl TemporaryFolder {
+    fn new() -> Result<TemporaryFolder, String> {
         let path = std::env::temp_dir().join(format!("prony-verify-{}", std::process::id()));
         fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(Folder { path })
+        Ok(TemporaryFolder { path })
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }

@@ -1,22 +1,22 @@
-//! What a check found, as a table.
+//! Results of a check, as a table.
 
 /// One line of a check's table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Figure {
-    /// What it is.
+pub(super) struct CheckFigure {
+    /// Name of the figure.
     pub(super) name: String,
-    /// What it has to be.
+    /// Required value.
     pub(super) expected: String,
-    /// What it is.
+    /// Measured value.
     pub(super) found: String,
-    /// Whether the two agree; a line that is only shown says nothing of it.
+    /// True if the figure meets its requirement; `None` if it is only shown.
     pub(super) holds: Option<bool>,
 }
 
-impl Figure {
-    /// A line on which the check hangs.
-    pub(super) fn judged(name: &str, expected: String, found: String, holds: bool) -> Figure {
-        Figure {
+impl CheckFigure {
+    /// A figure that decides the check.
+    pub(super) fn judged(name: &str, expected: String, found: String, holds: bool) -> CheckFigure {
+        CheckFigure {
             name: name.to_string(),
             expected,
             found,
@@ -24,9 +24,9 @@ impl Figure {
         }
     }
 
-    /// A line that explains.
-    pub(super) fn shown(name: String, found: String) -> Figure {
-        Figure {
+    /// A figure for information.
+    pub(super) fn shown(name: String, found: String) -> CheckFigure {
+        CheckFigure {
             name,
             expected: String::new(),
             found,
@@ -35,9 +35,9 @@ impl Figure {
     }
 }
 
-/// The figures below each other, columns aligned.
-pub(super) fn table(figures: &[Figure]) -> String {
-    let width = |text: fn(&Figure) -> &str, heading: &str| {
+/// Table of figures with aligned columns.
+pub(super) fn table(figures: &[CheckFigure]) -> String {
+    let width = |text: fn(&CheckFigure) -> &str, heading: &str| {
         figures
             .iter()
             .map(|f| text(f).chars().count())
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn columns_line_up_and_failures_show() {
         let figures = [
-            Figure::shown("run 1".to_string(), "quiet".to_string()),
-            Figure::judged(
+            CheckFigure::shown("run 1".to_string(), "quiet".to_string()),
+            CheckFigure::judged(
                 "p50",
                 "0.0 ms ± 2.0".to_string(),
                 "0.2 ms".to_string(),
                 true,
             ),
-            Figure::judged(
+            CheckFigure::judged(
                 "max",
                 "1000.0 ms ± 50.0".to_string(),
                 "1090.1 ms".to_string(),

@@ -1,8 +1,8 @@
-//! `cargo xtask verify`: what prony says against what is true, in real time.
+//! `cargo xtask verify`: prony's results compared with known truths, in real time.
 //!
-//! Each check runs the release binary as a user would, in a situation whose truth is known
-//! beforehand, and gives a table of figures. It wants two cores to itself; on a busy machine a
-//! check may fail without a fault in prony, and its figures show why.
+//! Each check runs the release binary as a user would, in a situation whose truth is known, and
+//! prints a table of figures. It needs two cores to itself; on a busy machine a check may fail
+//! although prony is correct, which its figures show.
 
 mod aa;
 mod experiments;
@@ -16,17 +16,17 @@ mod stall;
 use std::time::Instant;
 
 use crate::Ending;
-use figures::Figure;
+use figures::CheckFigure;
 use program::Prony;
 
-/// A check: what it is called, what it shows, and how it is done.
+/// A check: name, purpose and implementation.
 struct Check {
     name: &'static str,
     shows: &'static str,
-    run: fn(&Prony) -> Result<Vec<Figure>, String>,
+    run: fn(&Prony) -> Result<Vec<CheckFigure>, String>,
 }
 
-/// Every check that exists. A new one is a file here and a line in this list.
+/// All checks. A new one is a file here and an entry in this list.
 const CHECKS: &[Check] = &[
     Check {
         name: "stall",
@@ -55,7 +55,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Runs the checks that are named, or all; an error is a sentence about the arguments.
+/// Runs the named checks, or all; an error is a sentence about the arguments.
 pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args == ["--list"] {
         for check in CHECKS {

@@ -1,27 +1,27 @@
-//! 20,000 requests a second from one core: the schedule is made, and starts are in time.
+//! Pacing at 20,000 requests per second from one core: all starts are made, and in time.
 
 use serde_json::Value;
 
-use super::figures::Figure;
+use super::figures::CheckFigure;
 use super::program::Prony;
 
 const RATE: &str = "20000";
-/// Requests that are due in the load's 3 s.
-const DUE: f64 = 60_000.0;
-/// Loads of each kind. What else runs on the machine only ever makes starts later, so that the best
-/// of them says what the generator does.
-const LOADS: usize = 3;
+/// Number of requests due in the load's 3 s.
+const DUE_REQUESTS: f64 = 60_000.0;
+/// Number of loads of each kind. Other processes can only delay starts, so the best load shows the
+/// generator's accuracy.
+const LOADS_PER_KIND: usize = 3;
 
-/// The share of the starts that has to be made.
-const MADE: f64 = 0.999;
-/// How late the 99th of a hundred starts may be, in microseconds.
-const LATE_US: f64 = 200.0;
-/// How far the coefficient of variation of the gaps may be from that of their kind; over three
-/// standard errors for so many Poisson gaps.
-const VARIATION: f64 = 0.015;
+/// Smallest fraction of starts that must be made.
+const STARTED_SHARE_MIN: f64 = 0.999;
+/// Largest 99th percentile of lateness, in microseconds.
+const LATE_P99_US_MAX: f64 = 200.0;
+/// Largest deviation of the gaps' coefficient of variation; over three standard errors for this
+/// number of Poisson gaps.
+const VARIATION_TOLERANCE: f64 = 0.015;
 
-/// Runs the loads and compares.
-pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+/// Runs the loads and compares them with the schedule.
+pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let origin = prony.origin(&[])?;
     let url = origin.url("/");
     let load = |arrivals: &str| -> Result<Value, String> {
@@ -50,13 +50,13 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
     };
     let mut figures = Vec::new();
     for arrivals in ["constant", "poisson"] {
-        let records: Result<Vec<_>, _> = (0..LOADS).map(|_| load(arrivals)).collect();
+        let records: Result<Vec<_>, _> = (0..LOADS_PER_KIND).map(|_| load(arrivals)).collect();
         figures.extend(of(arrivals, &records?)?);
     }
     Ok(figures)
 }
 
-fn of(arrivals: &str, records: &[Value]) -> Result<Vec<Figure>, String> {
+fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
     let all = |pointer: &str| -> Result<Vec<f64>, String> {
         let number = |record: &Value| record.pointer(pointer).and_then(Value::as_f64);
         let found: Option<Vec<f64>> = records.iter().map(number).collect();
@@ -66,9 +66,9 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<Figure>, String> {
     let (started, unstarted) = (all("/totals/started")?, all("/totals/unstarted")?);
     let due: Vec<f64> = started.iter().zip(&unstarted).map(|(s, u)| s + u).collect();
     let made: Vec<f64> = started.iter().zip(&due).map(|(s, d)| s / d).collect();
-    // As many as the rate says, or as chance does: three standard deviations of their number.
+    // Exactly as the rate requires or, for Poisson arrivals, within three standard deviations.
     let near = if arrivals == "poisson" {
-        3.0 * DUE.sqrt()
+        3.0 * DUE_REQUESTS.sqrt()
     } else {
         1.0
     };
@@ -81,43 +81,45 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<Figure>, String> {
         format!("{}{unit}", texts.join(", "))
     };
     Ok(vec![
-        Figure::judged(
+        CheckFigure::judged(
             &name("requests due"),
-            format!("{DUE} ± {near:.0}"),
+            format!("{DUE_REQUESTS} ± {near:.0}"),
             each(&due, 0, ""),
-            due.iter().all(|due| (due - DUE).abs() <= near),
+            due.iter().all(|due| (due - DUE_REQUESTS).abs() <= near),
         ),
-        Figure::judged(
+        CheckFigure::judged(
             &name("of them started"),
-            format!("at least {:.1}%", MADE * 100.0),
+            format!("at least {:.1}%", STARTED_SHARE_MIN * 100.0),
             each(
                 &made.iter().map(|made| made * 100.0).collect::<Vec<_>>(),
                 3,
                 "%",
             ),
-            least(&made) >= MADE,
+            least(&made) >= STARTED_SHARE_MIN,
         ),
-        Figure::shown(
+        CheckFigure::shown(
             name("late by p50"),
             each(&all("/generator/late_us/p50")?, 0, " µs"),
         ),
-        Figure::judged(
+        CheckFigure::judged(
             &name("late by p99, the best"),
-            format!("at most {LATE_US} µs"),
+            format!("at most {LATE_P99_US_MAX} µs"),
             each(&late, 0, " µs"),
-            least(&late) <= LATE_US,
+            least(&late) <= LATE_P99_US_MAX,
         ),
-        Figure::shown(
+        CheckFigure::shown(
             name("late by at most"),
             each(&all("/generator/late_us/max")?, 0, " µs"),
         ),
-        Figure::judged(
+        CheckFigure::judged(
             &name("intended gaps, variation"),
-            format!("{expected} ± {VARIATION}"),
+            format!("{expected} ± {VARIATION_TOLERANCE}"),
             each(&variation, 4, ""),
-            variation.iter().all(|v| (v - expected).abs() <= VARIATION),
+            variation
+                .iter()
+                .all(|v| (v - expected).abs() <= VARIATION_TOLERANCE),
         ),
-        Figure::shown(
+        CheckFigure::shown(
             name("actual gaps, variation"),
             each(&all("/generator/start_gaps/actual/variation")?, 4, ""),
         ),

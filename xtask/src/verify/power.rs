@@ -1,45 +1,45 @@
-//! A server that is 10% dearer by construction must be called slower.
+//! Statistical power: a server with 10% more cost must be called slower.
 
 use serde_json::Value;
 
 use super::experiments::{self, EXPERIMENTS, Prices};
-use super::figures::Figure;
+use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// The busy work of the cheaper server, in rounds of one to three nanoseconds: enough that the
-/// server and not the generator sets the rate.
+/// Busy work of the cheaper server, in rounds of one to three nanoseconds: enough that the server
+/// limits the rate, not the generator.
 pub(super) const BASE_ROUNDS: u64 = 20_000;
 
-/// How much dearer a request is, all its costs together.
-const DEARER: f64 = 0.10;
+/// Relative increase of the cost of a request.
+const COST_INCREASE: f64 = 0.10;
 
-/// How many of the experiments must find it.
-const LEAST_FOUND: u64 = 9;
+/// Smallest number of experiments that must find it.
+const FOUND_MIN: u64 = 9;
 
 /// Calibrates, runs the experiments, counts.
-pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let prices = calibrate(prony)?;
     println!(
         "a request costs {} rounds of work, or {}: 10% more in all",
         prices.base, prices.other
     );
     let concluded = experiments::run(prony, prices)?;
-    let mut figures: Vec<Figure> = (1..)
+    let mut figures: Vec<CheckFigure> = (1..)
         .zip(&concluded)
         .map(|(seed, c)| c.figure(seed))
         .collect();
     let found = concluded.iter().filter(|c| c.verdict == "slower").count() as u64;
-    figures.push(Figure::judged(
+    figures.push(CheckFigure::judged(
         "found slower",
-        format!("at least {LEAST_FOUND} of {EXPERIMENTS}"),
+        format!("at least {FOUND_MIN} of {EXPERIMENTS}"),
         format!("{found}"),
-        found >= LEAST_FOUND,
+        found >= FOUND_MIN,
     ));
     Ok(figures)
 }
 
-/// Chooses the dearer price: the time that a saturated server takes for a request is linear in the
-/// rounds, so two loads tell both what a round costs and what a request costs in all.
+/// Chooses the higher cost: the time of a saturated server per request is linear in the rounds, so
+/// two loads determine the cost of a round and of a request.
 fn calibrate(prony: &Prony) -> Result<Prices, String> {
     let seconds = |rounds: u64| -> Result<f64, String> {
         let origin = prony.origin(&["--work", &rounds.to_string()])?;
@@ -64,10 +64,11 @@ fn calibrate(prony: &Prony) -> Result<Prices, String> {
     })
 }
 
-/// The rounds that make a request [`DEARER`], from its seconds at the base and at twice the rounds.
+/// Number of rounds that increases the cost of a request by [`COST_INCREASE`], from its seconds at the
+/// base and at twice the rounds.
 fn dearer(base_s: f64, twice_s: f64) -> Option<u64> {
     let per_round_s = (twice_s - base_s) / BASE_ROUNDS as f64;
-    let more = DEARER * base_s / per_round_s;
+    let more = COST_INCREASE * base_s / per_round_s;
     (per_round_s > 0.0 && more < BASE_ROUNDS as f64).then(|| BASE_ROUNDS + more.round() as u64)
 }
 
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
-        // 2 ns a round and 10 µs besides: 50 µs, of which a tenth is 2,500 rounds.
+        // 2 ns per round and 10 µs of other cost: 50 µs, of which a tenth is 2,500 rounds.
         assert_eq!(dearer(50e-6, 90e-6), Some(22_500));
         assert_eq!(dearer(50e-6, 50e-6), None);
         assert_eq!(dearer(50e-6, 50.1e-6), None);

@@ -1,4 +1,4 @@
-//! The release binary and what is started from it.
+//! The release binary and processes started from it.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(super) struct Prony {
 }
 
 impl Prony {
-    /// Builds it.
+    /// Builds the release binary.
     pub(super) fn build() -> Result<Prony, String> {
         let output = cargo(&[
             "build",
@@ -39,14 +39,14 @@ impl Prony {
             .ok_or_else(|| "cargo build --release: no executable called prony".to_string())
     }
 
-    /// Where the binary lies.
+    /// Path of the binary.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs it to its end; the error has the command and what it said.
+    /// Runs it to its end; the error contains the command and its output.
     ///
-    /// `accepted` are the exit statuses that still come with a result.
+    /// `accepted` are the exit statuses that come with a result.
     pub(super) fn run(&self, args: &[&str], accepted: &[i32]) -> Result<Output, String> {
         let said = |what: String| format!("prony {}: {what}", args.join(" "));
         let output = Command::new(&self.path)
@@ -61,7 +61,7 @@ impl Prony {
         Ok(output)
     }
 
-    /// Starts it, to be ended when what comes back is dropped.
+    /// Starts it; the process is ended when the returned value is dropped.
     pub(super) fn start(&self, args: &[String]) -> Result<Running, String> {
         let child = Command::new(&self.path)
             .args(args)
@@ -115,18 +115,18 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Its URL for a path.
+    /// URL of a path.
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 }
 
-/// An address that nobody listens on at this moment.
+/// A free address.
 fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// The executable that a line of cargo's JSON messages says was built.
+/// Executable named by a line of cargo's JSON messages.
 fn executable(line: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_prony = message.pointer("/target/name")?.as_str()? == "prony";

@@ -1,14 +1,14 @@
-//! Who is the limit, the server or the generator? Both are made so by construction, and
-//! `generator-saturated` has to be there in the one case and absent in the other.
+//! Detection of the bottleneck: the server or the generator limits the rate by construction, and
+//! `generator-saturated` must be reported only in the latter case.
 
 use serde_json::Value;
 
-use super::figures::Figure;
+use super::figures::CheckFigure;
 use super::program::Prony;
 
 const FINDING: &str = "generator-saturated";
 
-/// What makes an answer dear for the generator and not for the server: its hash is looked at. The
+/// A response that is expensive for the generator and not for the server: its hash is computed. The
 /// origin's bytes are always the same.
 const HASHED: &str = "/bytes/100K";
 const HASH: [&str; 2] = [
@@ -16,16 +16,16 @@ const HASH: [&str; 2] = [
     "ac21dd4c7d7cdf932d2600caaf9a344cec997f5f4cc49874211f4f46de3cff8a",
 ];
 
-/// A load whose limit is known.
+/// A load with a known bottleneck.
 struct Case {
     name: &'static str,
-    /// CPU time that the server takes for each request, beside what it costs anyway.
+    /// Extra CPU time of the server per request.
     server_work: Option<&'static str>,
     hashed: bool,
     args: &'static [&'static str],
-    /// Another generator on the same core.
+    /// True with another generator on the same core.
     company: bool,
-    /// Whether the generator is the limit.
+    /// True if the generator is the bottleneck.
     generator: bool,
 }
 
@@ -89,11 +89,11 @@ const CASES: &[Case] = &[
 ];
 
 /// Runs every case.
-pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     CASES.iter().map(|case| one(prony, case)).collect()
 }
 
-fn one(prony: &Prony, case: &Case) -> Result<Figure, String> {
+fn one(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
     let work: Vec<&str> = match case.server_work {
         Some(time) => vec!["--work", time],
         None => Vec::new(),
@@ -122,7 +122,7 @@ fn one(prony: &Prony, case: &Case) -> Result<Figure, String> {
     figure(case, &record)
 }
 
-fn figure(case: &Case, record: &Value) -> Result<Figure, String> {
+fn figure(case: &Case, record: &Value) -> Result<CheckFigure, String> {
     let findings = record.pointer("/findings").and_then(Value::as_array);
     let findings = findings.ok_or("the record lacks its findings")?;
     let severity = findings
@@ -133,7 +133,7 @@ fn figure(case: &Case, record: &Value) -> Result<Figure, String> {
         let share = record.pointer("/generator").and_then(|g| g[name].as_f64());
         Ok(share.ok_or_else(|| format!("the record lacks generator/{name}"))? * 100.0)
     };
-    Ok(Figure::judged(
+    Ok(CheckFigure::judged(
         case.name,
         if case.generator { "said" } else { "not said" }.to_owned(),
         format!(

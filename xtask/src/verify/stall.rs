@@ -1,23 +1,23 @@
-//! The server freezes for the last second of every five; 1,000 requests a second are due for 15 s.
-//! What their response times must be follows from the schedule alone.
+//! Response times during freezes: the server freezes for the last second of every five, with 1,000
+//! requests per second for 15 s. The schedule determines their response times.
 
 use serde_json::Value;
 
-use super::figures::Figure;
+use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Milliseconds of a period, and of the freeze at its end.
+/// Length in milliseconds of a period, and of the freeze at its end.
 const EVERY_MS: u64 = 5_000;
 const FREEZE_MS: u64 = 1_000;
-/// Milliseconds of the load; one request is due in each.
+/// Length of the load in milliseconds; one request is due in each.
 const LOAD_MS: u64 = 15_000;
 
-/// How far a figure may be from the truth: so large a share of it, or so many milliseconds.
-const SHARE: f64 = 0.05;
+/// Tolerance of a figure: a fraction of the truth, or milliseconds.
+const RELATIVE_TOLERANCE: f64 = 0.05;
 const LEAST_MS: f64 = 2.0;
 
 /// Runs the load and compares.
-pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let origin = prony.origin(&[])?;
     let url = origin.url("/stall?every=5s&for=1s");
     let args = [
@@ -29,7 +29,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
     figures(&record)
 }
 
-fn figures(record: &Value) -> Result<Vec<Figure>, String> {
+fn figures(record: &Value) -> Result<Vec<CheckFigure>, String> {
     let truth = truth_ms();
     let number = |pointer: &str| {
         let found = record.pointer(pointer).and_then(Value::as_f64);
@@ -39,24 +39,24 @@ fn figures(record: &Value) -> Result<Vec<Figure>, String> {
     for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
         let expected = percentile(&truth, share);
         let found = number(&format!("/response_time_us/{name}"))? / 1_000.0;
-        let tolerance = (expected * SHARE).max(LEAST_MS);
-        figures.push(Figure::judged(
+        let tolerance = (expected * RELATIVE_TOLERANCE).max(LEAST_MS);
+        figures.push(CheckFigure::judged(
             &format!("response time {name}"),
             format!("{expected:.1} ms ± {tolerance:.1}"),
             format!("{found:.1} ms"),
             (found - expected).abs() <= tolerance,
         ));
     }
-    // Every request that was due is accounted for, those that the last freeze held up included.
+    // Every scheduled request is accounted for, including those delayed by the last freeze.
     let due = number("/totals/started")? + number("/totals/unstarted")?;
-    figures.push(Figure::judged(
+    figures.push(CheckFigure::judged(
         "requests due",
         format!("{LOAD_MS} ± 1"),
         format!("{due}"),
         (due - LOAD_MS as f64).abs() <= 1.0,
     ));
     let failed = number("/totals/failed")?;
-    figures.push(Figure::judged(
+    figures.push(CheckFigure::judged(
         "failed",
         "0".to_string(),
         format!("{failed}"),
@@ -65,9 +65,9 @@ fn figures(record: &Value) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// How long each request waits, sorted, in milliseconds: until the end of the freeze in which it is
-/// due, or not at all. The last freeze ends with the load, so that those still waiting then have
-/// waited as long as they would have.
+/// Waiting times of all requests in milliseconds, sorted: until the end of the freeze in which the
+/// request is due, otherwise zero. The last freeze ends with the load, so requests waiting then are
+/// counted with their full wait.
 fn truth_ms() -> Vec<f64> {
     let runs = EVERY_MS - FREEZE_MS;
     let wait = |due: u64| match due % EVERY_MS {
@@ -79,7 +79,7 @@ fn truth_ms() -> Vec<f64> {
     waits
 }
 
-/// The smallest value that a share of the sorted values does not exceed.
+/// Smallest value that a fraction `share` of the sorted values doesn't exceed.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted

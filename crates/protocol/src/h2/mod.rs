@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use prony_protocol::h1::{RequestSpec, Version};
-//! use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, Scheme};
+//! use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, ConnectionEvent, RequestScheme};
 //!
 //! let spec = RequestSpec {
 //!     method: "GET",
@@ -16,7 +16,7 @@
 //!     body: b"",
 //!     keep_alive: true,
 //! };
-//! let request = EncodedRequest::new(&spec, Scheme::Http)?;
+//! let request = EncodedRequest::new(&spec, RequestScheme::Http)?;
 //!
 //! let mut connection = Connection::new(ClientSettings { streams: 32, ..Default::default() });
 //! connection.start(&request, 7)?;
@@ -78,6 +78,6 @@ pub use connection::{Connection, UnfinishedRequest};
 pub use error_code::ErrorCode;
 pub use event::{ConnectionEvent, StartError, StreamId};
 pub use frame::FrameType;
-pub use request::{EncodedRequest, Scheme, data_wire_bytes};
+pub use request::{EncodedRequest, RequestScheme, data_wire_bytes};
 pub use settings::ClientSettings;
 pub use violation::{H2Violation, StreamViolation};

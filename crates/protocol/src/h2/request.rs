@@ -11,7 +11,7 @@ use crate::h1::{
 
 /// Value of `:scheme`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scheme {
+pub enum RequestScheme {
     /// Cleartext.
     Http,
     /// Over TLS.
@@ -70,7 +70,7 @@ impl EncodedRequest {
     ///
     /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
     /// body.
-    pub fn new(spec: &RequestSpec, scheme: Scheme) -> Result<EncodedRequest, RequestError> {
+    pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<EncodedRequest, RequestError> {
         let body = check_request(spec)?;
         let mut block = Block::default();
         write_pseudo_headers(spec, scheme, &mut block);
@@ -185,10 +185,10 @@ impl Block {
 }
 
 /// Writes the request line of HTTP/1.1 as pseudo-header fields (RFC 9113 §8.3.1).
-fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
+fn write_pseudo_headers(spec: &RequestSpec, scheme: RequestScheme, block: &mut Block) {
     let scheme = match scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
+        RequestScheme::Http => "http",
+        RequestScheme::Https => "https",
     };
     block.add(":method", spec.method);
     let host = header_values(spec, "host").next().unwrap_or(spec.host);

@@ -1,7 +1,9 @@
 //! HTTP/2.
 
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, ConnectionEvent, EncodedRequest, Scheme};
+use prony_protocol::h2::{
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, RequestScheme,
+};
 
 use crate::{allocations, most_held};
 
@@ -19,7 +21,7 @@ fn request(method: &str, body: &[u8]) -> EncodedRequest {
         body,
         keep_alive: true,
     };
-    EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
+    EncodedRequest::new(&spec, RequestScheme::Http).expect("a valid request")
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use h2::server::{self, SendResponse};
 use http::{Request, Response, StatusCode};
 use prony_protocol::h1::{RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, ConnectionEvent, EncodedRequest, Scheme};
+use prony_protocol::h2::{
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, RequestScheme,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 /// `/bytes/N` returns N bytes, `/echo` the request's body, `/refuse` a reset.
@@ -76,7 +78,7 @@ fn request(method: &str, target: &str, body: &[u8]) -> EncodedRequest {
         body,
         keep_alive: true,
     };
-    EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
+    EncodedRequest::new(&spec, RequestScheme::Http).expect("a valid request")
 }
 
 /// Sends the request repeatedly and counts the bytes of each response.

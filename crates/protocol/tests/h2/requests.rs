@@ -2,7 +2,7 @@
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{Expects, RequestError, RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Scheme};
+use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, RequestScheme};
 
 use crate::bodies::h2::frames;
 
@@ -19,7 +19,7 @@ const SPEC: RequestSpec = RequestSpec {
 const USER_AGENT: &str = concat!("user-agent: prony/", env!("CARGO_PKG_VERSION"));
 
 /// Fields of a request, one per line.
-fn fields(spec: &RequestSpec, scheme: Scheme) -> Vec<String> {
+fn fields(spec: &RequestSpec, scheme: RequestScheme) -> Vec<String> {
     let request = EncodedRequest::new(spec, scheme).expect("a valid request");
     let sent = sent(&request);
     let mut block = sent[9..].to_vec();
@@ -61,7 +61,7 @@ fn a_get_has_few_fields_in_order() {
         USER_AGENT,
         "accept: */*",
     ];
-    assert_eq!(fields(&SPEC, Scheme::Https), expected);
+    assert_eq!(fields(&SPEC, RequestScheme::Https), expected);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn targets_fill_the_pseudo_headers() {
             host,
             ..SPEC
         };
-        let fields = fields(&spec, Scheme::Http);
+        let fields = fields(&spec, RequestScheme::Http);
         let pseudo: Vec<&String> = fields.iter().filter(|line| line.starts_with(':')).collect();
         assert_eq!(pseudo[0], &format!(":method: {method}"));
         assert_eq!(pseudo[1..], expected.iter().collect::<Vec<_>>(), "{target}");
@@ -157,7 +157,7 @@ fn headers_are_lowered_and_win_over_defaults() {
         "x-own: 2",
         "cookie: a=b",
     ];
-    assert_eq!(fields(&spec, Scheme::Http), expected);
+    assert_eq!(fields(&spec, RequestScheme::Http), expected);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn an_empty_header_suppresses_its_default() {
         headers: &headers,
         ..SPEC
     };
-    let fields = fields(&spec, Scheme::Http);
+    let fields = fields(&spec, RequestScheme::Http);
     assert!(
         fields.iter().all(|field| field.starts_with(':')),
         "{fields:?}"
@@ -193,7 +193,7 @@ fn connection_specific_fields_are_left_out() {
         ..SPEC
     };
     assert_eq!(
-        fields(&spec, Scheme::Http)[4..],
+        fields(&spec, RequestScheme::Http)[4..],
         [USER_AGENT, "accept: */*", "te: trailers"]
     );
 }
@@ -206,7 +206,7 @@ fn bodies_have_a_length_as_in_http1() {
             body,
             ..SPEC
         };
-        let fields = fields(&spec, Scheme::Http);
+        let fields = fields(&spec, RequestScheme::Http);
         fields
             .iter()
             .find_map(|line| line.strip_prefix("content-length: ").map(str::to_owned))
@@ -221,7 +221,7 @@ fn bodies_have_a_length_as_in_http1() {
         body: b"abc",
         ..SPEC
     };
-    let fields = fields(&spec, Scheme::Http);
+    let fields = fields(&spec, RequestScheme::Http);
     assert_eq!(
         fields
             .iter()
@@ -243,7 +243,7 @@ fn methods_determine_the_expected_body() {
             target,
             ..SPEC
         };
-        let request = EncodedRequest::new(&spec, Scheme::Http).expect("valid");
+        let request = EncodedRequest::new(&spec, RequestScheme::Http).expect("valid");
         assert_eq!(request.expects(), expects);
     }
 }
@@ -282,7 +282,7 @@ fn invalid_requests_are_rejected_as_in_http1() {
         ),
     ];
     for (spec, error) in rows {
-        assert_eq!(EncodedRequest::new(&spec, Scheme::Http), Err(error));
+        assert_eq!(EncodedRequest::new(&spec, RequestScheme::Http), Err(error));
     }
 }
 
@@ -294,7 +294,7 @@ fn large_heads_continue_in_further_frames() {
             headers: &headers,
             ..SPEC
         };
-        let request = EncodedRequest::new(&spec, Scheme::Http).expect("valid");
+        let request = EncodedRequest::new(&spec, RequestScheme::Http).expect("valid");
         let sent = sent(&request);
         let lines = frames::describe(&sent);
         let more = lines.len() - 1;

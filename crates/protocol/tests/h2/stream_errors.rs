@@ -16,7 +16,7 @@ fn with_fields(fields: &[(&str, &str)]) -> Vec<u8> {
     headers(1, END_STREAM, &block(fields))
 }
 
-/// What a server sends on stream 1, a GET.
+/// Server output on stream 1, a GET, that causes a stream error.
 pub(crate) fn rows() -> Vec<Row> {
     [fields(), sections(), lengths(), others()].concat()
 }

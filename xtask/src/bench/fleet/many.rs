@@ -1,4 +1,4 @@
-//! Hundreds of agents, which are simulated in one process; the server between is real.
+//! Hundreds of agents, simulated in one process; the server is real.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::super::process::{self, End};
 use super::site::{Program, json};
 use super::together::{memory, who_is_not_whole};
-use super::{Figure, Programs};
+use super::{FleetFigure, FleetPrograms};
 
 const AGENTS: &str = "500";
 const SECONDS: u64 = 20;
-/// Requests a second of all.
+/// Requests per second of all agents.
 const RATE: &str = "500000";
-/// How long all of it may take.
+/// Time limit of the whole row.
 const LIMIT: Duration = Duration::from_secs(SECONDS + 100);
 
-/// What the coordinator costs, and whether what it counts is what was sent.
-pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
+/// Cost of the coordinator, and comparison of its counts with those of the agents.
+pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let up_folder = folder.join("up");
     let mut command = Command::new(&programs.prony);
     command.args(["fleet", "up", "--agents", AGENTS, "--listen", "127.0.0.1:0"]);
@@ -40,7 +40,7 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
     command.args([
         "load", "--agents", AGENTS, "-c", AGENTS, "-r", RATE, "-d", &duration,
     ]);
-    // The machine is busier with the agents than they would be.
+    // The simulated agents make the machine busier than real ones would.
     command.args(["--clock-bound", "1s", "--creds"]);
     command.arg(up_folder.join("coordinator.creds"));
     command
@@ -49,7 +49,7 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
         .arg("http://127.0.0.1:1/");
     process::log_into(&mut command, &said).map_err(|e| e.to_string())?;
     let before = up.cpu_of_children()?;
-    let usage = process::run(End::Own(LIMIT), &mut command).map_err(|e| e.to_string())?;
+    let usage = process::run(End::ByItself(LIMIT), &mut command).map_err(|e| e.to_string())?;
     let server = up.cpu_of_children()?.saturating_sub(before);
     if !usage.status.success() {
         let said = std::fs::read_to_string(&said).unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
     let lost = who_is_not_whole(&record);
     let share = usage.cpu.as_secs_f64() / SECONDS as f64;
     Ok(vec![
-        Figure::judged(
+        FleetFigure::judged(
             "coordinator < 0.5 of a core",
             format!(
                 "{share:.2} (all of its {:.1} s over the load's {SECONDS} s)",
@@ -70,7 +70,7 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
             ),
             share < 0.5,
         ),
-        Figure::judged(
+        FleetFigure::judged(
             "no message lost",
             match &lost {
                 None => sent,
@@ -79,20 +79,20 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
             lost.is_none(),
         ),
         equal(&record, &sum),
-        Figure::shown(memory(&usage)),
-        Figure::shown(format!(
+        FleetFigure::shown(memory(&usage)),
+        FleetFigure::shown(format!(
             "nats-server, between the coordinator's start and end: {:.1} s of a core",
             server.as_secs_f64()
         )),
     ])
 }
 
-/// Whether the record's numbers are those of the sum of what the agents recorded.
-fn equal(record: &Value, sum: &Value) -> Figure {
+/// Compares the record with the sum of the agents' records.
+fn equal(record: &Value, sum: &Value) -> FleetFigure {
     let parts = ["histograms", "outcomes", "status", "totals"];
     let plain = |document: &Value, part: &str| {
         let mut value = document[part].clone();
-        // How long it took is nobody's sum.
+        // The duration isn't a sum.
         if let Some(totals) = value.as_object_mut() {
             totals.remove("elapsed_s");
         }
@@ -107,7 +107,7 @@ fn equal(record: &Value, sum: &Value) -> Figure {
         false => format!("{} differ", differ.join(", ")),
     };
     let wanted = "counts and histograms = the sum of the agents'";
-    Figure::judged(wanted, found, differ.is_empty())
+    FleetFigure::judged(wanted, found, differ.is_empty())
 }
 
 #[cfg(test)]

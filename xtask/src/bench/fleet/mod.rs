@@ -1,7 +1,7 @@
-//! The rows of a fleet: what it costs to have many agents, and how well they begin at once.
+//! Rows about fleets: the cost of many agents, and the synchronization of their starts.
 //!
-//! Each runs the release binary as a user would, over a real nats-server. Agents are on hosts of their
-//! own, which are network namespaces; the row of hundreds simulates them in one process.
+//! Each runs the release binary as a user would, over a real nats-server. Agents are on hosts of
+//! their own, which are network namespaces; the row of hundreds simulates them in one process.
 
 mod many;
 mod site;
@@ -10,24 +10,24 @@ mod together;
 use std::path::{Path, PathBuf};
 
 use super::programs;
-use super::server::Folder;
+use super::server::BenchFolder;
 
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FleetRow {
-    /// How far apart agents begin.
+    /// Skew of the agents' starts.
     Skew,
-    /// What the coordinator costs with a few agents.
+    /// Cost of the coordinator with a few agents.
     Cost,
-    /// The same with hundreds, and whether all that they send is counted.
+    /// Cost with hundreds of agents, and a check that everything they send is counted.
     Many,
 }
 
-/// Every row, in the table's order.
+/// Every row, in the order of the table.
 pub(super) const ROWS: &[FleetRow] = &[FleetRow::Skew, FleetRow::Cost, FleetRow::Many];
 
 impl FleetRow {
-    /// Names it on the command line.
+    /// Name on the command line.
     pub(super) fn id(self) -> &'static str {
         match self {
             FleetRow::Skew => "fleet-skew",
@@ -36,7 +36,7 @@ impl FleetRow {
         }
     }
 
-    /// Names it in the table.
+    /// Name in the table.
     pub(super) fn title(self) -> &'static str {
         match self {
             FleetRow::Skew => "4 agents in namespaces, 100 starts",
@@ -46,26 +46,26 @@ impl FleetRow {
     }
 }
 
-/// Something that was found, and what it has to be.
+/// A measured figure and its requirement.
 #[derive(Debug, Clone, PartialEq)]
-struct Figure {
-    /// What it has to be; none where it is only shown.
+struct FleetFigure {
+    /// The requirement; `None` if the figure is only shown.
     wanted: Option<&'static str>,
     found: String,
     met: bool,
 }
 
-impl Figure {
-    fn judged(wanted: &'static str, found: String, met: bool) -> Figure {
-        Figure {
+impl FleetFigure {
+    fn judged(wanted: &'static str, found: String, met: bool) -> FleetFigure {
+        FleetFigure {
             wanted: Some(wanted),
             found,
             met,
         }
     }
 
-    fn shown(found: String) -> Figure {
-        Figure {
+    fn shown(found: String) -> FleetFigure {
+        FleetFigure {
             wanted: None,
             found,
             met: true,
@@ -73,15 +73,15 @@ impl Figure {
     }
 }
 
-/// The programs that a row needs.
-struct Programs {
+/// FleetPrograms that a row needs.
+struct FleetPrograms {
     prony: PathBuf,
     nginx: PathBuf,
     simulated_agents: PathBuf,
 }
 
-/// What came of the rows.
-pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<Figure>, String>)>);
+/// Results of the rows.
+pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<FleetFigure>, String>)>);
 
 /// Measures the rows in folders below `own`.
 pub(super) fn measure(
@@ -89,7 +89,7 @@ pub(super) fn measure(
     prony: Option<&Path>,
     own: &Path,
 ) -> Result<Outcomes, String> {
-    let programs = Programs {
+    let programs = FleetPrograms {
         prony: match prony {
             Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
             None => programs::build("prony")?,
@@ -101,7 +101,7 @@ pub(super) fn measure(
     for &row in rows {
         println!("{}: {}", row.id(), row.title());
         let here = |e: std::io::Error| format!("{}: {e}", own.display());
-        let folder = Folder::new(own).map_err(here)?;
+        let folder = BenchFolder::new(own).map_err(here)?;
         let outcome = match row {
             FleetRow::Skew => together::skew(&programs, folder.path()),
             FleetRow::Cost => together::cost(&programs, folder.path()),
@@ -113,20 +113,20 @@ pub(super) fn measure(
 }
 
 impl Outcomes {
-    /// Whether every target is met.
+    /// Returns true if every target is met.
     pub(super) fn all_met(&self) -> bool {
-        let met = |outcome: &Result<Vec<Figure>, String>| {
+        let met = |outcome: &Result<Vec<FleetFigure>, String>| {
             let figures = outcome.as_deref();
             figures.is_ok_and(|figures| figures.iter().all(|figure| figure.met))
         };
         self.0.iter().all(|(_, outcome)| met(outcome))
     }
 
-    /// As a table of Markdown.
+    /// The results as a Markdown table.
     pub(super) fn render(&self) -> String {
         let mut table = "| row | target | found | |\n|---|---|---|---|\n".to_owned();
         for (row, outcome) in &self.0 {
-            // Said once for all that was found.
+            // The title applies to all figures of the row.
             let mut title = row.title();
             let figures = match outcome {
                 Ok(figures) => figures,
@@ -161,8 +161,8 @@ mod tests {
             (
                 FleetRow::Cost,
                 Ok(vec![
-                    Figure::judged("< 1%", "0.4%".to_owned(), true),
-                    Figure::shown("9 MiB".to_owned()),
+                    FleetFigure::judged("< 1%", "0.4%".to_owned(), true),
+                    FleetFigure::shown("9 MiB".to_owned()),
                 ]),
             ),
             (FleetRow::Many, Err("no\nserver\n".to_owned())),

@@ -1,4 +1,4 @@
-//! Hosts, a server and agents for the rows of a fleet, gone when dropped.
+//! Hosts, a server and agents for the rows of a fleet, removed on drop.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use super::super::process;
 use crate::test::install::find_program;
 
-/// What the names of the benchmark's namespaces begin with; its process follows.
+/// Prefix of the benchmark's namespaces; the process id follows.
 const PREFIX: &str = "prony-bench-";
 
-/// How long anything may take to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for anything to start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A program under way, told to end when dropped.
+/// A running program, terminated on drop.
 pub(super) struct Program {
     child: Child,
     said: PathBuf,
 }
 
 impl Program {
-    /// Starts it; both its outputs go into a file.
+    /// Starts a program; both its outputs go to a file.
     pub(super) fn start(command: &mut Command, said: &Path) -> Result<Program, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", said.display());
         process::log_into(command, said).map_err(failed)?;
@@ -32,17 +32,17 @@ impl Program {
         })
     }
 
-    /// What it said so far.
+    /// Output so far.
     pub(super) fn said(&self) -> String {
         std::fs::read_to_string(&self.said).unwrap_or_default()
     }
 
-    /// User and system time of the processes that it started, as far as they still run.
+    /// User and system time of its child processes that are still running.
     pub(super) fn cpu_of_children(&self) -> Result<Duration, String> {
         let mut all = Duration::ZERO;
         for entry in std::fs::read_dir("/proc").map_err(|e| format!("/proc: {e}"))? {
             let Ok(entry) = entry else { continue };
-            // What is no process has no such file, and one that has ended meanwhile no longer.
+            // Other entries have no such file, and a process may have ended meanwhile.
             let stat = std::fs::read_to_string(entry.path().join("stat"));
             let cpu = stat.ok().and_then(|stat| cpu_of(&stat, self.child.id()));
             all += cpu.unwrap_or_default();
@@ -50,12 +50,12 @@ impl Program {
         Ok(all)
     }
 
-    /// Waits until it says this.
+    /// Waits until the output contains `text`.
     pub(super) fn wait_for(&mut self, text: &str) -> Result<(), String> {
         let began = Instant::now();
         while !self.said().contains(text) {
             let ended = self.child.try_wait().map_err(|e| e.to_string())?;
-            if ended.is_some() || began.elapsed() > PATIENCE {
+            if ended.is_some() || began.elapsed() > START_TIMEOUT {
                 return Err(format!("it doesn't say {text:?}:\n{}", self.said()));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -63,14 +63,14 @@ impl Program {
         Ok(())
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for a successful end.
     pub(super) fn end(&mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
             match self.child.try_wait().map_err(|e| e.to_string())? {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => return Err(format!("{status}:\n{}", self.said())),
-                None if began.elapsed() > PATIENCE => {
+                None if began.elapsed() > START_TIMEOUT => {
                     return Err(format!("it doesn't end:\n{}", self.said()));
                 }
                 None => std::thread::sleep(Duration::from_millis(20)),
@@ -79,9 +79,9 @@ impl Program {
     }
 }
 
-/// What a process has used by its line in proc(5), if it is a child of this one.
+/// CPU time of a process from its line in proc(5), if it is a child of `parent`.
 fn cpu_of(stat: &str, parent: u32) -> Option<Duration> {
-    // The program's name is in brackets and may hold anything.
+    // The program's name is in brackets and may contain anything.
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     if fields.get(1)?.parse() != Ok(parent) {
@@ -106,14 +106,14 @@ impl Drop for Program {
     }
 }
 
-/// The hub, where server and coordinator are, and hosts behind a bridge in it.
+/// A hub for server and coordinator, and hosts connected to its bridge.
 pub(super) struct Hosts {
     ip: PathBuf,
     names: Vec<String>,
 }
 
 impl Hosts {
-    /// The hub at 10.78.0.1, and so many hosts from 10.78.0.2 on.
+    /// Creates the hub at 10.78.0.1, and `count` hosts from 10.78.0.2 on.
     pub(super) fn new(count: usize) -> Result<Hosts, String> {
         if !process::is_root() {
             return Err("hosts are network namespaces here, which wants root".to_owned());
@@ -141,12 +141,12 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// A host's address; the hub is the first.
+    /// Address of a host; the hub is the first.
     pub(super) fn address(host: usize) -> String {
         format!("10.78.0.{}", host + 1)
     }
 
-    /// A program on a host.
+    /// Command that runs a program on a host.
     pub(super) fn command(&self, host: usize, program: &Path) -> Command {
         let mut command = Command::new(&self.ip);
         command.args(["netns", "exec", &self.names[host]]);
@@ -177,7 +177,7 @@ impl Hosts {
         }
     }
 
-    /// Removes what a benchmark left that was killed; what lived there has ended with it or is alone.
+    /// Removes the namespaces of a benchmark that was killed.
     fn sweep(&self) {
         let listed = Command::new(&self.ip).args(["netns", "list"]).output();
         let listed = listed.map(|it| it.stdout).unwrap_or_default();
@@ -201,7 +201,7 @@ impl Drop for Hosts {
     }
 }
 
-/// A JSON file.
+/// Reads a JSON file.
 pub(super) fn json(path: &Path) -> Result<serde_json::Value, String> {
     let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
     serde_json::from_reader(file).map_err(|e| format!("{}: {e}", path.display()))

@@ -1,4 +1,4 @@
-//! Four agents on hosts of their own before an nginx on one more.
+//! Four agents on hosts of their own, and an nginx on another.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::super::process::{self, End, Usage};
 use super::site::{Hosts, Program, json};
-use super::{Figure, Programs};
+use super::{FleetFigure, FleetPrograms};
 
 const AGENTS: usize = 4;
-/// Starts whose skew is looked at.
+/// Number of starts whose skew is measured.
 const STARTS: usize = 100;
-/// The load of which the cost is told: how long, and how many requests a second of all agents.
+/// Load for the cost: duration, and requests per second of all agents.
 const SECONDS: u64 = 20;
 const RATE: u64 = 8_000;
-/// How long one load may take beyond what it is to.
-const LEEWAY: Duration = Duration::from_secs(60);
+/// Time limit of a load beyond its duration.
+const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// nginx is the host after the agents.
+/// Host of nginx, after the agents.
 const WEB: usize = AGENTS + 1;
 
 const NGINX: &str = "
@@ -35,17 +35,17 @@ http {
 ";
 
 struct Site<'a> {
-    // Ended before their hosts are gone, the agents before their server.
+    // Ended before their hosts are removed, the agents before their server.
     _agents: Vec<Program>,
     _up: Program,
     _nginx: Program,
     hosts: Hosts,
-    programs: &'a Programs,
+    programs: &'a FleetPrograms,
     folder: &'a Path,
 }
 
 impl<'a> Site<'a> {
-    fn new(programs: &'a Programs, folder: &'a Path) -> Result<Site<'a>, String> {
+    fn new(programs: &'a FleetPrograms, folder: &'a Path) -> Result<Site<'a>, String> {
         let hosts = Hosts::new(AGENTS + 1)?;
         let mut command = hosts.command(0, &programs.prony);
         command
@@ -89,7 +89,7 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// A load; its record, and what its coordinator cost.
+    /// Runs a load; returns its record and the coordinator's cost.
     fn load(&self, words: &[&str]) -> Result<(Value, Usage), String> {
         let record = self.folder.join("record.json");
         let said = self.folder.join("load.said");
@@ -99,8 +99,8 @@ impl<'a> Site<'a> {
         command.args(words).arg("--json").arg(&record);
         command.arg(format!("http://{}/", Hosts::address(WEB)));
         process::log_into(&mut command, &said).map_err(|e| e.to_string())?;
-        let limit = Duration::from_secs(SECONDS) + LEEWAY;
-        let usage = process::run(End::Own(limit), &mut command).map_err(|e| e.to_string())?;
+        let limit = Duration::from_secs(SECONDS) + OVERTIME_MAX;
+        let usage = process::run(End::ByItself(limit), &mut command).map_err(|e| e.to_string())?;
         if !usage.status.success() {
             let said = std::fs::read_to_string(&said).unwrap_or_default();
             return Err(format!("prony load: {}: {said}", usage.status));
@@ -113,7 +113,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// An agent whose part did not come to its end.
+/// Name of an agent whose part is incomplete.
 pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
     let agents = record.pointer("/fleet/agents").and_then(Value::as_array);
     let Some(agents) = agents else {
@@ -123,8 +123,8 @@ pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
     lost.map(|agent| agent["name"].to_string())
 }
 
-/// How far apart the first requests are.
-pub(super) fn skew(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
+/// Skew of the first requests.
+pub(super) fn skew(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let site = Site::new(programs, folder)?;
     let (mut true_ms, mut told_ms, mut bounds_ms) = (Vec::new(), Vec::new(), Vec::new());
     // In a closed loop every agent's first request is due at the start.
@@ -142,7 +142,7 @@ pub(super) fn skew(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, St
     }
     let p99 = percentile(&mut true_ms, 0.99);
     Ok(vec![
-        Figure::judged(
+        FleetFigure::judged(
             "p99 of the skew of first requests < 2 ms",
             format!(
                 "{p99:.2} ms (p50 {:.2}, most {:.2}), by the clock that all share",
@@ -151,7 +151,7 @@ pub(super) fn skew(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, St
             ),
             p99 < 2.0,
         ),
-        Figure::shown(format!(
+        FleetFigure::shown(format!(
             "records say {:.2} ms (p99), of clocks known to within {:.2} ms (p99)",
             percentile(&mut told_ms, 0.99),
             percentile(&mut bounds_ms, 0.99)
@@ -159,9 +159,9 @@ pub(super) fn skew(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, St
     ])
 }
 
-/// The latest first request less the earliest, by the clock that all hosts of one machine share, in
-/// microseconds. The record has each agent's moment by that clock less what its offset was estimated to
-/// be, which in truth is 0 here.
+/// Difference between the latest and the earliest first request in microseconds, on the clock that
+/// all hosts of one machine share. The record has each agent's time on that clock minus its
+/// estimated offset, whose true value is 0.
 fn true_skew_us(fleet: &Value) -> Option<f64> {
     let agents = fleet["agents"].as_array()?;
     let moments = agents
@@ -173,15 +173,15 @@ fn true_skew_us(fleet: &Value) -> Option<f64> {
     (moments.len() > 1).then_some(most - least)
 }
 
-/// The smallest value that this share is not above.
+/// Smallest value that a fraction `share` of the values doesn't exceed.
 fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;
     values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// What the coordinator costs.
-pub(super) fn cost(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
+/// Cost of the coordinator.
+pub(super) fn cost(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let site = Site::new(programs, folder)?;
     let duration = format!("{SECONDS}s");
     let rate = RATE.to_string();
@@ -190,7 +190,7 @@ pub(super) fn cost(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, St
     let started = record.pointer("/totals/started").and_then(Value::as_u64);
     let wanted = RATE * SECONDS;
     Ok(vec![
-        Figure::judged(
+        FleetFigure::judged(
             "coordinator < 1% of a core",
             format!(
                 "{:.2}% (all of its {:.0} ms over the load's {SECONDS} s)",
@@ -199,16 +199,16 @@ pub(super) fn cost(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, St
             ),
             share < 0.01,
         ),
-        Figure::judged(
+        FleetFigure::judged(
             "every request of the schedule",
             format!("{} of {wanted}", started.unwrap_or(0)),
             started == Some(wanted),
         ),
-        Figure::shown(memory(&usage)),
+        FleetFigure::shown(memory(&usage)),
     ])
 }
 
-/// The most memory that a coordinator had.
+/// Peak memory of a coordinator.
 pub(super) fn memory(usage: &Usage) -> String {
     format!("coordinator's memory: {} MiB", usage.peak_bytes >> 20)
 }

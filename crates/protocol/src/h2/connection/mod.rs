@@ -288,7 +288,7 @@ impl Connection {
 mod tests {
     use super::*;
     use crate::h1::{RequestSpec, Version};
-    use crate::h2::Scheme;
+    use crate::h2::RequestScheme;
 
     #[test]
     fn a_connection_whose_identifiers_are_used_up_takes_no_requests() {
@@ -301,7 +301,7 @@ mod tests {
             body: b"",
             keep_alive: true,
         };
-        let request = EncodedRequest::new(&spec, Scheme::Http).expect("a valid request");
+        let request = EncodedRequest::new(&spec, RequestScheme::Http).expect("a valid request");
         let mut connection = Connection::new(ClientSettings::default());
         connection.streams.skip_ids();
         let mut last = 0;

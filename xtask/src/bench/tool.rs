@@ -1,0 +1,46 @@
+//! Names of the tools.
+
+/// A generator of load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tool {
+    Floor,
+    Prony,
+    Wrk,
+    Ab,
+    H2load,
+    Fortio,
+    Oha,
+    Hey,
+    Siege,
+    Wrk2,
+}
+
+/// Every peer, in the order of the tables' columns.
+pub(super) const PEERS: &[Tool] = &[
+    Tool::Wrk,
+    Tool::Ab,
+    Tool::H2load,
+    Tool::Fortio,
+    Tool::Oha,
+    Tool::Hey,
+    Tool::Siege,
+    Tool::Wrk2,
+];
+
+impl Tool {
+    /// Name of the program and of its column.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Tool::Floor => "floor",
+            Tool::Prony => "prony",
+            Tool::Wrk => "wrk",
+            Tool::Ab => "ab",
+            Tool::H2load => "h2load",
+            Tool::Fortio => "fortio",
+            Tool::Oha => "oha",
+            Tool::Hey => "hey",
+            Tool::Siege => "siege",
+            Tool::Wrk2 => "wrk2",
+        }
+    }
+}

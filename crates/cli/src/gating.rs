@@ -10,7 +10,7 @@ use prony_experiment::runner::{Settings, design};
 use prony_report::ci::{self, Judged};
 use prony_report::stored::{self, Content, Stored};
 use prony_report::{Document, regressions, text};
-use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
+use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
 use prony_stats::runs::{self, RunVariant, RunsDocument};
 
 use crate::arguments::GateArgs;
@@ -49,7 +49,7 @@ pub(crate) struct Verdicts<'a> {
 
 impl Gating {
     /// Reads the conditions and the stored run; `known` is what the conditions may name.
-    pub(crate) fn prepare(typed: &GateArgs, mut known: Known) -> Result<Gating, Failure> {
+    pub(crate) fn prepare(typed: &GateArgs, mut known: GateScope) -> Result<Gating, Failure> {
         let against = match typed.against.as_slice() {
             [] => None,
             paths => Some(read(paths)?),
@@ -69,7 +69,7 @@ impl Gating {
     /// The same where the other run is known already.
     pub(crate) fn with_stored(
         typed: &GateArgs,
-        known: &Known,
+        known: &GateScope,
         against: Option<Stored>,
     ) -> Result<Gating, Failure> {
         let forbidden = typed.fail_if.iter().map(|text| {
@@ -160,18 +160,20 @@ impl Gating {
             .old
             .map(|(old, label)| (old.run(), old.records(), label, old));
         let evidence = Evidence {
-            new: Source {
+            new: RunEvidence {
                 run: &run,
                 records: &records,
                 label: LABELS[1],
                 is_loads: verdicts.new.is_loads(),
             },
-            stored: other.as_ref().map(|(run, records, label, old)| Source {
-                run,
-                records,
-                label,
-                is_loads: old.is_loads(),
-            }),
+            stored: other
+                .as_ref()
+                .map(|(run, records, label, old)| RunEvidence {
+                    run,
+                    records,
+                    label,
+                    is_loads: old.is_loads(),
+                }),
             comparisons: verdicts.new.comparisons(),
             between: verdicts.runs.as_ref().filter(|_| verdicts.is_between),
             miss: miss(verdicts.new),
@@ -244,13 +246,13 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
 }
 
 /// What conditions on a plan's results may name, before it runs.
-pub(crate) fn known_of_plan(plan: &Plan, settings: &Settings) -> Known {
+pub(crate) fn known_of_plan(plan: &Plan, settings: &Settings) -> GateScope {
     let design = design(plan, settings);
     let variants = (0..design.variants.len()).map(|place| RunVariant {
         name: design.name_of(place),
         levels: design.variants[place].clone(),
     });
-    Known {
+    GateScope {
         variants: variants.collect(),
         baseline: design.baseline.clone(),
         stored: None,
@@ -258,9 +260,9 @@ pub(crate) fn known_of_plan(plan: &Plan, settings: &Settings) -> Known {
 }
 
 /// The same of what is stored.
-pub(crate) fn known_of_stored(stored: &Stored) -> Known {
+pub(crate) fn known_of_stored(stored: &Stored) -> GateScope {
     let run = stored.run();
-    Known {
+    GateScope {
         variants: run.variants,
         baseline: run.baseline,
         stored: None,
@@ -268,7 +270,7 @@ pub(crate) fn known_of_stored(stored: &Stored) -> Known {
 }
 
 /// Refuses a stored run that has none of the variants.
-fn check_common(known: &Known, stored: &Stored) -> Result<(), Failure> {
+fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
     let run = stored.run();
     let is_there = |variant: &RunVariant| {
         let mut others = run.variants.iter();
@@ -297,7 +299,7 @@ fn miss(stored: &Stored) -> f64 {
     let Content::Experiment(experiment) = &stored.content else {
         return MISS;
     };
-    let levels = prony_stats::levels(&experiment.verdict.looks, MISS);
+    let levels = prony_stats::nominal_alphas(&experiment.verdict.looks, MISS);
     levels.last().copied().unwrap_or(MISS)
 }
 

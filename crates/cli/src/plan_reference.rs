@@ -105,7 +105,7 @@ pub(crate) fn schema() -> String {
     set(
         &mut trials,
         "blocks",
-        json!({"anyOf": [integer(1, u64::from(prony_stats::MOST_BLOCKS)), blocks]}),
+        json!({"anyOf": [integer(1, u64::from(prony_stats::BLOCKS_MAX)), blocks]}),
     );
     let named = |of: Value| json!({"type": "object", "additionalProperties": of});
     set(&mut plan, "service", named(service));

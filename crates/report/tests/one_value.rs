@@ -7,7 +7,7 @@ use std::process::Command;
 
 use prony_report::text::TextOptions;
 use prony_report::{Document, Experiment, csv, folder, html, markdown, pdf, table, text};
-use prony_stats::gate::{Evidence, Gate, Known, Source};
+use prony_stats::gate::{Evidence, Gate, GateScope, RunEvidence};
 use prony_stats::{Change, Levels, Metric, Verdict};
 
 const EXPERIMENTS: [&str; 4] = ["gunicorn-sockets", "demo", "ciphers", "portable"];
@@ -122,7 +122,7 @@ fn conditions_print_the_figures_of_the_report() {
     let run = stored.run();
     let records = stored.records();
     let evidence = Evidence {
-        new: Source {
+        new: RunEvidence {
             run: &run,
             records: &records,
             label: "new",
@@ -133,7 +133,7 @@ fn conditions_print_the_figures_of_the_report() {
         between: None,
         miss: 0.05,
     };
-    let known = Known {
+    let known = GateScope {
         variants: run.variants.clone(),
         baseline: run.baseline.clone(),
         stored: None,

@@ -9,7 +9,7 @@ use prony_report::stored::{self, Content, Stored};
 use prony_report::text::TextOptions;
 use prony_report::{Document, csv, data, html, markdown, text};
 use prony_stats::Metric;
-use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
+use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
 use prony_stats::runs::{self, RunsDocument};
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -72,19 +72,19 @@ fn compared(old: &Stored, new: &Stored) -> RunsDocument {
 fn judged(old: &Stored, new: &Stored, gates: &[&str]) -> Vec<GateResult> {
     let (new_run, old_run) = (new.run(), old.run());
     let (new_records, old_records) = (new.records(), old.records());
-    let known = Known {
+    let known = GateScope {
         variants: new_run.variants.clone(),
         baseline: new_run.baseline.clone(),
         stored: Some(LABELS[0].to_owned()),
     };
     let evidence = Evidence {
-        new: Source {
+        new: RunEvidence {
             run: &new_run,
             records: &new_records,
             label: LABELS[1],
             is_loads: new.is_loads(),
         },
-        stored: Some(Source {
+        stored: Some(RunEvidence {
             run: &old_run,
             records: &old_records,
             label: LABELS[0],

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::runner::{Forecast, Interrupt};
 use prony_experiment::telemetry::{HostSample, Latest, Sample};
-use prony_stats::{Comparison, Effect, Glance, Metric, Verdict};
+use prony_stats::{Comparison, Effect, InterimEstimate, Metric, Verdict};
 use ratatui::Frame;
 
 use super::follower::{Follower, LoadFigures};
@@ -110,9 +110,9 @@ impl ExperimentState {
     }
 
     /// Takes a block's estimates; the verdicts stay those of the last look.
-    pub(crate) fn glanced(&mut self, block: u32, glances: &[Glance]) {
+    pub(crate) fn glanced(&mut self, block: u32, glances: &[InterimEstimate]) {
         let verdicts: Vec<_> = self.comparisons.iter().map(|it| it.verdict).collect();
-        let compared = |(number, glance): (usize, &Glance)| ComparisonRow {
+        let compared = |(number, glance): (usize, &InterimEstimate)| ComparisonRow {
             names: (glance.name.clone(), glance.against_name.clone()),
             metric: glance.metric,
             effect: glance.effect.clone(),

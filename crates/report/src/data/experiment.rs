@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_record::Outcome;
 use prony_stats::gate::GateResult;
-use prony_stats::{EffectKind, Levels, LimitKind, Metric, Part, VerdictDocument};
+use prony_stats::{BottleneckKind, EffectKind, Levels, Metric, MovementRole, VerdictDocument};
 
 use super::load::{SERIES, record_cells, record_columns, series_rows};
 use super::{DataCell, DataTable};
@@ -194,9 +194,9 @@ fn moved(verdict: &VerdictDocument) -> DataTable {
     for why in &verdict.why {
         for one in &why.moved {
             let part = match one.part {
-                Part::With => "with",
-                Part::Aside => "aside",
-                Part::Against => "against",
+                MovementRole::With => "with",
+                MovementRole::Aside => "aside",
+                MovementRole::Against => "against",
             };
             table.push(vec![
                 (&why.name).into(),
@@ -223,13 +223,13 @@ fn limits(verdict: &VerdictDocument) -> DataTable {
     for why in &verdict.why {
         for one in &why.limits {
             let kind = match one.kind {
-                LimitKind::ServerCores => "server_cores",
-                LimitKind::Machine => "machine",
-                LimitKind::Generator => "generator",
-                LimitKind::Link => "link",
-                LimitKind::Schedule => "schedule",
-                LimitKind::Waiting => "waiting",
-                LimitKind::Unknown => "unknown",
+                BottleneckKind::ServerCores => "server_cores",
+                BottleneckKind::Machine => "machine",
+                BottleneckKind::Generator => "generator",
+                BottleneckKind::Link => "link",
+                BottleneckKind::Schedule => "schedule",
+                BottleneckKind::Waiting => "waiting",
+                BottleneckKind::Unknown => "unknown",
             };
             table.push(vec![
                 (&why.name).into(),

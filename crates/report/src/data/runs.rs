@@ -1,7 +1,7 @@
 //! The tables of two compared runs.
 
 use prony_stats::gate::GateResult;
-use prony_stats::runs::{Between, RunsDocument};
+use prony_stats::runs::{RunComparison, RunsDocument};
 
 use super::{DataCell, DataTable};
 use crate::text::severity_name;
@@ -37,7 +37,7 @@ pub fn runs(document: &RunsDocument) -> Vec<DataTable> {
     ]
 }
 
-fn comparisons<'a>(all: impl Iterator<Item = &'a Between>) -> DataTable {
+fn comparisons<'a>(all: impl Iterator<Item = &'a RunComparison>) -> DataTable {
     let columns = [
         "variant",
         "metric",

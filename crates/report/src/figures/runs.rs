@@ -1,6 +1,6 @@
 //! Two compared runs.
 
-use prony_stats::runs::{Between, RunsDocument};
+use prony_stats::runs::{RunComparison, RunsDocument};
 use prony_stats::{Change, Metric};
 
 use super::titled;
@@ -50,6 +50,6 @@ pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Figure>
     })
 }
 
-fn change_of(between: &Between) -> Option<Change> {
+fn change_of(between: &RunComparison) -> Option<Change> {
     Change::of(between.metric, &between.effect)
 }

@@ -1,7 +1,7 @@
 //! The report that compares two runs.
 
 use prony_stats::gate::GateResult;
-use prony_stats::runs::{Between, RunsDocument};
+use prony_stats::runs::{RunComparison, RunsDocument};
 
 use super::findings_section;
 use crate::document::Audience::{Everyone, Pages};
@@ -78,7 +78,7 @@ fn header(runs: &RunsDocument) -> Blocks {
     header
 }
 
-fn comparison(between: &Between) -> VerdictLine {
+fn comparison(between: &RunComparison) -> VerdictLine {
     VerdictLine {
         mark: Some(between.verdict.map_or("·", verdict_mark)),
         word: between.verdict.map_or("", word),

@@ -7,7 +7,9 @@ mod differences;
 mod read;
 
 use prony_record::{Record, Severity};
-use prony_stats::runs::{Doubt, Observed, Run, RunAbout, RunFinding, RunVariant, RunsAbout};
+use prony_stats::runs::{
+    Run, RunFinding, RunInfo, RunPairInfo, RunVariant, TrialValues, WithheldMetric,
+};
 use prony_stats::{Comparison, Metric, Verdict};
 
 use crate::Experiment;
@@ -89,7 +91,7 @@ impl Stored {
     }
 
     /// A description; sentences refer to the run by `label`.
-    pub fn about(&self, label: &str) -> RunAbout {
+    pub fn about(&self, label: &str) -> RunInfo {
         let records = self.records();
         let begun = records.iter().map(|(_, _, record)| &record.started_at);
         let (name, unit, count) = match &self.content {
@@ -102,7 +104,7 @@ impl Stored {
                 (String::new(), "load", count)
             }
         };
-        RunAbout {
+        RunInfo {
             label: label.to_owned(),
             source: self.source.clone(),
             name,
@@ -114,7 +116,7 @@ impl Stored {
 }
 
 /// The descriptions, differences and findings of two runs.
-pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunsAbout {
+pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunPairInfo {
     let mut findings = Vec::new();
     for (stored, label) in [old, new] {
         let all = stored.findings().into_iter();
@@ -123,7 +125,7 @@ pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunsAbout {
             finding,
         }));
     }
-    RunsAbout {
+    RunPairInfo {
         old: old.0.about(old.1),
         new: new.0.about(new.1),
         differences: differences(old.0, new.0),
@@ -142,7 +144,7 @@ fn of_experiment(experiment: &Experiment) -> Run {
         })
         .collect();
     let trials = (0..variants.len()).flat_map(|variant| experiment.trials_of(variant));
-    let trials = trials.map(|trial| Observed {
+    let trials = trials.map(|trial| TrialValues {
         block: trial.block,
         variant: trial.variant,
         values: trial.values.clone(),
@@ -165,7 +167,7 @@ fn of_experiment(experiment: &Experiment) -> Run {
 
 /// The withheld verdicts. The baseline is in doubt as well if every comparison with it was withheld,
 /// because it isn't stored which of the two was the cause.
-fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<Doubt> {
+fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<WithheldMetric> {
     let is_withheld = |comparison: &Comparison| comparison.verdict == Verdict::Withheld;
     let mut doubts = Vec::new();
     for comparison in comparisons.iter().filter(|one| is_withheld(one)) {
@@ -181,7 +183,7 @@ fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<Doubt> {
         for (place, variant) in variants.iter().enumerate() {
             let is_it = variant.levels == comparison.levels;
             if is_it || (with_baseline && variant.levels == comparison.against) {
-                doubts.push(Doubt {
+                doubts.push(WithheldMetric {
                     variant: place,
                     metric,
                     reason: reason.to_owned(),
@@ -199,7 +201,7 @@ fn of_loads(records: &[Record]) -> Run {
     let doubts = errors.next().map_or(Vec::new(), |error| {
         let distorted = [Metric::RatePerS, Metric::P50Us, Metric::P99Us];
         distorted
-            .map(|metric| Doubt {
+            .map(|metric| WithheldMetric {
                 variant: 0,
                 metric,
                 reason: format!("{}: {}", error.id, error.text),
@@ -219,7 +221,7 @@ fn of_loads(records: &[Record]) -> Run {
         }],
         trials: (1..)
             .zip(records)
-            .map(|(block, record)| Observed {
+            .map(|(block, record)| TrialValues {
                 block,
                 variant: 0,
                 values: prony_stats::of_record(record),

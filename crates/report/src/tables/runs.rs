@@ -1,6 +1,6 @@
 //! Tables of two compared runs.
 
-use prony_stats::runs::{Between, RunAbout, RunsDocument};
+use prony_stats::runs::{RunComparison, RunInfo, RunsDocument};
 use prony_stats::{Change, Metric};
 
 use crate::number;
@@ -27,7 +27,7 @@ pub(crate) fn sides(document: &RunsDocument) -> Table {
     table
 }
 
-fn counted(run: &RunAbout) -> String {
+fn counted(run: &RunInfo) -> String {
     let many = format!("{}s", run.unit);
     number::plural(run.count.into(), &run.unit, &many)
 }
@@ -108,7 +108,7 @@ pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<Strin
 }
 
 /// Reports an established change; without an interval, any change.
-fn has_changed(between: &Between) -> bool {
+fn has_changed(between: &RunComparison) -> bool {
     let change = Change::of(between.metric, &between.effect);
     change.is_some_and(|change| match change.range() {
         Some(_) => change.is_one_sided(),
@@ -116,7 +116,7 @@ fn has_changed(between: &Between) -> bool {
     })
 }
 
-fn row(between: &Between) -> Vec<String> {
+fn row(between: &RunComparison) -> Vec<String> {
     let shown = |value: Option<f64>| {
         value.map_or("–".to_owned(), |value| {
             super::value(between.metric, value)

@@ -1,6 +1,6 @@
 //! Tables of what changed along with each difference, and of the CPU time by variant.
 
-use prony_stats::{Change, Metric, Verdict, VerdictDocument, Why};
+use prony_stats::{Change, Explanation, Metric, Verdict, VerdictDocument};
 
 use super::standing::{figure, level, value};
 use crate::table::{Align, Table};
@@ -14,15 +14,15 @@ const CPU_METRICS: [Metric; 3] = [
 ];
 
 /// The entries of established differences, and those in which the CPU time per request changed.
-pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Why> {
-    let is_established = |why: &Why| {
+pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
+    let is_established = |why: &Explanation| {
         verdict.comparisons.iter().any(|comparison| {
             (&comparison.levels, &comparison.against) == (&why.levels, &why.against)
                 && why.metrics.contains(&comparison.metric)
                 && matches!(comparison.verdict, Verdict::Faster | Verdict::Slower)
         })
     };
-    let cpu_changed = |why: &Why| {
+    let cpu_changed = |why: &Explanation| {
         why.moved
             .iter()
             .any(|moved| CPU_METRICS.contains(&moved.metric))
@@ -33,7 +33,7 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Why> {
 }
 
 /// At most `rows_max` changes, the likeliest explanations first; none if nothing changed.
-pub(crate) fn moved_table(why: &Why, rows_max: usize) -> Option<Table> {
+pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     let headings = [
         "what changed",
         "variant",

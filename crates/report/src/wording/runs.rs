@@ -3,7 +3,7 @@
 use prony_record::Finding;
 use prony_stats::Metric;
 use prony_stats::gate::Ruling;
-use prony_stats::runs::{Between, RunsDocument};
+use prony_stats::runs::{RunComparison, RunsDocument};
 
 /// The report's title: `NAME: NEW against OLD`.
 pub(crate) fn title(document: &RunsDocument) -> String {
@@ -41,9 +41,9 @@ pub(crate) fn unmatched(document: &RunsDocument) -> Vec<String> {
 }
 
 /// Each regression that is established or can't be ruled out.
-pub fn regressions(document: &RunsDocument) -> Vec<(&Between, Ruling)> {
+pub fn regressions(document: &RunsDocument) -> Vec<(&RunComparison, Ruling)> {
     let all = document.comparisons.iter();
-    let mut found: Vec<(&Between, Ruling)> = all
+    let mut found: Vec<(&RunComparison, Ruling)> = all
         .filter_map(|between| Some((between, between.regression?)))
         .filter(|(_, ruling)| *ruling != Ruling::Passed)
         .collect();

@@ -2,7 +2,9 @@
 //! group of similar results, and one paragraph if the machine is too noisy.
 
 use prony_record::FindingId;
-use prony_stats::{Change, Comparison, LEAST_BLOCKS, Metric, Scale, Verdict, VerdictDocument};
+use prony_stats::{
+    Change, Comparison, INTERVAL_BLOCKS_MIN, Metric, Scale, Verdict, VerdictDocument,
+};
 
 use super::verdict::{verdict_mark, word};
 use crate::document::VerdictLine;
@@ -125,10 +127,10 @@ fn names(members: &[&Comparison]) -> String {
 /// The number of blocks that would decide the first of these comparisons.
 fn outlook(members: &[&Comparison]) -> String {
     let blocks = members.iter().map(|one| one.blocks).min().unwrap_or(0);
-    if blocks < LEAST_BLOCKS {
+    if blocks < INTERVAL_BLOCKS_MIN {
         let there_are = number::plural(blocks.into(), "complete block", "complete blocks");
         return format!(
-            "; an interval needs {LEAST_BLOCKS} blocks, and there is data from {there_are}"
+            "; an interval needs {INTERVAL_BLOCKS_MIN} blocks, and there is data from {there_are}"
         );
     }
     let least = members.iter().filter_map(|one| one.more_blocks).min();

@@ -1,27 +1,30 @@
 //! Sentences about what changed along with a difference.
 
-use prony_stats::{Metric, Moved, Part, Why};
+use prony_stats::{Explanation, Metric, MovedMetric, MovementRole};
 
 /// The two variants and the metrics that an entry explains: `tcp against unix (request rate)`.
-pub(crate) fn heading(why: &Why) -> String {
+pub(crate) fn heading(why: &Explanation) -> String {
     let metrics: Vec<&str> = why.metrics.iter().map(|metric| metric.noun()).collect();
     let metrics = metrics.join(", ");
     format!("{} against {} ({metrics})", why.name, why.against_name)
 }
 
 /// The relation of a change to the difference; empty if no change of this entry has one.
-pub(crate) fn relation(why: &Why, moved: &Moved) -> &'static str {
-    let any_related = why.moved.iter().any(|moved| moved.part != Part::Aside);
+pub(crate) fn relation(why: &Explanation, moved: &MovedMetric) -> &'static str {
+    let any_related = why
+        .moved
+        .iter()
+        .any(|moved| moved.part != MovementRole::Aside);
     match moved.part {
-        Part::With => "could explain it",
-        Part::Against => "points the other way",
-        Part::Aside if any_related => "also changed",
-        Part::Aside => "",
+        MovementRole::With => "could explain it",
+        MovementRole::Against => "points the other way",
+        MovementRole::Aside if any_related => "also changed",
+        MovementRole::Aside => "",
     }
 }
 
 /// A sentence each about the metrics that did not change and about those too noisy to judge.
-pub(crate) fn rest(why: &Why) -> Vec<String> {
+pub(crate) fn rest(why: &Explanation) -> Vec<String> {
     let named = |what: &str, metrics: &[Metric]| {
         let nouns: Vec<&str> = metrics.iter().map(|metric| metric.noun()).collect();
         (!nouns.is_empty()).then(|| format!("{what}: {}.", nouns.join(", ")))

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use prony_record::{Finding, LoadInfo, Record};
 use prony_stats::{
-    About, Bearing, Comparison, Design, Evaluation, Factor, Levels, Limit, LimitKind, Metric,
-    Moved, OneSided, Part, Trials, Values, Verdict, VerdictDocument, Why, evaluate,
+    Bottleneck, BottleneckKind, Comparison, Design, Evaluation, ExperimentInfo, Explanation,
+    Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding, Trials, Values,
+    Verdict, VerdictDocument, evaluate,
 };
 use serde_json::json;
 
@@ -134,7 +135,7 @@ fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
     if let Some(reason) = invented.withheld {
         evaluation.withhold(|_| true, reason);
     }
-    let about = About {
+    let about = ExperimentInfo {
         name: invented.name.to_owned(),
         question: invented.question.to_owned(),
         seed: 7,
@@ -156,7 +157,7 @@ fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
 }
 
 /// What an experiment would say of each difference, in its form and roughly in its words.
-fn whys(evaluation: &Evaluation) -> Vec<Why> {
+fn whys(evaluation: &Evaluation) -> Vec<Explanation> {
     let differing = evaluation.comparisons.iter();
     let differing = differing.filter(|c| c.verdict != Verdict::Equivalent);
     differing
@@ -164,22 +165,22 @@ fn whys(evaluation: &Evaluation) -> Vec<Why> {
         .collect()
 }
 
-fn why(evaluation: &Evaluation, comparison: &Comparison) -> Why {
+fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
     let all = evaluation.movements.iter();
     let of_it =
         all.filter(|m| (&m.levels, &m.against) == (&comparison.levels, &comparison.against));
     let movements: Vec<_> = of_it.filter(|m| m.metric != comparison.metric).collect();
     let mut moved: Vec<_> = movements.iter().filter(|m| m.moved && !m.same).collect();
     moved.sort_by(|a, b| b.least.total_cmp(&a.least));
-    let part = |metric: Metric, is_more: bool| match (comparison.verdict, metric.bearing()) {
-        (Verdict::Slower, Bearing::Cost) if is_more => Part::With,
-        (Verdict::Faster, Bearing::Cost) if !is_more => Part::With,
-        (Verdict::Slower | Verdict::Faster, Bearing::Cost) => Part::Against,
-        _ => Part::Aside,
+    let part = |metric: Metric, is_more: bool| match (comparison.verdict, metric.role()) {
+        (Verdict::Slower, MetricRole::Cost) if is_more => MovementRole::With,
+        (Verdict::Faster, MetricRole::Cost) if !is_more => MovementRole::With,
+        (Verdict::Slower | Verdict::Faster, MetricRole::Cost) => MovementRole::Against,
+        _ => MovementRole::Aside,
     };
-    let mut moved: Vec<Moved> = moved
+    let mut moved: Vec<MovedMetric> = moved
         .into_iter()
-        .map(|m| Moved {
+        .map(|m| MovedMetric {
             metric: m.metric,
             part: part(m.metric, m.is_more()),
             value: m.means.0,
@@ -200,13 +201,13 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Why {
         Some(first) => format!("The largest change that goes with it: {}.", first.text),
         None => "The other measurements are too noisy to tell what changed with it.".to_owned(),
     };
-    let limit = |name: &str, kind, text: &str| Limit {
+    let limit = |name: &str, kind, text: &str| Bottleneck {
         name: name.to_owned(),
         kind,
         text: format!("{name}: {text}"),
     };
     let (name, against) = (&comparison.name, &comparison.against_name);
-    Why {
+    Explanation {
         levels: comparison.levels.clone(),
         against: comparison.against.clone(),
         name: name.clone(),
@@ -216,16 +217,16 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Why {
         limits: vec![
             limit(
                 name,
-                LimitKind::ServerCores,
+                BottleneckKind::ServerCores,
                 "the cores were full: web 97% of its core.",
             ),
             limit(
                 against,
-                LimitKind::Waiting,
+                BottleneckKind::Waiting,
                 "nothing that was watched was at its limit.",
             ),
         ],
-        findings: vec![OneSided {
+        findings: vec![OneSidedFinding {
             id: "some-finding".to_owned(),
             name: name.clone(),
         }],

@@ -24,9 +24,7 @@ const CLEAN: &[&str] = &[
     "crates/protocol",
     "crates/stats",
     "fuzz",
-    "xtask/src/bench",
-    "xtask/src/tidy",
-    "xtask/src/verify",
+    "xtask",
 ];
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Computes the requests that each agent has to make from the order, without trusting the agents.
 
-use prony_load::{Arrivals, End, arrivals_by_worker};
+use prony_load::{Arrivals, ScheduleEnd, arrivals_by_worker};
 use prony_record::Nanos;
 
 use super::collector::{ReceivedPart, ResultCollector};
@@ -88,7 +88,7 @@ fn arrivals(manifest: &RunManifest, at: Nanos) -> Option<Vec<u64>> {
         _ => Arrivals::Constant,
     };
     let workers = manifest.parts.values().map(|part| part.shard.of).max()?;
-    let end = End {
+    let end = ScheduleEnd {
         requests: load.requests.unwrap_or(u64::MAX),
         counted_from: warmup(manifest),
         at,

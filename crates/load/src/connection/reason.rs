@@ -11,9 +11,9 @@ use crate::tls::PeerSpeaks;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// The peer broke HTTP/1.
-    Http1(h1::Violation),
+    Http1(h1::H1Violation),
     /// The peer broke HTTP/2 on the whole connection.
-    Http2(h2::Violation),
+    Http2(h2::H2Violation),
     /// The peer speaks HTTP/1 where HTTP/2 was spoken to it in cleartext.
     CleartextHttp1,
     /// The peer broke HTTP/2 on one stream.
@@ -119,14 +119,14 @@ impl fmt::Display for Reason {
         match self {
             Reason::Http1(violation) => {
                 let hint = match violation {
-                    h1::Violation::Http2 => "; request HTTP/2 with --http 2",
+                    h1::H1Violation::Http2 => "; request HTTP/2 with --http 2",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
             }
             Reason::Http2(violation) => {
                 let hint = match violation {
-                    h2::Violation::Http1 => "; omit --http 2",
+                    h2::H2Violation::Http1 => "; omit --http 2",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
@@ -134,7 +134,7 @@ impl fmt::Display for Reason {
             Reason::CleartextHttp1 => write!(
                 f,
                 "{}; omit --http 2, or use https:// if the port expects TLS",
-                h2::Violation::Http1
+                h2::H2Violation::Http1
             ),
             Reason::Stream(violation) => violation.fmt(f),
             Reason::Reset { code, again: false } => {

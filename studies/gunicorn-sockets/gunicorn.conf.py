@@ -1,6 +1,6 @@
-# gunicorn reads this file by itself, since it starts in this folder.
+# gunicorn reads this file because it starts in this folder.
 
 import sys
 
-# The study's folder may be read-only, and stays as it is where it is not.
+# Writes nothing into the study's folder, which may be read-only.
 sys.dont_write_bytecode = True

@@ -1,6 +1,6 @@
 <?php
-// The archive of a newsletter: some sorting, grouping, formatting and escaping, and the same bytes
-// each time. No dates of today, no sessions, no database.
+// The archive of a newsletter, with some sorting, grouping, formatting and escaping. The bytes are always
+// the same: no current date, sessions or database.
 
 $topics = ['Servers & <proxies>', 'Databases', 'Caches', 'TLS', '"Fast" PHP', 'Mail'];
 $letters = [];

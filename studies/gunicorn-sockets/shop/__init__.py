@@ -1,1 +1,1 @@
-"""A small shop: pages from templates over a catalogue in SQLite, the same bytes every time."""
+"""A small shop: pages from templates and a catalogue in SQLite, with the same bytes every time."""

@@ -1,7 +1,7 @@
 """The catalogue's database: built from catalogue.sql by each worker when it starts.
 
-The file lies in the folder for temporary files and loses its name as soon as the worker has opened
-it, so that nothing of it is left however the worker ends.
+The file is in the folder for temporary files and is deleted as soon as the worker has opened it, so
+nothing is left over however the worker ends.
 """
 
 import functools
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @functools.lru_cache(maxsize=None)
 def path():
-    """The database's path, built at the first call."""
+    """Returns the path of the database, which is built at the first call."""
     handle, name = tempfile.mkstemp(prefix="prony-shop-", suffix=".sqlite3")
     os.close(handle)
     script = (Path(__file__).parent / "catalogue.sql").read_text(encoding="utf-8")
@@ -26,5 +26,5 @@ def path():
 
 
 def forget_name():
-    """Takes the file's name away; an open connection goes on reading it."""
+    """Deletes the file; open connections can still read it."""
     os.unlink(path())

@@ -57,7 +57,7 @@ INSERT INTO product (category_id, slug, name, blurb, cents, stock) VALUES
     (3, 'spokeshave', 'Spokeshave', 'A flat sole and two screws to set the iron.', 5650, 5),
     (3, 'try-square', 'Try square', 'Steel in rosewood, true to a hair.', 3870, 10);
 
--- Two to five reviews for each product, told apart by sums and remainders alone.
+-- Two to five reviews per product, with values from sums and remainders alone.
 WITH RECURSIVE number (n) AS (
     SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n < 4
 )

@@ -1,4 +1,4 @@
-"""The catalogue's tables, as catalogue.sql makes them."""
+"""The catalogue's tables, which catalogue.sql creates."""
 
 from django.db import models
 

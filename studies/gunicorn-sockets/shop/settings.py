@@ -1,4 +1,4 @@
-"""Settings of the shop, as a production site would have them, without what varies or writes."""
+"""Settings of the shop: those of a production site, without anything that varies or writes."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from shop import catalogue
 
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
-# It signs nothing here: there are no sessions, no forms and no cookies.
+# Signs nothing, since there are no sessions, forms or cookies.
 SECRET_KEY = "not secret: this site keeps no secrets"
 
 ROOT_URLCONF = "shop.urls"
@@ -29,13 +29,13 @@ DATABASES = {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": f"file:{catalogue.path()}?mode=ro",
         "OPTIONS": {"uri": True},
-        # One connection for a worker's whole life: its file has no name any more.
+        # One connection per worker, never closed, since the database file is deleted.
         "CONN_MAX_AGE": None,
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
 
-# Bytes must not depend on the machine's language or clock.
+# The bytes must not depend on the machine's language or clock.
 LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_TZ = True

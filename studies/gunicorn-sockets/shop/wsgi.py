@@ -1,4 +1,4 @@
-"""What gunicorn serves. Each worker has one thread, as gunicorn's default worker has."""
+"""The application that gunicorn serves. Each worker has one thread, as by default."""
 
 import os
 

@@ -140,9 +140,10 @@ mod tests {
                 }
             } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
                 let text = fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]").next().unwrap();
                 // One space between words, so that line breaks don't matter.
-                found.push(code.split_whitespace().collect::<Vec<_>>().join(" "));
+                let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                let code = text.split("#[cfg(test)] mod tests {").next().unwrap();
+                found.push(code.to_owned());
             }
         }
     }

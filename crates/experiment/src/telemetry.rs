@@ -1,10 +1,11 @@
-//! What services and machines use: samples, their difference, and the file telemetry.csv.
+//! Resource use of services and machines: samples, their differences, and the file telemetry.csv.
 //!
-//! A [`Sample`] holds totals since some beginning, so that any two of them can be subtracted and no
-//! sample in between is needed. [`summary`] makes the figures of a trial out of the samples taken
-//! in it; [`write_csv`] stores them as they are.
+//! A [`TelemetrySample`] holds totals since a fixed point in time, so any two samples can be
+//! subtracted. [`summary`] computes the figures of a trial from its samples; [`write_csv`] stores the
+//! samples.
 
 mod csv;
+mod difference;
 mod sampling;
 mod summary;
 mod watch;
@@ -18,138 +19,136 @@ use crate::place::topology::LinkTraffic;
 
 pub use csv::{COLUMNS, write_csv};
 pub(crate) use sampling::keep_off;
-pub use sampling::{Latest, collect};
-pub use summary::{ForeignUse, HostSummary, ServiceSummary, Summary, summary};
-pub use watch::{Counters, Elsewhere, RemoteMachine, Watch};
+pub use sampling::{LatestSample, collect};
+pub use summary::{ForeignUse, HostSummary, ServiceSummary, TelemetrySummary, summary};
+pub use watch::{CounterMode, RemoteMachine, RemoteService, WatchSpec};
 
-/// What memory figures count.
+/// The definition of a memory figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum MemoryKind {
     /// The proportional set size: a page that n processes share counts as 1/n in each.
     #[default]
     Proportional,
-    /// The resident set size: shared pages count in every process. Used where the system does not
-    /// tell the other.
+    /// The resident set size: shared pages count in every process. Used if the operating system does not
+    /// report the proportional set size.
     Resident,
 }
 
-/// TCP counters of one network namespace; totals since it began, except where noted.
+/// TCP counters of one network namespace: totals since its creation, except for gauges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpCounters {
     /// Connections dropped because a listener's queue of finished handshakes was full.
     pub listen_overflows: u64,
     /// Connections dropped by listeners for any reason.
     pub listen_drops: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted_segments: u64,
-    /// Connections begun from here (`ActiveOpens`).
+    /// Outgoing connects (`ActiveOpens`).
     pub connects: u64,
-    /// Segments sent, those with data again left out.
+    /// Segments sent, without retransmissions.
     pub segments_sent: u64,
-    /// Segments sent with RST.
+    /// RST segments sent.
     pub resets_sent: u64,
-    /// Connections that a reset ended while they were established (`EstabResets`).
+    /// Established connections that were reset (`EstabResets`).
     pub established_resets: u64,
-    /// SYN cookies sent, because the queue of begun handshakes was full.
+    /// SYN cookies sent because the SYN queue was full.
     pub syn_cookies_sent: u64,
-    /// Connections open now (a gauge).
+    /// Established connections (a gauge).
     pub established: u64,
-    /// Connections in TIME_WAIT now (a gauge).
+    /// Connections in TIME_WAIT (a gauge).
     pub time_wait: u64,
 }
 
-/// Traffic through the interfaces of a service's place; totals since the interfaces began.
+/// Traffic of the interfaces of a service's place: totals since the interfaces were created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkBytes {
-    /// Bytes that the place sent.
+    /// Bytes sent.
     pub sent: u64,
-    /// Bytes that it received.
+    /// Bytes received.
     pub received: u64,
-    /// Packets that it sent.
+    /// Packets sent.
     pub packets_sent: u64,
-    /// Packets that it received.
+    /// Packets received.
     pub packets_received: u64,
-    /// Whether others use the interface too, as all native services and the load share the
-    /// loopback; the figures are then those of all of them, and both directions of a connection
-    /// count as sent.
+    /// Other programs use the interface as well, as native services and the load share the loopback.
+    /// The figures are then the sum of all, and both directions of a connection count as sent.
     pub shared: bool,
 }
 
-/// Traffic of one interface; totals since it began.
+/// Traffic of one interface: totals since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Interface {
-    /// Bytes that it sent.
+pub struct InterfaceCounters {
+    /// Bytes sent.
     pub sent: u64,
-    /// Bytes that it received.
+    /// Bytes received.
     pub received: u64,
-    /// Packets that it sent.
+    /// Packets sent.
     pub packets_sent: u64,
-    /// Packets that it received.
+    /// Packets received.
     pub packets_received: u64,
-    /// Packets that it dropped, both ways.
+    /// Packets dropped in both directions.
     pub packets_dropped: u64,
 }
 
-/// What the processor's own counters counted; totals since the counting began. `None` is what this
-/// processor, or its hypervisor, does not count.
+/// The processor's performance counters: totals since counting began. A counter is `None` if the
+/// processor or its hypervisor does not provide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Hardware {
-    /// Cycles in which a core was not halted.
+pub struct HardwareCounters {
+    /// Unhalted core cycles.
     pub cycles: Option<u64>,
-    /// Instructions completed.
+    /// Retired instructions.
     pub instructions: Option<u64>,
-    /// Accesses that missed the last cache.
+    /// Last-level cache misses.
     pub cache_misses: Option<u64>,
 }
 
-/// Input and output of a service's processes, those that ended included; totals since their start.
+/// Input and output of a service's processes, including ended ones: totals since their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IoCounters {
-    /// System calls that read or wrote a file, a pipe or, by the calls for files, a socket; receiving
-    /// and sending by the calls for sockets is not counted by the kernel.
+    /// System calls that read or wrote files and pipes, or sockets by `read` and `write`. The kernel does
+    /// not count `recv` and `send`.
     pub calls: u64,
-    /// Bytes written towards disks.
+    /// Bytes written to disks.
     pub disk_written_bytes: u64,
 }
 
-/// All processes of one service at one moment: its tree, namespaced and orphaned ones included, and
-/// what its plan follows beside it.
+/// All processes of one service at one time: its process tree, including namespaced and orphaned
+/// processes, and the processes that the plan follows in addition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServiceSample {
-    /// The agent on whose machine it runs; none where that is this one.
+    /// Agent on whose machine the service runs; none for this machine.
     pub host: Option<String>,
-    /// CPU seconds since the start from the finest source there is, those of processes that have
-    /// ended included.
+    /// CPU seconds since the start from the most precise source, including ended processes.
     pub cpu_s: f64,
-    /// The part of them in user mode, in the kernel's ticks.
+    /// User CPU seconds, in the resolution of the kernel's ticks.
     pub cpu_user_s: f64,
-    /// The part of them in the kernel, in ticks, too. The two may be up to two ticks a process less
-    /// than `cpu_s`.
+    /// Kernel CPU seconds, in ticks as well. User and kernel time may add up to two ticks per process
+    /// less than `cpu_s`.
     pub cpu_system_s: f64,
-    /// Memory now, in bytes.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// What `memory_bytes` counts.
+    /// Definition of `memory_bytes`.
     pub memory_kind: MemoryKind,
-    /// Context switches of threads that waited for something, since the start, as far as samples saw
-    /// them.
+    /// Context switches of threads that had to wait, since the start. Threads that lived between two
+    /// samples are missing.
     pub voluntary_switches: u64,
-    /// Context switches of threads whose core was taken from them, in the same way.
+    /// Context switches of threads that were preempted, in the same way.
     pub involuntary_switches: u64,
-    /// Open files now.
+    /// Open files.
     pub open_files: u64,
-    /// Processes now.
+    /// Processes.
     pub processes: u64,
-    /// Threads now.
+    /// Threads.
     pub threads: u64,
-    /// Traffic of its place.
+    /// Traffic of the place.
     pub network: NetworkBytes,
-    /// The interfaces of its network namespace by name; none where that is the machine's.
-    pub interfaces: BTreeMap<String, Interface>,
+    /// Interfaces of its network namespace by name; none if that is the machine's.
+    pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of its place's network namespace.
     pub tcp: TcpCounters,
-    /// What the processor counted for it.
-    pub hardware: Option<Hardware>,
-    /// Its input and output; none where the kernel doesn't report it.
+    /// Performance counters of the service.
+    pub hardware: Option<HardwareCounters>,
+    /// Input and output; none if the kernel does not report it.
     #[serde(default)]
     pub io: Option<IoCounters>,
 }
@@ -165,102 +164,101 @@ impl ServiceSample {
 /// A process that is neither prony nor one of its services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForeignProcess {
-    /// Its id.
+    /// Process id.
     pub pid: i32,
-    /// Its short name.
+    /// Short name.
     pub name: String,
-    /// CPU seconds that it used since the last sample.
+    /// CPU seconds used since the last sample.
     pub cpu_s: f64,
-    /// The core that its main thread ran on last, where the system reports it.
+    /// Core on which its main thread ran last, if the operating system reports it.
     #[serde(default)]
     pub core: Option<usize>,
 }
 
-/// CPU seconds of one core, or of all cores together, since the boot. The six parts don't overlap.
+/// CPU seconds of one core, or of all cores together, since boot. The six parts don't overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CoreTimes {
-    /// In user mode, niced processes and guests included.
+    /// User mode, including niced processes and guests.
     pub user_s: f64,
-    /// In the kernel, for processes.
+    /// Kernel mode, on behalf of processes.
     pub system_s: f64,
-    /// In soft interrupts.
+    /// Soft interrupts.
     pub softirq_s: f64,
-    /// In hard interrupts.
+    /// Hard interrupts.
     pub irq_s: f64,
-    /// Taken by other guests of the hypervisor.
+    /// Stolen by other guests of the hypervisor.
     pub steal_s: f64,
-    /// Idle, waiting for disks included.
+    /// Idle, including waits for disks.
     pub idle_s: f64,
 }
 
-/// The machine at one moment; CPU seconds are summed over all cores and count since the boot.
+/// A machine at one time. CPU seconds are sums over all cores since boot.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostSample {
     /// Cores online.
     pub cores: usize,
-    /// In user mode, niced processes and guests included.
+    /// User mode, including niced processes and guests.
     pub cpu_user_s: f64,
-    /// In the kernel, for processes.
+    /// Kernel mode, on behalf of processes.
     pub cpu_system_s: f64,
-    /// In soft interrupts, mostly the network's work; `softirq_included` says whether processes are
-    /// charged for it, too.
+    /// Soft interrupts, mostly network processing. `softirq_included` says whether processes are charged
+    /// for them as well.
     pub cpu_softirq_s: f64,
-    /// In hard interrupts (on FreeBSD all interrupts).
+    /// Hard interrupts (on FreeBSD all interrupts).
     pub cpu_irq_s: f64,
-    /// Taken by other guests of the hypervisor.
+    /// Stolen by other guests of the hypervisor.
     pub cpu_steal_s: f64,
-    /// Idle, waiting for disks included.
+    /// Idle, including waits for disks.
     pub cpu_idle_s: f64,
-    /// Each core by its number; none where the system reports only their sum.
+    /// Times of each core by its number; none if the operating system reports only their sum.
     #[serde(default)]
     pub core_times: BTreeMap<usize, CoreTimes>,
-    /// Whether interrupts are part of the CPU time of the processes that they interrupt (a kernel
-    /// that counts by ticks, without `CONFIG_IRQ_TIME_ACCOUNTING`); `None` if that is unknown.
+    /// Whether the CPU time of a process contains the interrupts that occurred while it ran, as in kernels
+    /// without `CONFIG_IRQ_TIME_ACCOUNTING`; `None` if unknown.
     #[serde(default)]
     pub softirq_included: Option<bool>,
-    /// Used by this process, in user mode.
+    /// User CPU of this process.
     pub generator_user_s: f64,
-    /// Used by this process, in the kernel.
+    /// Kernel CPU of this process.
     pub generator_system_s: f64,
-    /// Used by processes that are neither services nor this process, since the host's first
-    /// sample. Ticks are coarse, so it may fall by a few hundredths.
+    /// CPU of processes that are neither services nor this process, since the host's first sample. It may
+    /// decrease by a few hundredths of a second because ticks are coarse.
     pub foreign_cpu_s: f64,
-    /// The foreign processes that used most CPU since the last sample, the first one most.
+    /// The foreign processes that used most CPU since the last sample, busiest first.
     #[serde(default)]
     pub foreign: Vec<ForeignProcess>,
-    /// Memory that is neither free nor to be had at once, bytes.
+    /// Memory in bytes that is neither free nor immediately available.
     pub memory_used_bytes: u64,
-    /// Context switches of all cores since the boot.
+    /// Context switches of all cores since boot.
     pub context_switches: u64,
-    /// Open files now.
+    /// Open files.
     pub open_files: u64,
     /// Load average over one minute.
     pub load_average: f64,
-    /// Interfaces of the host's own network namespace by name.
-    pub interfaces: BTreeMap<String, Interface>,
-    /// TCP counters of the host's own network namespace.
+    /// Interfaces of the machine's own network namespace by name.
+    pub interfaces: BTreeMap<String, InterfaceCounters>,
+    /// TCP counters of the machine's own network namespace.
     pub tcp: TcpCounters,
-    /// What the processor counted on all cores.
-    pub hardware: Option<Hardware>,
+    /// Performance counters of all cores.
+    pub hardware: Option<HardwareCounters>,
 }
 
-/// Everything that was read at one moment.
+/// All telemetry read at one time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Sample {
-    /// When, since the host was made, in seconds of a clock that never jumps.
+pub struct TelemetrySample {
+    /// Time in seconds since the host was created, of a monotonic clock.
     pub t_s: f64,
-    /// Each running service.
+    /// Running services by name.
     pub services: BTreeMap<String, ServiceSample>,
-    /// The machine.
+    /// This machine.
     pub host: HostSample,
-    /// The machine elsewhere that the plan reads, where it answered; its services are among the
-    /// others.
+    /// The machine that is read over ssh, if it responded; its services are among `services`.
     pub remote: Option<HostSample>,
-    /// The other machines on which services of the plan run, by their agents' names.
+    /// Machines of agents on which services of the plan run, by agent name.
     #[serde(default)]
     pub hosts: BTreeMap<String, HostSample>,
-    /// What each link between named places has carried since the trial began.
+    /// Traffic of each link between named places since the trial began.
     pub links: BTreeMap<String, LinkTraffic>,
-    /// How long the reading took.
+    /// Time that reading took.
     pub cost: Duration,
 }

@@ -1,9 +1,9 @@
-//! Why two variants differ, as far as it was seen.
+//! Possible explanations of the difference between two variants.
 //!
-//! Enters: an evaluation with its movements (the statistics are `prony-stats`'), the trials, the
-//! findings. Leaves: for each difference what moved with it, in the order in which it could explain
-//! it, and what set the speed of either side. It states what moved along and claims no cause.
-//! docs/method.md has the rule of the order.
+//! Input: an evaluation with its movements (computed by `prony-stats`), the trials, and the findings.
+//! Output: for each difference, the metrics that changed with it, ordered by how well they could
+//! explain it, and the limit of each side. It reports what changed together and never claims a cause.
+//! docs/method.md defines the order.
 
 mod capacity;
 mod limits;
@@ -22,54 +22,53 @@ pub(crate) use capacity::capacity;
 pub use capacity::{Capacity, CoreParties, CoreUse, Neighbour};
 pub(crate) use limits::{limit_of, writes_to_disk};
 
-/// A finding and the variants that it is about, by their places in the plan.
-pub(crate) type About<'a> = (&'a Finding, &'a [usize]);
+/// A finding and the variants that it is about, by their indexes in the plan.
+pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 
-/// The changes that were seen along with each established difference: for each variant and baseline
-/// one entry, or two where its metrics point in opposite ways. A pair without an established
-/// difference has an entry only if the CPU time of a request changed beyond doubt; one that is
-/// `equivalent` has none.
+/// The changes that accompany each established difference: one entry for each variant and its baseline,
+/// or two if its metrics point in opposite directions. A pair without an established difference has
+/// an entry only if the CPU time per request changed beyond doubt; an `equivalent` pair has none.
 pub(crate) fn of(
     design: &Design,
     evaluation: &Evaluation,
     results: &[TrialResult],
-    findings: &[About<'_>],
+    findings: &[FindingOfVariants<'_>],
 ) -> Vec<Explanation> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut groups: Vec<ComparisonGroup<'_>> = Vec::new();
     let differing = evaluation.comparisons.iter();
     for comparison in differing.filter(|c| c.verdict != Verdict::Equivalent) {
-        let way = way(comparison);
-        let same = |group: &&mut Group<'_>| {
+        let slower_side = slower_side(comparison);
+        let same = |group: &&mut ComparisonGroup<'_>| {
             let first = group.comparisons[0];
-            group.way == way
+            group.slower_side == slower_side
                 && (&first.levels, &first.against) == (&comparison.levels, &comparison.against)
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.comparisons.push(comparison),
-            None => groups.push(Group {
-                way,
+            None => groups.push(ComparisonGroup {
+                slower_side,
                 comparisons: vec![comparison],
             }),
         }
     }
-    let told = groups.iter().filter_map(|group| {
+    let entries = groups.iter().filter_map(|group| {
         let first = group.comparisons[0];
-        let place = |levels| design.variants.iter().position(|of| of == levels);
-        let sides = [place(&first.levels), place(&first.against)];
-        let seen = Seen {
+        let index = |levels| design.variants.iter().position(|of| of == levels);
+        let sides = [index(&first.levels), index(&first.against)];
+        let input = WhyInput {
             evaluation,
             results,
             findings,
             sides: sides.into_iter().flatten().collect(),
         };
-        let why = group.told(&seen);
+        let why = group.why(&input);
         let cpu_changed = why.moved.iter().any(|moved| is_cpu(moved.metric));
-        (group.way != Way::Open || cpu_changed).then_some(why)
+        (group.slower_side != SlowerSide::Unknown || cpu_changed).then_some(why)
     });
-    told.collect()
+    entries.collect()
 }
 
-/// Whether it is CPU time of the services for each request.
+/// Whether the metric is CPU time of the services per request.
 fn is_cpu(metric: Metric) -> bool {
     matches!(
         metric,
@@ -79,43 +78,43 @@ fn is_cpu(metric: Metric) -> bool {
     )
 }
 
-/// Which of the two is the slower one, where a verdict says so.
+/// The slower one of the two variants, if a verdict establishes that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    VariantSlower,
-    VariantFaster,
+enum SlowerSide {
+    Variant,
+    Baseline,
     /// No difference is established.
-    Open,
+    Unknown,
 }
 
-fn way(comparison: &Comparison) -> Way {
+fn slower_side(comparison: &Comparison) -> SlowerSide {
     match comparison.verdict {
-        Verdict::Slower => Way::VariantSlower,
-        Verdict::Faster => Way::VariantFaster,
-        Verdict::Equivalent | Verdict::Undecided | Verdict::Withheld => Way::Open,
+        Verdict::Slower => SlowerSide::Variant,
+        Verdict::Faster => SlowerSide::Baseline,
+        Verdict::Equivalent | Verdict::Undecided | Verdict::Withheld => SlowerSide::Unknown,
     }
 }
 
-/// Comparisons of the same two variants that point the same way.
-struct Group<'a> {
-    way: Way,
+/// Comparisons of the same two variants that point in the same direction.
+struct ComparisonGroup<'a> {
+    slower_side: SlowerSide,
     comparisons: Vec<&'a Comparison>,
 }
 
-/// All that there is to be said of.
-struct Seen<'a> {
+/// Everything that an explanation is derived from.
+struct WhyInput<'a> {
     evaluation: &'a Evaluation,
     results: &'a [TrialResult],
-    findings: &'a [About<'a>],
-    /// The variant's place, then its baseline's.
+    findings: &'a [FindingOfVariants<'a>],
+    /// Indexes of the variant and its baseline.
     sides: Vec<usize>,
 }
 
-impl Group<'_> {
-    fn told(&self, seen: &Seen<'_>) -> Explanation {
+impl ComparisonGroup<'_> {
+    fn why(&self, input: &WhyInput<'_>) -> Explanation {
         let first = self.comparisons[0];
         let metrics: Vec<Metric> = self.comparisons.iter().map(|c| c.metric).collect();
-        let movements: Vec<&Movement> = seen
+        let movements: Vec<&Movement> = input
             .evaluation
             .movements
             .iter()
@@ -126,13 +125,13 @@ impl Group<'_> {
             let kind = movements.iter().filter(|m| wanted(m));
             kind.map(|m| m.metric).collect::<Vec<_>>()
         };
-        let moved = ranked(&movements, self.way);
+        let moved = ranked(&movements, self.slower_side);
         let names = [&first.name, &first.against_name];
-        let limits = seen.sides.iter().zip(names).map(|(&side, name)| {
-            let trials = seen.results.iter().filter(|r| r.variant == side);
+        let limits = input.sides.iter().zip(names).map(|(&side, name)| {
+            let trials = input.results.iter().filter(|r| r.variant == side);
             limit_of(name, &trials.collect::<Vec<_>>())
         });
-        let findings = one_sided(seen, names);
+        let findings = one_sided(input, names);
         let unclear = of_kind(|m| !m.moved && !m.same);
         Explanation {
             levels: first.levels.clone(),
@@ -149,7 +148,7 @@ impl Group<'_> {
         }
     }
 
-    /// The whole in a few sentences.
+    /// The explanation in a few sentences.
     fn text(
         &self,
         movements: &[&Movement],
@@ -170,7 +169,7 @@ impl Group<'_> {
         text
     }
 
-    /// The best candidate, or why there is none.
+    /// The best candidate, or the reason why there is none.
     fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
         if movements.is_empty() {
             return "Nothing else was measured in enough blocks to tell what changed.".to_owned();
@@ -182,8 +181,8 @@ impl Group<'_> {
             return "Nothing else that was measured changed.".to_owned();
         }
         let best = &moved[0];
-        match (self.way, best.part) {
-            (Way::Open, _) => {
+        match (self.slower_side, best.part) {
+            (SlowerSide::Unknown, _) => {
                 let cpu = moved
                     .iter()
                     .find(|moved| is_cpu(moved.metric))
@@ -204,9 +203,10 @@ impl Group<'_> {
         }
     }
 
-    /// What the CPU time of a request alone would make of the rate: an identity, no estimate.
+    /// The change of the rate that follows from the CPU time per request alone. This is an identity, not
+    /// an estimate.
     fn accounted(&self, moved: &[MovedMetric]) -> Option<String> {
-        if self.way == Way::Open {
+        if self.slower_side == SlowerSide::Unknown {
             return None;
         }
         let rate = self
@@ -233,16 +233,17 @@ impl Group<'_> {
     }
 }
 
-/// What moved, the best candidates first: what goes with the difference, then what bears on none,
-/// then what speaks against it; within each the largest change that the interval can't deny.
-fn ranked(movements: &[&Movement], way: Way) -> Vec<MovedMetric> {
+/// The metrics that changed, best candidates first: those that could explain the difference, those that
+/// have no bearing on it, those that contradict it. Within each part, the largest certain change comes
+/// first.
+fn ranked(movements: &[&Movement], slower_side: SlowerSide) -> Vec<MovedMetric> {
     let mut moved: Vec<(MovementRole, &Movement)> = movements
         .iter()
         .filter(|m| m.moved && !m.same)
-        .map(|m| (part(m, way), *m))
+        .map(|m| (part(m, slower_side), *m))
         .collect();
     moved.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.least.total_cmp(&x.least)));
-    let told = moved.into_iter().map(|(part, movement)| MovedMetric {
+    let ranked = moved.into_iter().map(|(part, movement)| MovedMetric {
         metric: movement.metric,
         part,
         value: movement.means.0,
@@ -251,15 +252,15 @@ fn ranked(movements: &[&Movement], way: Way) -> Vec<MovedMetric> {
         blocks: movement.blocks,
         text: movement.text.clone(),
     });
-    told.collect()
+    ranked.collect()
 }
 
-/// How a movement goes with a difference.
-fn part(movement: &Movement, way: Way) -> MovementRole {
-    let slower_has_more = match way {
-        Way::VariantSlower => movement.is_more(),
-        Way::VariantFaster => !movement.is_more(),
-        Way::Open => return MovementRole::Aside,
+/// The relation of a movement to the difference.
+fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
+    let slower_has_more = match slower_side {
+        SlowerSide::Variant => movement.is_more(),
+        SlowerSide::Baseline => !movement.is_more(),
+        SlowerSide::Unknown => return MovementRole::Aside,
     };
     match (movement.metric.role(), slower_has_more) {
         (MetricRole::Cost, true) | (MetricRole::Saving, false) => MovementRole::With,
@@ -268,12 +269,12 @@ fn part(movement: &Movement, way: Way) -> MovementRole {
     }
 }
 
-/// The findings that only one side has.
-fn one_sided(seen: &Seen<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
+/// The explaining findings that only one side has.
+fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
     let mut found: Vec<OneSidedFinding> = Vec::new();
-    for (finding, variants) in seen.findings {
+    for (finding, variants) in input.findings {
         let has = |side: &usize| variants.contains(side);
-        let which: Vec<bool> = seen.sides.iter().map(has).collect();
+        let which: Vec<bool> = input.sides.iter().map(has).collect();
         let name = match which.as_slice() {
             [true, false] => names[0],
             [false, true] => names[1],

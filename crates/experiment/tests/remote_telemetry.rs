@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::service::Follow;
-use prony_experiment::telemetry::{Elsewhere, MemoryKind, RemoteMachine, Watch, summary};
+use prony_experiment::telemetry::{MemoryKind, RemoteMachine, RemoteService, WatchSpec, summary};
 use prony_record::FindingId;
 
 /// Long enough for a busy machine; nothing waits that long unless it fails.
@@ -114,7 +114,7 @@ impl Sshd {
     }
 
     /// How ssh gets in here.
-    fn machine(&self, name: &str, service: Elsewhere) -> RemoteMachine {
+    fn machine(&self, name: &str, service: RemoteService) -> RemoteMachine {
         let key = self.folder.path().join("user_key");
         let words = [
             "-F",
@@ -176,10 +176,10 @@ fn host(folder: &Path) -> LocalHost {
     LocalHost::with_state_in(folder.to_owned())
 }
 
-fn watch(machine: RemoteMachine) -> Watch {
-    Watch {
+fn watch(machine: RemoteMachine) -> WatchSpec {
+    WatchSpec {
         remote: Some(machine),
-        ..Watch::default()
+        ..WatchSpec::default()
     }
 }
 
@@ -194,9 +194,9 @@ fn a_service_elsewhere_is_found_by_its_port_and_measured() {
     let (_server, port) = server();
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
-    let service = Elsewhere {
+    let service = RemoteService {
         port: Some(port),
-        ..Elsewhere::default()
+        ..RemoteService::default()
     };
     host.watch(watch(sshd.machine("web", service)));
     let mut samples = vec![host.sample()];
@@ -237,7 +237,9 @@ fn a_pid_file_elsewhere_names_the_service() {
         pid_file: Some(file),
         ..Follow::default()
     };
-    host.watch(watch(sshd.machine("web", Elsewhere { port: None, follow })));
+    host.watch(watch(
+        sshd.machine("web", RemoteService { port: None, follow }),
+    ));
     let sample = host.sample();
     let findings = host.unwatched();
     assert!(findings.is_empty(), "{findings:?}\n{}", sshd.log());
@@ -249,7 +251,7 @@ fn what_ssh_can_not_do_is_a_finding_and_samples_go_on() {
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
     let sshd = Sshd::start();
-    let machine = sshd.machine("web", Elsewhere::default());
+    let machine = sshd.machine("web", RemoteService::default());
     let nobody = RemoteMachine {
         destination: format!("ssh://nobody@127.0.0.1:{}", free_port()),
         ..machine.clone()
@@ -263,9 +265,9 @@ fn what_ssh_can_not_do_is_a_finding_and_samples_go_on() {
     assert!(host.unwatched().is_empty(), "it is said once");
 
     // A port on which nobody listens there.
-    let unheard = Elsewhere {
+    let unheard = RemoteService {
         port: Some(free_port()),
-        ..Elsewhere::default()
+        ..RemoteService::default()
     };
     host.watch(watch(sshd.machine("web", unheard)));
     host.sample();
@@ -281,7 +283,7 @@ fn a_connection_that_breaks_is_made_anew_for_the_next_trial() {
     let mut sshd = Sshd::start();
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
-    let machine = sshd.machine("web", Elsewhere::default());
+    let machine = sshd.machine("web", RemoteService::default());
     host.watch(watch(machine.clone()));
     assert_is_read(&mut host, &sshd);
     let sessions = sessions_of(sshd.process.0.id());

@@ -14,7 +14,9 @@ use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::place::topology::Topology;
 use prony_experiment::service::{Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
-use prony_experiment::telemetry::{Counters, Sample, ServiceSample, Watch, summary};
+use prony_experiment::telemetry::{
+    CounterMode, ServiceSample, TelemetrySample, WatchSpec, summary,
+};
 
 /// Long enough for a busy machine; nothing waits that long unless it fails.
 const SOON: Duration = Duration::from_secs(30);
@@ -237,9 +239,9 @@ fn a_service_that_somebody_else_started_is_followed() {
         pid_file: Some(file),
         ..Follow::default()
     };
-    bench.host.watch(Watch {
+    bench.host.watch(WatchSpec {
         others: [("theirs".to_owned(), follow)].into(),
-        ..Watch::default()
+        ..WatchSpec::default()
     });
     let sample = bench.host.sample();
     assert_eq!(sample.services["theirs"].processes, 2);
@@ -304,9 +306,9 @@ fn counts(bench: &mut Bench) -> bool {
 #[test]
 fn the_processor_counts_by_process_or_the_environment_says_why_not() {
     let mut bench = Bench::new();
-    bench.host.watch(Watch {
-        counters: Counters::Processes,
-        ..Watch::default()
+    bench.host.watch(WatchSpec {
+        counters: CounterMode::Processes,
+        ..WatchSpec::default()
     });
     bench.start(PlaceKind::Native, |_, spec| {
         // What works is a grandchild.
@@ -329,9 +331,9 @@ fn the_processor_counts_by_process_or_the_environment_says_why_not() {
 #[test]
 fn the_processor_counts_by_core_where_a_service_is_alone() {
     let mut bench = Bench::new();
-    let watch = |load_cores: &[usize]| Watch {
+    let watch = |load_cores: &[usize]| WatchSpec {
         load_cores: load_cores.to_vec(),
-        ..Watch::default()
+        ..WatchSpec::default()
     };
     bench.host.watch(watch(&[1]));
     bench.start(PlaceKind::Native, |_, spec| {
@@ -344,7 +346,7 @@ fn the_processor_counts_by_core_where_a_service_is_alone() {
         assert_eq!(bench.host.sample().host.hardware, None);
         return;
     }
-    let samples: Vec<Sample> = (0..2)
+    let samples: Vec<TelemetrySample> = (0..2)
         .map(|_| {
             std::thread::sleep(Duration::from_millis(100));
             bench.host.sample()

@@ -25,8 +25,8 @@ use prony_fleet::wire::{
 };
 use prony_load::{LoadOptions, LoadSpec, Part};
 use prony_record::{
-    Delta, Exchange, Generator, LoadInfo, Measured, Nanos, Negotiated, Outcome, Packed, Record,
-    Recorder,
+    Delta, EncodedDelta, Exchange, Generator, LoadInfo, MeasuredPart, Nanos, Negotiated, Outcome,
+    Record, Recorder,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -44,7 +44,7 @@ const CONCURRENT_CONNECTS: usize = 8;
 
 /// The results of one agent: those of each second, and their sum.
 struct Pattern {
-    seconds: Vec<Packed>,
+    seconds: Vec<EncodedDelta>,
     total: Delta,
 }
 
@@ -225,7 +225,7 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
 /// Records results at a rate, as an engine does.
 fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
-    let mut recorder = Recorder::new(Measured::DueFrom(warmup));
+    let mut recorder = Recorder::new(MeasuredPart::DueFrom(warmup));
     recorder.watch();
     let end = Nanos(warmup.0 + seconds * 1_000_000_000);
     let mut parts = Vec::new();
@@ -272,10 +272,10 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     }
 }
 
-fn taken(recorder: &mut Recorder) -> Packed {
+fn taken(recorder: &mut Recorder) -> EncodedDelta {
     let mut delta = Box::default();
     recorder.hand_over(&mut delta);
-    Packed::of(&delta)
+    EncodedDelta::of(&delta)
 }
 
 /// Draws random numbers.

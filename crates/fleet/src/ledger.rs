@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Counted, Delta, Implausible, Packed};
+use prony_record::{Delta, DeltaTotals, EncodedDelta, ImplausibleDelta};
 
 /// The messages of one agent.
 #[derive(Debug, Default)]
 struct AgentLedger {
-    counted: Counted,
+    counted: DeltaTotals,
     /// All numbers below this one have arrived.
     below: u64,
     /// Numbers above `below` that have arrived.
@@ -53,7 +53,7 @@ impl Ledger {
         &mut self,
         agent: &str,
         sequence: u64,
-        packed: &Packed,
+        packed: &EncodedDelta,
     ) -> Result<bool, LedgerError> {
         let account = account(&mut self.accounts, agent)?;
         if sequence >= account.below + SEQUENCE_AHEAD_MAX
@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     /// The counts of one agent so far.
-    pub fn agent(&self, agent: &str) -> Option<&Counted> {
+    pub fn agent(&self, agent: &str) -> Option<&DeltaTotals> {
         self.accounts.get(agent).map(|account| &account.counted)
     }
 
@@ -144,7 +144,7 @@ pub enum LedgerError {
     /// The number is beyond the agent's last one.
     BeyondEnd(u64),
     /// The figures are implausible.
-    Implausible(Implausible),
+    Implausible(ImplausibleDelta),
 }
 
 impl std::fmt::Display for LedgerError {
@@ -167,11 +167,11 @@ mod tests {
 
     use super::*;
 
-    fn packed(n: u64) -> (Delta, Packed) {
+    fn packed(n: u64) -> (Delta, EncodedDelta) {
         let mut delta = Delta::default();
         (delta.started, delta.bytes_in) = (n, n * n);
         delta.response_time.record(Nanos(n * 1_000));
-        let packed = Packed::of(&delta);
+        let packed = EncodedDelta::of(&delta);
         (delta, packed)
     }
 
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(ledger.total(), whole);
         let counted = ledger.agent("a").unwrap();
         assert_eq!((counted.started, counted.span), (whole.started, whole.span));
-        assert_eq!(ledger.agent("b"), Some(&Counted::default()));
+        assert_eq!(ledger.agent("b"), Some(&DeltaTotals::default()));
         assert_eq!(ledger.repeats(), 80);
     }
 

@@ -164,10 +164,10 @@ impl Market {
         };
         let others = match (taken, held.waiting) {
             (0, _) => String::new(),
-            (taken, 0) => format!(", of which others hold {taken} at present"),
+            (taken, 0) => format!(", of which other programs hold {taken}"),
             (taken, waiting) => format!(
-                ", of which others hold {taken} at present, {} of them in TIME_WAIT for up to a \
-                 minute after they closed first",
+                ", of which other programs hold {taken}, {} of them in TIME_WAIT for up to a minute \
+                 because they closed first",
                 waiting.min(taken)
             ),
         };

@@ -1,4 +1,4 @@
-//! What was recorded in one stretch of a load: everything of it that adds up.
+//! The counts and times of one interval of a load, in a form that adds up exactly.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -7,39 +7,40 @@ use crate::series::Series;
 use crate::starts::Starts;
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts};
 
-/// One place for each three-digit status.
-const STATUSES: usize = 1000;
+/// Number of three-digit status codes.
+const STATUS_COUNT: usize = 1000;
 
-/// Counts and times of a stretch of a load, of one worker or of several. Deltas of the same load merge
-/// in any order, and exactly: those of all stretches and workers are the load, to the last bucket.
+/// Counts and times of one interval of a load, of one worker or of several. Deltas of the same load
+/// merge exactly and in any order: the deltas of all intervals and workers add up to the whole load,
+/// bucket by bucket.
 ///
-/// A request counts where it ends; the one count of starts is [`Delta::started`].
+/// A request counts in the interval in which it ends; only [`Delta::started`] counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delta {
-    /// The stretch, from the start of the load; none of it is warm-up. Merged, from the first's begin
-    /// to the last's end.
+    /// Begin and end of the interval, since the start of the load; no part of it is warm-up. After
+    /// merging, from the earliest begin to the latest end.
     pub span: Option<(Nanos, Nanos)>,
-    /// Requests whose connect or send began, those of the warm-up included.
+    /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that ended and don't belong to the measured part; all others here do.
+    /// Requests that ended outside the measured part. All other counts are of the measured part.
     pub unmeasured: u64,
-    /// How they ended.
+    /// Requests by outcome.
     pub outcomes: OutcomeCounts,
-    /// Final answers by status.
+    /// Final responses by status.
     pub statuses: Statuses,
-    /// Requests sent once more because a reused connection had lost them.
+    /// Requests sent again because a reused connection lost them.
     pub retried: u64,
-    /// Redirects that were followed within requests.
+    /// Redirects followed within requests.
     pub redirected: u64,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
-    /// Bodies among them.
+    /// Bytes of response bodies among them.
     pub body_bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// TLS handshakes among them that went on from an earlier session.
+    /// TLS handshakes that resumed an earlier session.
     pub tls_resumed: u64,
     /// From the intended start to the last byte, over successes and lower bounds.
     pub response_time: Distribution,
@@ -47,16 +48,16 @@ pub struct Delta {
     pub service_time: Distribution,
     /// From the first byte sent to the first byte received, over successes.
     pub first_byte: Distribution,
-    /// Connects, over connections opened.
+    /// Duration of connects, over connections opened.
     pub connect_time: Distribution,
-    /// TLS handshakes, over connections opened.
+    /// Duration of TLS handshakes, over connections opened.
     pub tls_time: Distribution,
     pub(crate) starts: Starts,
     pub(crate) series: Series,
 }
 
 impl Delta {
-    /// Adds another stretch, or the same of another worker.
+    /// Adds another interval, or the same interval of another worker.
     pub fn merge(&mut self, other: &Delta) {
         self.span = match (self.span, other.span) {
             (Some(mine), Some(theirs)) => Some((mine.0.min(theirs.0), mine.1.max(theirs.1))),
@@ -74,7 +75,7 @@ impl Delta {
         self.series.merge(&other.series);
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Resets everything without freeing memory.
     pub fn clear(&mut self) {
         self.span = None;
         self.counts_mut().into_iter().for_each(|count| *count = 0);
@@ -85,13 +86,12 @@ impl Delta {
         self.series.clear();
     }
 
-    /// Forgets the time series, which alone grows with the stretch's length.
+    /// Drops the time series, the only part that grows with the interval's length.
     pub fn drop_series(&mut self) {
         self.series.clear();
     }
 
-    /// Each slice of the time series, by its number from the start of the measured part: successes and
-    /// failures that ended in it, and the bytes that they received.
+    /// The slices of the time series. They are numbered from the start of the measured part.
     pub fn slices(&self) -> impl Iterator<Item = SliceTotals> + '_ {
         self.series.numbered().map(|(number, slice)| SliceTotals {
             number,
@@ -101,22 +101,22 @@ impl Delta {
         })
     }
 
-    /// How late those starts were that were due and had a connection; open loop only.
+    /// Lateness of the starts for which a connection was free; open loop only.
     pub fn late(&self) -> &Distribution {
         &self.starts.late
     }
 
-    /// Requests that ended, in or before the measured part; those that never began are left out.
+    /// Requests that ended, in the measured part or before it, without those that never began.
     pub fn ended(&self) -> u64 {
         ended(self.unmeasured, &self.outcomes)
     }
 
-    /// Of all of a load up to a moment: requests that have begun and not ended.
+    /// Requests that have begun and not ended, if this delta covers the load from its start.
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.ended())
     }
 
-    /// The stretch's length.
+    /// Length of the interval.
     pub fn length(&self) -> Nanos {
         self.span
             .map_or(Nanos::ZERO, |(begin, end)| end.since(begin))
@@ -136,7 +136,7 @@ impl Delta {
         ]
     }
 
-    /// In the order of [`Delta::counts_mut`].
+    /// The counts in the order of [`Delta::counts_mut`].
     pub(crate) fn counts(&self) -> [u64; 9] {
         [
             self.started,
@@ -151,12 +151,12 @@ impl Delta {
         ]
     }
 
-    /// Every distribution there is, those of the starts among them.
+    /// All distributions, including those of the starts.
     pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
         self.times().into_iter().chain(self.starts.times())
     }
 
-    /// In the order of [`Delta::all_times`].
+    /// All distributions in the order of [`Delta::all_times`].
     pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 8] {
         let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
         [
@@ -181,7 +181,7 @@ impl Delta {
         ]
     }
 
-    /// In the order of [`Delta::times_mut`].
+    /// The distributions in the order of [`Delta::times_mut`].
     fn times(&self) -> [&Distribution; 5] {
         [
             &self.response_time,
@@ -193,29 +193,29 @@ impl Delta {
     }
 }
 
-/// See [`Delta::ended`].
+/// Computes [`Delta::ended`].
 pub(crate) fn ended(unmeasured: u64, outcomes: &OutcomeCounts) -> u64 {
     let ended = outcomes.happened().map(|(_, n)| n);
     let ended = ended.fold(unmeasured, u64::saturating_add);
     ended.saturating_sub(outcomes.get(Outcome::Unstarted))
 }
 
-/// One half second in counts.
+/// Counts of one slice of the time series, which is half a second long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceTotals {
-    /// Its number, from 0 where the measured part begins.
+    /// Number of the slice; 0 begins with the measured part.
     pub number: usize,
-    /// Successes that ended within it.
+    /// Requests that succeeded within it.
     pub ok: u64,
-    /// Failures that ended within it.
+    /// Requests that failed within it.
     pub failed: u64,
     /// HTTP bytes received by the requests that ended within it.
     pub bytes_in: u64,
 }
 
-/// How often each status came.
+/// Responses by status code.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Statuses(Box<[u64; STATUSES]>);
+pub struct Statuses(Box<[u64; STATUS_COUNT]>);
 
 impl fmt::Debug for Statuses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -225,7 +225,7 @@ impl fmt::Debug for Statuses {
 
 impl Default for Statuses {
     fn default() -> Self {
-        Statuses(Box::new([0; STATUSES]))
+        Statuses(Box::new([0; STATUS_COUNT]))
     }
 }
 
@@ -236,7 +236,7 @@ impl Statuses {
     }
 
     pub(crate) fn add_many(&mut self, status: u16, n: u64) {
-        let count = &mut self.0[usize::from(status) % STATUSES];
+        let count = &mut self.0[usize::from(status) % STATUS_COUNT];
         *count = count.saturating_add(n);
     }
 
@@ -250,7 +250,7 @@ impl Statuses {
         self.0.fill(0);
     }
 
-    /// Each status that came, and how often.
+    /// Each status that occurred, with its count.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counts = (0u16..).zip(self.0.iter().copied());
         counts.filter(|&(_, n)| n > 0)

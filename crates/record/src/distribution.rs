@@ -1,4 +1,4 @@
-//! A distribution of times, in which some are known only to be "at least" so long.
+//! A distribution of times. Some of them may be lower bounds: the true time is "at least" that long.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// Longer times are counted as this long: ten hours.
+/// Longest time that can be represented: ten hours. Longer times count as this.
 pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
-/// Relative resolution: three significant digits, a bucket being at most 0.1% wide.
+/// Relative resolution: with three significant digits a bucket is at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// An HDR histogram of nanoseconds beside one of the values that are lower bounds.
+/// An HDR histogram of nanoseconds, with a second one for the values that are lower bounds.
 #[derive(Clone)]
 pub struct Distribution {
     known: Histogram<u64>,
@@ -28,7 +28,7 @@ impl Default for Distribution {
     }
 }
 
-/// Not its buckets, of which there are tens of thousands.
+/// Shows a summary instead of tens of thousands of buckets.
 impl fmt::Debug for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Distribution");
@@ -37,7 +37,7 @@ impl fmt::Debug for Distribution {
     }
 }
 
-/// The same times in every bucket.
+/// Equal if all buckets are equal.
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
         self.known == other.known && self.bounds() == other.bounds()
@@ -50,7 +50,7 @@ fn empty_histogram() -> Histogram<u64> {
 }
 
 impl Distribution {
-    /// An empty distribution.
+    /// Creates an empty distribution.
     pub fn new() -> Distribution {
         Distribution {
             known: empty_histogram(),
@@ -58,20 +58,20 @@ impl Distribution {
         }
     }
 
-    /// Adds a time that was seen to its end.
+    /// Adds a complete time.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
         self.known.saturating_record(time.0);
     }
 
-    /// Adds a time of which only the first part was seen.
+    /// Adds a lower bound of a time.
     pub fn record_at_least(&mut self, time: Nanos) {
         self.censored
             .get_or_insert_with(|| Box::new(empty_histogram()))
             .saturating_record(time.0);
     }
 
-    /// Adds all that another distribution holds.
+    /// Adds all times of another distribution.
     pub fn merge(&mut self, other: &Distribution) {
         add(&mut self.known, &other.known);
         if let Some(theirs) = other.bounds() {
@@ -83,36 +83,36 @@ impl Distribution {
         }
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Resets everything without freeing memory.
     pub fn clear(&mut self) {
         let all = [Some(&mut self.known), self.censored.as_deref_mut()];
         let used = all.into_iter().flatten().filter(|it| !it.is_empty());
         used.for_each(Histogram::reset);
     }
 
-    /// The lower bounds, if there are any.
+    /// The histogram of the lower bounds, if there are any.
     fn bounds(&self) -> Option<&Histogram<u64>> {
         self.censored.as_deref().filter(|bounds| !bounds.is_empty())
     }
 
-    /// How many times were added, of both kinds.
+    /// Number of times, including lower bounds.
     pub fn count(&self) -> u64 {
         self.known.len() + self.censored()
     }
 
-    /// How many of them are lower bounds.
+    /// Number of lower bounds.
     pub fn censored(&self) -> u64 {
         self.bounds().map_or(0, Histogram::len)
     }
 
-    /// How many times are at least so long, lower bounds by what was seen of them.
+    /// Number of times and lower bounds that are not shorter than `time`.
     pub fn count_from(&self, time: Nanos) -> u64 {
         let both = [Some(&self.known), self.bounds()];
         let from = |times: &Histogram<u64>| times.count_between(time.0, LONGEST_NS);
         both.into_iter().flatten().map(from).sum()
     }
 
-    /// Standard deviation over mean, lower bounds left out; zero where there was nothing.
+    /// Standard deviation divided by mean, without lower bounds; zero if the distribution is empty.
     pub fn variation(&self) -> f64 {
         match self.known.mean() {
             mean if mean > 0.0 => self.known.stdev() / mean,
@@ -120,8 +120,7 @@ impl Distribution {
         }
     }
 
-    /// Each bucket that is not empty, as the highest value that it stands for and its count; lower
-    /// bounds are left out.
+    /// The used buckets with their highest value and their count, without lower bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.known.iter_recorded().map(|bucket| {
             (
@@ -131,7 +130,7 @@ impl Distribution {
         })
     }
 
-    /// The same for the lower bounds.
+    /// The used buckets of the lower bounds.
     pub(crate) fn buckets_at_least(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let bounds = self.bounds().into_iter();
         bounds.flat_map(Histogram::iter_recorded).map(|bucket| {
@@ -142,20 +141,20 @@ impl Distribution {
         })
     }
 
-    /// Adds `count` lower bounds of the value that a bucket stands for.
+    /// Adds `count` equal lower bounds.
     pub(crate) fn record_many_at_least(&mut self, time: Nanos, count: u64) {
         self.censored
             .get_or_insert_with(|| Box::new(empty_histogram()))
             .saturating_record_n(time.0, count);
     }
 
-    /// Adds `count` times of the value that a bucket stands for.
+    /// Adds `count` equal times.
     pub fn record_many(&mut self, time: Nanos, count: u64) {
         self.known.saturating_record_n(time.0, count);
     }
 
-    /// The value at `quantile` (0 to 1), with lower bounds counted as if they were whole, and
-    /// whether the true value may be higher.
+    /// The value at `quantile` (0 to 1), and whether it is only a lower bound. It counts lower bounds as
+    /// if they were complete times.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         let Some(censored) = self.bounds() else {
             return (Nanos(self.known.value_at_quantile(quantile)), false);
@@ -163,7 +162,7 @@ impl Distribution {
         let mut all = self.known.clone();
         add(&mut all, censored);
         let low = all.value_at_quantile(quantile);
-        // The other extreme: every lower bound is in truth longer than anything seen.
+        // The other extreme: every lower bound is really longer than all complete times.
         let rank = (quantile * all.len() as f64).ceil().max(1.0);
         if rank > self.known.len() as f64 {
             return (Nanos(low), true);
@@ -172,14 +171,14 @@ impl Distribution {
         (Nanos(low), high as f64 > low as f64 * 1.01)
     }
 
-    /// The figures that records and reports print.
+    /// The summary that records store.
     pub fn summary(&self) -> Summary {
         if self.count() == 0 {
             return Summary::default();
         }
         let mut all = self.known.clone();
         let mut longest_is_bound = false;
-        // A request that was cut off soon after it began is not the shortest there was.
+        // A request that was cut off early is not the shortest one.
         let mut min = self.known.min();
         let mut shortest_is_bound = false;
         if let Some(censored) = self.bounds() {
@@ -222,8 +221,8 @@ impl Distribution {
         }
     }
 
-    /// The histogram as HDR V2, compressed, in base64, lower bounds counted as whole values.
-    /// `None` where nothing was recorded.
+    /// The histogram as HDR V2 with deflate in base64, with lower bounds as ordinary values. `None` if
+    /// the distribution is empty.
     pub fn encode(&self) -> Option<String> {
         if self.count() == 0 {
             return None;
@@ -235,13 +234,13 @@ impl Distribution {
         encode(&all)
     }
 
-    /// The same of the lower bounds alone.
+    /// The lower bounds alone, in the same format.
     pub fn encode_bounds(&self) -> Option<String> {
         self.bounds().and_then(encode)
     }
 
-    /// Reads what [`Distribution::encode`] and [`Distribution::encode_bounds`] wrote, lower bounds as
-    /// such. `None` where it is nothing of the kind.
+    /// Decodes the output of [`Distribution::encode`] and [`Distribution::encode_bounds`]. `None` if it
+    /// is invalid.
     pub fn decode_with_bounds(encoded: &str, bounds: Option<&str>) -> Option<Distribution> {
         let mut all = Distribution::decode(encoded)?;
         if let Some(bounds) = bounds {
@@ -252,8 +251,8 @@ impl Distribution {
         Some(all)
     }
 
-    /// Reads what [`Distribution::encode`] wrote; lower bounds come back as whole values. `None`
-    /// where it is nothing of the kind.
+    /// Decodes the output of [`Distribution::encode`]; lower bounds become ordinary values. `None` if it
+    /// is invalid.
     pub fn decode(encoded: &str) -> Option<Distribution> {
         let bytes = BASE64.decode(encoded).ok()?;
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
@@ -276,45 +275,46 @@ fn encode(histogram: &Histogram<u64>) -> Option<String> {
     Some(BASE64.encode(bytes))
 }
 
-/// Nanoseconds to microseconds, to the nanosecond.
+/// Converts nanoseconds to microseconds, rounded to the nanosecond.
 fn micros(nanos: f64) -> f64 {
     nanos.round() / 1e3
 }
 
-/// A distribution in a few figures, in microseconds. All zero where there was nothing.
+/// Summary of a distribution, in microseconds. All zero if the distribution is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// The shortest of those that were seen to their end; where none was, the shortest bound.
+    /// The shortest complete time; if there is none, the shortest lower bound.
     pub min: f64,
     /// The arithmetic mean.
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// The 75th percentile; none in records of earlier versions.
+    /// The 75th percentile; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p75: Option<f64>,
     /// The 90th percentile.
     pub p90: f64,
-    /// The 95th percentile; none in records of earlier versions.
+    /// The 95th percentile; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
     /// The 99th percentile.
     pub p99: f64,
     /// The 99.9th percentile.
     pub p99_9: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
-    /// The standard deviation of those that were seen to their end; none where there were none, and in
-    /// records of earlier versions.
+    /// The standard deviation of the complete times; absent without any, and in records of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev: Option<f64>,
-    /// Names of those figures that are lower bounds: timeouts and unfinished requests lie there.
+    /// Names of the figures that are lower bounds because of timeouts or unfinished requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
 }
 
 impl Summary {
-    /// A percentile in microseconds and whether it is a lower bound; none if it is not among those kept.
+    /// A percentile in microseconds, and whether it is a lower bound; none for a percentile that is not
+    /// stored.
     pub fn percentile(&self, percentile: f64) -> Option<(f64, bool)> {
         let kept = [
             (50.0, "p50", Some(self.p50)),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_encoded_is_read_again() {
+    fn encoded_distributions_are_decoded() {
         let all = of(&[10, 2_000, 30_000, 2_000], &[400]);
         let read = Distribution::decode(&all.encode().unwrap()).unwrap();
         assert_eq!((read.count(), read.censored()), (5, 0));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cleared_is_as_new() {
+    fn a_cleared_distribution_is_like_a_new_one() {
         let mut cleared = of(&[10, 2_000], &[400]);
         assert_ne!(cleared, Distribution::new());
         cleared.clear();

@@ -1,4 +1,4 @@
-//! The stored format of one load: schema `prony.record/1`.
+//! The record of one load, stored in the schema `prony.record/1`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,121 +10,121 @@ use crate::{
     Summary, unmeasured,
 };
 
-/// The schema's name, the first field of every record.
+/// Name of the schema, the first field of every record.
 pub const RECORD_SCHEMA: &str = "prony.record/1";
 
-/// One load, as stored and as written by `prony load --json`. Times end in `_s` or `_us`.
+/// The record of one load, as `prony load --json` writes it. Names of times end in `_s` or `_us`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Always [`RECORD_SCHEMA`].
     pub schema: String,
-    /// The version of prony that wrote it.
+    /// Version of prony that wrote the record.
     pub version: String,
-    /// When the load began, UTC, RFC 3339.
+    /// Start of the load (UTC, RFC 3339).
     pub started_at: String,
-    /// The seed of the arrivals and of random URL order.
+    /// Seed of the arrivals and of the random URL order.
     pub seed: u64,
-    /// What was asked for.
+    /// Configuration of the load.
     pub load: LoadInfo,
     /// Counts over the measured part.
     pub totals: Totals,
-    /// How each request ended; what did not happen is absent.
+    /// Requests by outcome; outcomes that did not occur are absent.
     pub outcomes: BTreeMap<Outcome, u64>,
-    /// Final answers by status.
+    /// Final responses by status.
     pub status: BTreeMap<u16, u64>,
     /// Rates over the measured part.
-    pub rate: Rate,
+    pub rate: Rates,
     /// From the intended start to the last byte, over successes and lower bounds.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
     /// From the first byte sent to the last byte received.
     #[serde(with = "unmeasured")]
     pub service_time_us: Summary,
-    /// From the start of a connect to its end, over connections opened.
+    /// Duration of connects, over connections opened.
     #[serde(with = "unmeasured")]
     pub connect_time_us: Summary,
-    /// TLS handshakes, over connections opened.
+    /// Duration of TLS handshakes, over connections opened.
     #[serde(with = "unmeasured")]
     pub tls_time_us: Summary,
     /// From the first byte sent to the first byte received, over successes.
     #[serde(with = "unmeasured")]
     pub first_byte_us: Summary,
-    /// Each half second.
+    /// Time series in slices of half a second.
     pub series: Vec<Slice>,
-    /// What the load cost the generator.
+    /// Resources and delays of the load generator.
     pub generator: Generator,
-    /// What came from each source address, where the load was given any.
+    /// Use of the source addresses, if the load was given any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
-    /// The command that made the load, without secrets.
+    /// Command line of the load, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The machine that made the load: system, processor, cores and memory.
+    /// Machine of the generator: operating system, processor, cores and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Who made the load, where several machines did.
+    /// The agents of the load, if several machines made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
-    /// What client and server agreed on, as seen on the first connection.
+    /// Protocols negotiated on the first connection.
     pub negotiated: Negotiated,
-    /// What qualifies the figures.
+    /// Findings that qualify the figures.
     pub findings: Vec<Finding>,
-    /// Each kind of time by its name (`response_time`, `first_byte`) as an HDR V2 histogram of
-    /// nanoseconds, base64, lower bounds as whole values; with `_at_least` after the name the lower
-    /// bounds alone.
+    /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds, base64.
+    /// They contain lower bounds as ordinary values; the name with `_at_least` holds the lower bounds
+    /// alone.
     #[serde(default)]
     pub histograms: BTreeMap<String, String>,
 }
 
-/// What was asked for.
+/// Configuration of a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadInfo {
     /// The target, or the first of several.
     pub url: String,
     /// `closed` or `open`.
     pub model: String,
-    /// Connections at most.
+    /// Maximum number of connections.
     pub connections: u32,
-    /// Concurrent streams a connection.
+    /// Maximum number of concurrent streams per connection.
     pub streams: u32,
-    /// The measured part's planned length; none where a count of requests ends it.
+    /// Planned length of the measured part; none if a count of requests ends the load.
     pub duration_s: Option<f64>,
-    /// Requests to make, where a count ends the load.
+    /// Number of requests, if a count ends the load.
     #[serde(default)]
     pub requests: Option<u64>,
-    /// The unmeasured part before.
+    /// Length of the warm-up, which is not measured.
     #[serde(default)]
     pub warmup_s: f64,
-    /// Requests a second in total; open loop only.
+    /// Total arrival rate in requests per second; open loop only.
     pub rate_per_s: Option<f64>,
     /// `constant` or `poisson`; open loop only.
     pub arrivals: Option<String>,
-    /// The HTTP version asked for.
+    /// Requested HTTP version.
     pub http: String,
     /// Whether connections are reused.
     pub keepalive: bool,
-    /// The TLS settings in a few words, none in clear.
+    /// Summary of the TLS settings; none for cleartext.
     pub tls: Option<String>,
     /// Worker threads.
     pub threads: u32,
     /// The socket backend: `poll` or `uring`.
     pub io: String,
-    /// Local addresses that connections come from; 0 where the system chooses.
+    /// Number of source addresses; 0 if the operating system chooses.
     #[serde(default)]
     pub sources: u64,
-    /// The version of the PROXY protocol whose header begins each connection, `v1` or `v2`.
+    /// Version of the PROXY protocol header that begins each connection, `v1` or `v2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,
-    /// Redirects that a request follows at most.
+    /// Maximum number of redirects that a request follows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub follow: u64,
-    /// The HTTP proxy between, without its password.
+    /// HTTP proxy of the load, without its password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// Distinct requests in the list of URLs.
+    /// Number of distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,
-    /// `--timeout`, zero for none.
+    /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
 }
@@ -138,44 +138,44 @@ fn is_zero(number: &u64) -> bool {
 pub struct Totals {
     /// Requests whose connect or send began.
     pub started: u64,
-    /// Successes.
+    /// Successful requests.
     pub ok: u64,
-    /// Failures of every kind.
+    /// Failed requests.
     pub failed: u64,
-    /// Still running when the load ended.
+    /// Requests in flight when the load ended.
     pub unfinished: u64,
-    /// Those of them that count without a time: in flight at the end of a closed loop and younger than
-    /// its p99, or lost with their agent. The others are lower bounds.
+    /// Unfinished requests that count without a time: younger than the p99 at the end of a closed loop,
+    /// or lost with their agent. The others are lower bounds.
     #[serde(default)]
     pub unfinished_untimed: u64,
-    /// Due, but not begun when the load ended.
+    /// Requests that were due but not started when the load ended.
     pub unstarted: u64,
-    /// Lower bounds in the response-time distribution.
+    /// Number of lower bounds in the response time distribution.
     pub censored: u64,
-    /// Requests sent once more because a reused connection had lost them.
+    /// Requests sent again because a reused connection lost them.
     pub retried: u64,
-    /// Redirects that were followed within requests.
+    /// Redirects followed within requests.
     #[serde(default)]
     pub redirected: u64,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
-    /// Bodies among them.
+    /// Bytes of response bodies among them.
     pub body_bytes_in: u64,
-    /// HTTP bytes sent, above TLS; a request whose sending was cut off counts whole.
+    /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// TLS handshakes made, one for each of these connections that is over TLS.
+    /// TLS handshakes completed, one for each connection that uses TLS.
     #[serde(default)]
     pub tls_handshakes: u64,
-    /// Those among them that went on from an earlier connection's session.
+    /// TLS handshakes that resumed the session of an earlier connection.
     #[serde(default)]
     pub tls_resumed: u64,
-    /// The measured part's real length.
+    /// Actual length of the measured part.
     pub elapsed_s: f64,
 }
 
-/// Two counts that should agree and don't: prony's own mistake, never the server's.
+/// An error in a record: its JSON is invalid, or its counts contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordError(String);
 
@@ -188,14 +188,14 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl Totals {
-    /// The identity of accounting: `started = ok + failed + unfinished`.
+    /// Checks the accounting identity `started = ok + failed + unfinished`.
     pub fn check(&self) -> Result<(), RecordError> {
         if self.started == self.ok + self.failed + self.unfinished {
             return Ok(());
         }
         Err(RecordError(format!(
             "requests are not accounted for: {} started, but {} ok + {} failed + {} unfinished \
-             (a mistake in prony; please report it)",
+             (a bug in prony; please report it)",
             self.started, self.ok, self.failed, self.unfinished
         )))
     }
@@ -203,68 +203,68 @@ impl Totals {
 
 /// Rates over the measured part.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Rate {
-    /// Successes a second.
+pub struct Rates {
+    /// Successful requests per second.
     pub ok_per_s: f64,
-    /// Requests that the schedule held, a second; open loop only.
+    /// Requests per second that the schedule offered; open loop only.
     pub offered_per_s: Option<f64>,
-    /// Those of them that were started, a second; open loop only.
+    /// Requests per second that were started; open loop only.
     #[serde(default)]
     pub started_per_s: Option<f64>,
-    /// HTTP bytes received a second.
+    /// HTTP bytes received per second.
     pub bytes_in_per_s: f64,
 }
 
-/// What the load cost the machine that made it.
+/// Resources and delays of the load generator: all workers together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Generator {
-    /// CPU in user mode of all workers over the measured part.
+    /// User CPU time of all workers over the measured part.
     pub cpu_user_s: f64,
-    /// CPU in the kernel of all workers over the measured part.
+    /// Kernel CPU time of all workers over the measured part.
     pub cpu_system_s: f64,
-    /// Share of the time in which a worker was not waiting, of the busiest worker, 0 to 1.
+    /// Share of the time in which the busiest worker was not waiting, 0 to 1.
     pub busy_share: f64,
-    /// Share of the time in which a worker was at work or wanted a core for it, of the worker with
-    /// most, 0 to 1.
+    /// Share of the time in which a worker was running or ready to run, 0 to 1; of the worker with the
+    /// largest share.
     #[serde(default)]
     pub awake_share: f64,
-    /// Share of a worker's connections that was waiting for the generator and not for the server,
-    /// on average, of the worker with most, 0 to 1. Says something in a closed loop only.
+    /// Average share of a worker's connections that waited for the generator instead of the server, 0
+    /// to 1; of the worker with the largest share. Meaningful in a closed loop only.
     #[serde(default)]
     pub queue_share: f64,
-    /// Share of the time in which a worker wanted a core and had none, of the worker with most, 0
-    /// to 1; 0 where the system doesn't tell.
+    /// Share of the time in which a worker was ready to run and had no core, 0 to 1; of the worker with
+    /// the largest share. 0 if the operating system does not report it.
     #[serde(default)]
     pub starved_share: f64,
-    /// How late starts were that were due and had a connection; open loop only.
+    /// Lateness of the starts for which a connection was free; open loop only.
     #[serde(with = "unmeasured")]
     pub late_us: Summary,
-    /// How far apart each worker's starts were; open loop only.
+    /// Gaps between the starts of each worker; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_gaps: Option<StartGaps>,
-    /// Times at which it stood still; none where it never did.
+    /// Stalls of the generator; none if it never stood still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
-    /// The process's peak resident memory.
+    /// Peak resident memory of the process.
     pub max_rss_bytes: u64,
 }
 
-/// Times of half a second or longer at which a worker stood still, because its process was stopped or
-/// its machine was paused or suspended; of the worker that stood still longest.
+/// Pauses of 500 ms or longer in which a worker stood still because its process was stopped or its
+/// machine was paused or suspended; of the worker with the longest total.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// Number of stalls.
     pub count: u64,
-    /// Length of all of them.
+    /// Total length.
     pub total_s: f64,
-    /// Length of the longest.
+    /// Length of the longest stall.
     pub longest_s: f64,
-    /// Start of the longest, since the measured part began.
+    /// Start of the longest stall, since the measured part began.
     pub longest_at_s: f64,
 }
 
 impl Stalls {
-    /// These and later ones of the same worker.
+    /// Adds later stalls of the same worker.
     #[must_use]
     pub fn and(self, later: Stalls) -> Stalls {
         let longest = match later.longest_s > self.longest_s {
@@ -278,8 +278,8 @@ impl Stalls {
         }
     }
 
-    /// These or those of another worker, whichever are longer. Workers of one process stand still at
-    /// the same time, so theirs don't add up.
+    /// The stalls of the worker with the longer total. The workers of a process stall at the same time,
+    /// so their stalls don't add up.
     #[must_use]
     pub fn longer(self, other: Stalls) -> Stalls {
         match other.total_s > self.total_s {
@@ -289,29 +289,29 @@ impl Stalls {
     }
 }
 
-/// What client and server agreed on.
+/// Protocols and ciphers negotiated between client and server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Negotiated {
-    /// The HTTP version of the first answer.
+    /// HTTP version of the first response.
     pub http: Option<String>,
-    /// The TLS version.
+    /// TLS version.
     pub tls: Option<String>,
-    /// The cipher suite by its IANA name.
+    /// Cipher suite by its IANA name.
     pub cipher: Option<String>,
-    /// The group of the key exchange, such as `X25519`; none where a session was resumed without one.
+    /// Key exchange group, such as `X25519`; none for a session resumed without a key exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Bits of the server's public key.
+    /// Length of the server's public key in bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_key_bits: Option<u32>,
-    /// The protocol that ALPN chose.
+    /// Protocol selected by ALPN.
     pub alpn: Option<String>,
 }
 
 impl Record {
-    /// The record of all that a load's workers recorded, or have recorded so far.
+    /// Builds the record from the merged deltas of a load, finished or not.
     ///
-    /// `begin` and `end` bound the measured part. Rates over no time at all are zero.
+    /// `begin` and `end` delimit the measured part; if it is empty, all rates are zero.
     pub fn build(
         load: LoadInfo,
         all: &Delta,
@@ -351,7 +351,7 @@ impl Record {
             started_at: String::new(),
             seed: 0,
             load,
-            rate: Rate {
+            rate: Rates {
                 ok_per_s: per_s(totals.ok),
                 offered_per_s: offered.map(per_s),
                 started_per_s: offered.map(|_| per_s(totals.started)),
@@ -391,15 +391,15 @@ impl Record {
         record
     }
 
-    /// Stores a distribution under a name; nothing of an empty one.
+    /// Stores a distribution under a name, unless it is empty.
     pub fn keep_distribution(&mut self, name: &str, times: &Distribution) {
         let all = times.encode().map(|it| (name.to_owned(), it));
         let bounds = times.encode_bounds().map(|it| (bounds_name(name), it));
         self.histograms.extend(all.into_iter().chain(bounds));
     }
 
-    /// The distribution stored under a name. Of a record of an earlier version that has lower bounds,
-    /// none: which of the values they are is unknown.
+    /// The distribution stored under a name. None for a record of an earlier version with lower bounds,
+    /// because it does not say which values they are.
     pub fn distribution(&self, name: &str) -> Option<Distribution> {
         let bounds = self.histograms.get(&bounds_name(name));
         let lacks_bounds = self.totals.censored > 0
@@ -413,7 +413,7 @@ impl Record {
         Distribution::decode_with_bounds(all, bounds.map(String::as_str))
     }
 
-    /// Reads a record that this or an earlier version wrote.
+    /// Parses a record that this version or an earlier one wrote.
     pub fn from_json(json: &str) -> Result<Record, RecordError> {
         let record: Record = serde_json::from_str(json)
             .map_err(|error| RecordError(format!("not a record of prony: {error}")))?;
@@ -426,7 +426,7 @@ impl Record {
         )))
     }
 
-    /// The record as indented JSON with a newline at its end.
+    /// The record as indented JSON that ends with a newline.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self)
             .expect("a record is numbers, strings and maps with string keys");
@@ -435,12 +435,12 @@ impl Record {
     }
 }
 
-/// The name under which the lower bounds of a kind of time are stored.
+/// Name under which the lower bounds of a distribution are stored.
 fn bounds_name(name: &str) -> String {
     format!("{name}_at_least")
 }
 
-/// Of the requests that end as lower bounds, those that left none.
+/// The number of requests with a censored outcome that recorded no lower bound.
 fn unfinished_untimed(all: &Delta) -> u64 {
     let bounds = all.outcomes.happened().filter(|(it, _)| it.is_censored());
     let bounds: u64 = bounds.map(|(_, count)| count).sum();
@@ -454,7 +454,7 @@ fn series(all: &Delta, elapsed: Nanos) -> Vec<Slice> {
         .zip(all.series.iter())
         .map(|(end, counts)| counts.finish(end, &mut scratch))
         .collect();
-    // A load that ends on a slice's boundary leaves an empty slice of no length behind it.
+    // If the load ends at a slice boundary, the last slice is empty and has no length.
     if elapsed.0.is_multiple_of(SLICE.0) && slices.last().is_some_and(|s| s.ok + s.failed == 0) {
         slices.pop();
     }

@@ -1,60 +1,58 @@
-//! What belongs to a load that several machines made together.
+//! The part of a record that only a load by several agents has.
 
 use serde::{Deserialize, Serialize};
 
-/// Who made a load together, and how well they began at once. Present in the record of such a load.
+/// The agents of a load, and how synchronously they started.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FleetUse {
-    /// The run's name.
+    /// Name of the run.
     pub run: String,
-    /// Each agent's part, by name.
+    /// The agents' parts, sorted by name.
     pub agents: Vec<FleetAgent>,
-    /// How much later the first request of the one agent was than that of the other, over all of them:
-    /// the most less the least `first_start_us`. None where fewer than two began. It is known to within twice `clock_bound_us`.
+    /// Largest minus smallest `first_start_us`; none if fewer than two agents started. Its error is at
+    /// most twice `clock_bound_us`.
     pub start_skew_us: Option<f64>,
-    /// The largest error among the agents' clocks against the coordinator's.
+    /// Largest error of an agent's clock offset.
     pub clock_bound_us: f64,
 }
 
-/// One agent's part.
+/// One agent's part of a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FleetAgent {
-    /// Its name.
+    /// Name of the agent.
     pub name: String,
-    /// Its system and kernel.
+    /// Operating system and kernel.
     pub system: String,
-    /// Its worker threads.
+    /// Worker threads.
     pub workers: u32,
-    /// Its share of the connections.
+    /// Connections of its part.
     pub connections: u64,
     /// Requests of the measured part whose connect or send began.
     pub started: u64,
-    /// Successes.
+    /// Successful requests.
     pub ok: u64,
-    /// Failures of every kind.
+    /// Failed requests.
     pub failed: u64,
-    /// Successes a second, over its own measured part. None where it measured nothing.
+    /// Successful requests per second, over its own measured part; none if it measured nothing.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
-    /// The 99th percentile of its response times, as the agent reports it. None where its part did not
-    /// come to its end.
+    /// 99th percentile of its response times, as the agent reports it; none if its part did not finish.
     #[serde(default)]
     pub p99_us: Option<f64>,
-    /// Whether the true `p99_us` may be larger: requests that timed out or were cut off are among them.
+    /// The true `p99_us` may be larger, because requests timed out or were cut off.
     #[serde(default)]
     pub p99_at_least: bool,
-    /// CPU that its load used, in percent of one core. None where its part did not come to its end.
+    /// CPU use of its load, in percent of one core; none if its part did not finish.
     #[serde(default)]
     pub cpu_percent: Option<f64>,
-    /// Its clock less the coordinator's, before the load.
+    /// The agent's clock minus the coordinator's, before the load.
     pub clock_offset_us: Option<f64>,
-    /// By how much that may be wrong.
+    /// Maximum error of `clock_offset_us`.
     pub clock_bound_us: Option<f64>,
-    /// How late its first request began, on the coordinator's clock: after the moment at which all were
-    /// to begin, in an open loop after its first arrival by the schedule. None where it made none, or
-    /// where it isn't known.
+    /// Delay of its first request on the coordinator's clock: after the common start, or in an open loop
+    /// after the agent's first scheduled arrival. None if it made no request or the delay is unknown.
     pub first_start_us: Option<f64>,
-    /// How much later its first request began than that of the agent that began first.
+    /// Delay of its first request behind that of the agent that started first.
     #[serde(default)]
     pub start_skew_us: Option<f64>,
     /// `done`, `stopped`, `agent-ended`, `lease-ended`, `failed` or `lost`.

@@ -1,26 +1,26 @@
-//! What was measured: units, outcomes, histograms, time series, and the one stored format.
+//! The record of a load: units, outcomes, histograms, time series, findings, and the stored format.
 //!
-//! Enters: one call for every request that starts and one for every request that ends, from a
-//! worker that owns its [`Recorder`] alone. Leaves: the merged [`Record`] (`prony.record/1`), of
-//! which every output is a pure transform. Nothing here reads a clock, opens a socket or formats a
-//! report for people; a [`Finding`]'s text is carried, not composed, and a [`Condition`] only names
-//! what it saw. [`number`] is the one place that rounds figures for people.
+//! Input: a call for every request that starts and one for every request that ends, from the worker
+//! that owns the [`Recorder`]. Output: the merged [`Record`] (`prony.record/1`), from which every
+//! report is derived. Nothing here reads a clock, opens a socket or formats a report. The texts of
+//! findings are composed by the crates that create them; [`FindingId`] is the registry of all
+//! findings. [`number`] is the one place that rounds figures for people.
 
 pub mod condition;
 mod delta;
 mod distribution;
 mod document;
+mod encoded_delta;
+mod fast_histogram;
 mod finding;
 mod fleet;
 pub mod number;
 mod outcome;
-mod packed;
 mod recorder;
 pub mod redact;
 mod series;
 mod sources;
 mod starts;
-mod tally;
 mod units;
 mod unmeasured;
 
@@ -28,17 +28,17 @@ pub use condition::Condition;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Stalls, Totals,
+    Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rates, Record, RecordError, Stalls, Totals,
 };
+pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use finding::{
     Finding, FindingId, FindingInfo, FindingName, FindingScope, Severity, TrialFolding,
     WithheldVerdicts,
 };
 pub use fleet::{FleetAgent, FleetUse};
-pub use outcome::{Outcome, OutcomeCounts, Party};
-pub use packed::{Counted, Implausible, Packed};
-pub use recorder::{Exchange, Handshake, Measured, Recorder};
+pub use outcome::{Outcome, OutcomeCounts, ResponsibleParty};
+pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
 pub use series::{SLICE, Slice};
-pub use sources::{SourceCount, SourceTotals, SourceUse, Spread};
-pub use starts::{Gaps, StartGaps};
+pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
+pub use starts::{GapSummary, StartGaps};
 pub use units::Nanos;

@@ -1,11 +1,11 @@
-//! How a request ended, and whose doing that was.
+//! Outcomes of requests, and the party responsible for each.
 
 use serde::{Deserialize, Serialize};
 
-/// Who is answerable for an [`Outcome`].
+/// The party responsible for an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Party {
-    /// Nobody: the request succeeded.
+pub enum ResponsibleParty {
+    /// No party: the request succeeded.
     None,
     /// The server, or something between it and the generator.
     Server,
@@ -17,7 +17,7 @@ pub enum Party {
 
 macro_rules! outcomes {
     ($($variant:ident = $name:literal, $party:ident, $doc:literal;)*) => {
-        /// How a request ended: exactly one of these for each request.
+        /// The outcome of a request. Every request has exactly one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[repr(u8)]
@@ -27,49 +27,52 @@ macro_rules! outcomes {
             /// Every outcome, in the order in which records list them.
             pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)*];
 
-            /// The name in records.
+            /// Name in records.
             pub const fn name(self) -> &'static str {
                 match self { $(Outcome::$variant => $name,)* }
             }
 
-            /// Whose doing it was.
-            pub const fn party(self) -> Party {
-                match self { $(Outcome::$variant => Party::$party,)* }
+            /// The party responsible for the outcome.
+            pub const fn party(self) -> ResponsibleParty {
+                match self { $(Outcome::$variant => ResponsibleParty::$party,)* }
             }
         }
     };
 }
 
 outcomes! {
-    Ok = "ok", None, "The expected answer came whole.";
-    UnexpectedStatus = "unexpected_status", Server, "A whole answer with a status outside `--expect-status`.";
-    UnexpectedSize = "unexpected_size", Server, "A whole answer whose body is not of `--expect-size`.";
-    UnexpectedBody = "unexpected_body", Server, "A whole answer whose body has not the hash of `--expect-sha256`.";
+    Ok = "ok", None, "The expected response arrived completely.";
+    UnexpectedStatus = "unexpected_status", Server, "A complete response with a status that `--expect-status` does not list.";
+    UnexpectedSize = "unexpected_size", Server, "A complete response whose body does not have the size of `--expect-size`.";
+    UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not have the hash of `--expect-sha256`.";
     Dns = "dns", Server, "The name did not resolve.";
-    ConnectRefused = "connect_refused", Server, "Nobody listens there.";
+    ConnectRefused = "connect_refused", Server, "The connection was refused: no server listens there.";
     ConnectTimeout = "connect_timeout", Server, "No connection within `--connect-timeout`.";
     ConnectUnreachable = "connect_unreachable", Server, "No route to the host or network.";
-    ConnectFailed = "connect_failed", Server, "No connection for another reason, which a finding names.";
+    ConnectFailed = "connect_failed", Server, "The connect failed for another reason; a finding names it.";
     NoLocalPort = "no_local_port", Generator, "No free local port or address to connect from.";
-    TooManyFiles = "too_many_files", Generator, "The limit of open files is reached.";
+    TooManyFiles = "too_many_files", Generator, "The limit of open files was reached.";
     Tls = "tls", Server, "The TLS handshake or a TLS record failed.";
-    Reset = "reset", Server, "The connection was reset, before or within the answer.";
-    ClosedEarly = "closed_early", Server, "The connection closed before any byte of the answer.";
-    Truncated = "truncated", Server, "The connection closed within the answer.";
-    Protocol = "protocol", Server, "The answer broke the protocol; a finding names how.";
-    Redirect = "redirect", Server, "A redirect that was to be followed and can't be; a finding names why.";
-    Timeout = "timeout", Server, "No whole answer within `--timeout`.";
-    Unfinished = "unfinished", Schedule, "Still running when the load ended.";
+    Reset = "reset", Server, "The connection was reset before or during the response.";
+    ClosedEarly = "closed_early", Server, "The connection was closed before the first byte of the response.";
+    Truncated = "truncated", Server, "The connection was closed during the response.";
+    Protocol = "protocol", Server, "The response violated the protocol; a finding names the violation.";
+    Redirect = "redirect", Server, "A redirect could not be followed; a finding names the reason.";
+    Timeout = "timeout", Server, "No complete response within `--timeout`.";
+    Unfinished = "unfinished", Schedule, "In flight when the load ended.";
     Unstarted = "unstarted", Schedule, "Due, but neither connect nor send had begun when the load ended.";
 }
 
 impl Outcome {
-    /// Whether it counts among `failed`: everything but success and what the load's end cut off.
+    /// Whether the outcome counts as failed. Requests that the end of the load cut off do not.
     pub const fn is_failure(self) -> bool {
-        matches!(self.party(), Party::Server | Party::Generator)
+        matches!(
+            self.party(),
+            ResponsibleParty::Server | ResponsibleParty::Generator
+        )
     }
 
-    /// Whether the request's real response time is only known to be *at least* the one observed.
+    /// Whether the observed response time is only a lower bound of the real one.
     pub const fn is_censored(self) -> bool {
         matches!(
             self,
@@ -78,7 +81,7 @@ impl Outcome {
     }
 }
 
-/// How many requests ended in each way.
+/// Number of requests by outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
 
@@ -100,29 +103,29 @@ impl OutcomeCounts {
         *count = count.saturating_add(n);
     }
 
-    /// How many ended so.
+    /// The number of requests with this outcome.
     pub fn get(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
     }
 
-    /// How many failed, of whatever kind.
+    /// The number of failed requests.
     pub fn failed(&self) -> u64 {
         Outcome::ALL
             .iter()
             .filter(|o| o.is_failure())
             .map(|&o| self.get(o))
-            // Another machine may claim any number.
+            // The counts of other machines may be arbitrarily large.
             .fold(0, u64::saturating_add)
     }
 
-    /// Adds the counts of another part of the same load.
+    /// Adds the counts of another part of the load.
     pub fn merge(&mut self, other: &OutcomeCounts) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine += theirs;
         }
     }
 
-    /// Those that happened, in the order of [`Outcome::ALL`].
+    /// The outcomes that occurred, in the order of [`Outcome::ALL`].
     pub fn happened(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL
             .iter()

@@ -1,115 +1,117 @@
-//! What a worker writes down while the load runs.
+//! The recorder of one worker: counts, histograms and time series of its requests.
 //!
-//! A request belongs to the measured part of an open-loop load if it was *due* in it, and to that of
-//! a closed-loop load if it *ended* (or was still running) in it: so a rate counts what the server
-//! completed within the window, and a percentile never mixes in a backlog of the warm-up. Where a
-//! count ends a closed loop, too, those belong that were due after the warm-up: exactly so many.
+//! In an open loop, a request belongs to the measured part if it was *due* in it; in a closed loop, if
+//! it *ended* (or was in flight) in it. The rate of a closed loop then counts the requests that the
+//! server completed in that time, and the percentiles of an open loop contain no backlog of the
+//! warm-up. If a count of requests ends a closed loop, its requests belong to the measured part if
+//! they were due after the warm-up, so that exactly that many are measured.
 
+use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
-use crate::tally::Tally;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
-/// Requests in flight at the end may count without a time where the measured part is at least so many
-/// times as long as p99.
-const YOUNG_PART: u64 = 10;
+/// Young requests in flight at the end count without a time if the measured part is at least this many
+/// times as long as the p99.
+const MEASURED_TO_P99_MIN: u64 = 10;
 
-/// Which requests belong to the measured part.
+/// The rule by which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measured {
-    /// Open loop, or a count of requests: those whose intended start is not before this moment.
+pub enum MeasuredPart {
+    /// Open loop, or a count of requests: the intended start is at or after this time.
     DueFrom(Nanos),
-    /// Closed loop by time: those that end not before this moment.
+    /// Closed loop with a duration: the end is at or after this time.
     EndedFrom(Nanos),
 }
 
-impl Measured {
+impl MeasuredPart {
     fn start(self) -> Nanos {
         match self {
-            Measured::DueFrom(start) | Measured::EndedFrom(start) => start,
+            MeasuredPart::DueFrom(start) | MeasuredPart::EndedFrom(start) => start,
         }
     }
 
     fn includes(self, exchange: &Exchange) -> bool {
         match self {
-            Measured::DueFrom(start) => exchange.intended >= start,
-            Measured::EndedFrom(start) => exchange.ended >= start,
+            MeasuredPart::DueFrom(start) => exchange.intended >= start,
+            MeasuredPart::EndedFrom(start) => exchange.ended >= start,
         }
     }
 }
 
-/// One request from its intended start to its end. All moments count from the start of the load.
+/// The times and sizes of one request. All times count from the start of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// When it was due; in a closed loop, when the connection's slot was free.
+    /// The time at which the request was due; in a closed loop, at which its request slot became free.
     pub intended: Nanos,
-    /// When its first byte was handed to the socket; where that never happened, when its connect
-    /// began.
+    /// The time at which its first byte was passed to the socket; if that never happened, the start of
+    /// its connect.
     pub sent: Nanos,
-    /// When the first byte of the answer came, if one did.
+    /// The time of the first byte of the response, if there was one.
     pub first_byte: Option<Nanos>,
-    /// When the last byte came, or the failure.
+    /// The time of the last byte of the response, or of the failure.
     pub ended: Nanos,
-    /// The status of the final answer, where one was read.
+    /// Status of the final response, if one was read.
     pub status: Option<u16>,
-    /// HTTP bytes received for it, above TLS.
+    /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
-    /// Bytes of the answer's body among them.
+    /// Bytes of the response body among them.
     pub body_bytes_in: u64,
-    /// HTTP bytes sent for it, above TLS.
+    /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
 }
 
 impl Exchange {
-    /// Whether no moment of it is before one that causes it.
+    /// Whether intended start, send, first byte and end are in this order.
     pub fn is_in_order(&self) -> bool {
         let first_byte = self.first_byte.unwrap_or(self.ended);
         self.intended <= self.sent && self.sent <= first_byte && first_byte <= self.ended
     }
 }
 
-/// A TLS handshake that was made.
+/// A completed TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handshake {
-    /// From its first byte to the moment at which a request can be sent.
+pub struct TlsHandshake {
+    /// Time from its first byte until a request can be sent.
     pub took: Nanos,
-    /// It went on from an earlier connection's session.
+    /// It resumed the session of an earlier connection.
     pub resumed: bool,
 }
 
-/// Counts, histograms and time series of one worker. It allocates when a half second ends, never
-/// for a request.
+/// Counts, histograms and time series of one worker. It allocates memory only at the end of a slice,
+/// never for a request.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    measured: Measured,
-    /// This slice's.
+    measured: MeasuredPart,
+    /// The current slice.
     slice: Delta,
-    /// On most requests of a closed loop response, service and first-byte time are one value, which is
-    /// then recorded once and shared out when a slice ends.
-    same: Tally,
+    /// Requests whose response time, service time and time to first byte are equal, as for most requests
+    /// of a closed loop. They are recorded once and distributed at the end of the slice.
+    equal_times: FastHistogram,
     slice_end: Nanos,
     slices_ended: usize,
-    /// Requests in flight at the end that are younger count without a time: see [`Recorder::stop_at`].
-    young: Nanos,
-    /// All slices that have ended.
+    /// Requests in flight at the end that are younger than this count without a time: see
+    /// [`Recorder::stop_at`].
+    untimed_below: Nanos,
+    /// Sum of all finished slices.
     total: Delta,
-    /// Those that nobody has taken yet, if somebody wants them.
+    /// Finished slices that were not handed over yet, if the load is watched.
     untaken: Option<Box<Delta>>,
-    /// Requests that succeeded or failed, in or before the measured part.
+    /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
-    /// Failures of the measured part.
+    /// Failed requests of the measured part.
     failed: u64,
 }
 
 impl Recorder {
-    /// An empty recorder.
-    pub fn new(measured: Measured) -> Recorder {
+    /// Creates an empty recorder.
+    pub fn new(measured: MeasuredPart) -> Recorder {
         Recorder {
             measured,
             slice: Delta::default(),
-            same: Tally::default(),
+            equal_times: FastHistogram::default(),
             slice_end: measured.start() + SLICE,
             slices_ended: 0,
-            young: Nanos::ZERO,
+            untimed_below: Nanos::ZERO,
             total: Delta::default(),
             untaken: None,
             ended: 0,
@@ -117,20 +119,20 @@ impl Recorder {
         }
     }
 
-    /// From now on each slice that ends is kept for [`Recorder::hand_over`], too.
+    /// Keeps each finished slice for [`Recorder::hand_over`] from now on.
     pub fn watch(&mut self) {
         self.untaken = Some(Box::default());
     }
 
-    /// A request's connect or send began.
+    /// Records that the connect or send of a request began.
     #[inline]
     pub fn started(&mut self) {
         self.slice.started += 1;
     }
 
-    /// Open loop: a request that was due at `intended` was started at `actual`, in the order of the
-    /// schedule. It was possible from `free_since` on, when its connection was free: what the request
-    /// had to wait for a connection is not the generator's lateness.
+    /// Records a start in an open loop, in the order of the schedule. The request was due at `intended`
+    /// and started at `actual`; its connection was free at `free_since`. The generator is late only
+    /// from the later of the two: waiting for a connection is not its fault.
     #[inline]
     pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
@@ -139,13 +141,13 @@ impl Recorder {
         }
     }
 
-    /// A connection was opened, which took so long, and after it, if there is TLS, its handshake.
-    /// Tells whether it belongs to the measured part.
+    /// Records an opened connection with the duration of its connect and its TLS handshake, if any.
+    /// Returns whether it belongs to the measured part.
     pub fn connection_opened(
         &mut self,
         now: Nanos,
         connect: Nanos,
-        tls: Option<Handshake>,
+        tls: Option<TlsHandshake>,
     ) -> bool {
         if now < self.measured.start() {
             return false;
@@ -159,22 +161,21 @@ impl Recorder {
         true
     }
 
-    /// A request that a reused connection lost is being sent once more.
+    /// Records that a request is sent again because a reused connection lost it.
     pub fn retried(&mut self, now: Nanos) {
         if now >= self.measured.start() {
             self.slice.retried += 1;
         }
     }
 
-    /// A redirect is being followed within a request.
+    /// Records that a request follows a redirect.
     pub fn redirected(&mut self, now: Nanos) {
         if now >= self.measured.start() {
             self.slice.redirected += 1;
         }
     }
 
-    /// A request ended; tells whether it belongs to the measured part. Requests that had started
-    /// are told apart from unstarted ones by `outcome`.
+    /// Records the end of a request and returns whether it belongs to the measured part.
     #[inline]
     pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) -> bool {
         self.passed(exchange.ended);
@@ -196,12 +197,12 @@ impl Recorder {
         } else {
             self.failed += u64::from(outcome.is_failure());
             let is_young = outcome == Outcome::Unfinished
-                && exchange.ended.since(exchange.intended) < self.young;
+                && exchange.ended.since(exchange.intended) < self.untimed_below;
             if outcome.is_censored() && !is_young {
                 slice
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
-                // What never began may be served at once: its wait bounds no service time.
+                // The wait of an unstarted request is no lower bound of a service time.
                 if outcome != Outcome::Unstarted {
                     slice
                         .service_time
@@ -220,7 +221,7 @@ impl Recorder {
             .first_byte
             .map_or(service, |at| at.since(exchange.sent));
         if response == service && service == first_byte {
-            self.same.record(response);
+            self.equal_times.record(response);
         } else {
             self.slice.response_time.record(response);
             self.slice.service_time.record(service);
@@ -228,8 +229,8 @@ impl Recorder {
         }
     }
 
-    /// Nothing will end before `moment` any more: the slices before it are closed. A request's end
-    /// says so, too; whoever waits for slices may not want to wait for that.
+    /// Closes the slices before `moment`; no request may end before it afterwards. The end of a request
+    /// does the same, but may come late for a viewer that waits for slices.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         while moment >= self.slice_end {
@@ -237,30 +238,31 @@ impl Recorder {
         }
     }
 
-    /// The load stops at `end`, and requests that are still in flight end as `Unfinished`.
+    /// Announces that the load stops at `end`. Requests in flight must then be recorded as
+    /// [`Outcome::Unfinished`].
     ///
-    /// Every closed loop that ends by time has requests in flight then. Their ages are lower bounds of
-    /// their response times, but those younger than the 99th percentile say nothing of the server: as
-    /// bounds they would mark the percentiles of every healthy load. They count without a time, provided
-    /// that the percentile is at most a tenth of the measured part, which bounds the bias
-    /// (docs/method.md). A stall that is longer than the percentile stays visible.
+    /// Every closed loop with a duration has requests in flight at its end. Their ages are lower bounds
+    /// of their response times. Ages below the p99 say nothing about the server, and as lower bounds
+    /// they would mark the percentiles of every healthy load. Such requests count without a time if the
+    /// p99 is at most a tenth of the measured part, which bounds the bias (docs/method.md). A stall
+    /// longer than the p99 stays visible.
     pub fn stop_at(&mut self, end: Nanos) {
         self.passed(end);
-        let Measured::EndedFrom(start) = self.measured else {
+        let MeasuredPart::EndedFrom(start) = self.measured else {
             return;
         };
-        self.share_out_same();
+        self.distribute_equal_times();
         let mut times = self.total.response_time.clone();
         times.merge(&self.slice.response_time);
         let (p99, _) = times.quantile(0.99);
-        if p99.0.saturating_mul(YOUNG_PART) <= end.since(start).0 {
-            self.young = p99;
+        if p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= end.since(start).0 {
+            self.untimed_below = p99;
         }
     }
 
-    fn share_out_same(&mut self) {
+    fn distribute_equal_times(&mut self) {
         let slice = &mut self.slice;
-        self.same.take(|time, count| {
+        self.equal_times.take(|time, count| {
             slice.response_time.record_many(time, count);
             slice.service_time.record_many(time, count);
             slice.first_byte.record_many(time, count);
@@ -268,7 +270,7 @@ impl Recorder {
     }
 
     fn end_slice(&mut self, end: Nanos) {
-        self.share_out_same();
+        self.distribute_equal_times();
         let slice = &mut self.slice;
         let begin = Nanos(self.slice_end.0 - SLICE.0);
         slice.span = Some((begin.min(end), end));
@@ -289,21 +291,21 @@ impl Recorder {
         self.slice_end = self.slice_end + SLICE;
     }
 
-    /// Ends the load at `end`: the last, possibly shorter, slice is closed. Nothing may be recorded
+    /// Ends the load and closes the last slice, which may be shorter. Nothing may be recorded
     /// afterwards.
     pub fn finish(&mut self, end: Nanos) {
         self.passed(end);
         self.end_slice(end);
     }
 
-    /// Adds what another worker of the same load recorded; both must be finished.
+    /// Adds the recorder of another worker of the same load. Both must be finished.
     pub fn merge(&mut self, other: &Recorder) {
         self.total.merge(&other.total);
         self.ended += other.ended;
         self.failed += other.failed;
     }
 
-    /// Whether slices have ended that [`Recorder::hand_over`] would hand over.
+    /// Whether [`Recorder::hand_over`] has a slice to hand over.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.untaken
@@ -311,8 +313,7 @@ impl Recorder {
             .is_some_and(|untaken| untaken.span.is_some())
     }
 
-    /// Adds to `into` what the slices hold that have ended since the last time. `into` should be empty,
-    /// as it then costs nothing.
+    /// Adds the slices that ended since the last call to `into`. This costs nothing if `into` is empty.
     pub fn hand_over(&mut self, into: &mut Box<Delta>) {
         let Some(untaken) = &mut self.untaken else {
             return;
@@ -325,58 +326,58 @@ impl Recorder {
         untaken.clear();
     }
 
-    /// All that was recorded in slices that have ended; of a finished load, all.
+    /// Sum of all finished slices: the whole load once it is finished.
     pub fn total(&self) -> &Delta {
         &self.total
     }
 
-    /// Requests of the measured part whose connect or send began. Counted at their starts, not as
+    /// Requests of the measured part whose connect or send began. DeltaTotals at their starts, not as
     /// a sum of their ends, so that the identity in [`crate::Totals::check`] can fail.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
     }
 
-    /// How the requests of the measured part ended, in slices that have ended.
+    /// Requests of the measured part by outcome, in finished slices.
     pub fn outcomes(&self) -> &OutcomeCounts {
         &self.total.outcomes
     }
 
-    /// Requests of the measured part that failed so far: for a progress line.
+    /// Requests of the measured part that failed so far, for progress output.
     pub fn failed_count(&self) -> u64 {
         self.failed
     }
 
-    /// Requests that ended so far, in or before the measured part: for a progress line.
+    /// Requests that ended so far, including those of the warm-up, for progress output.
     pub fn ended_count(&self) -> u64 {
         self.ended
     }
 
-    /// Each status that came, and how often, in slices that have ended.
+    /// Each status that occurred in finished slices, with its count.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.total.statuses.iter()
     }
 
-    /// Response times of all slices that have ended.
+    /// Response times of all finished slices.
     pub fn response_time(&self) -> &Distribution {
         &self.total.response_time
     }
 
-    /// Times of connects, over connections opened.
+    /// Durations of connects, over connections opened.
     pub fn connect_time(&self) -> &Distribution {
         &self.total.connect_time
     }
 
-    /// Times of TLS handshakes, over connections opened.
+    /// Durations of TLS handshakes, over connections opened.
     pub fn tls_time(&self) -> &Distribution {
         &self.total.tls_time
     }
 
-    /// Service times of all slices that have ended.
+    /// Service times of all finished slices.
     pub fn service_time(&self) -> &Distribution {
         &self.total.service_time
     }
 
-    /// Times to the first byte of all slices that have ended.
+    /// Times to first byte of all finished slices.
     pub fn first_byte(&self) -> &Distribution {
         &self.total.first_byte
     }
@@ -399,7 +400,7 @@ mod tests {
         }
     }
 
-    fn recorded(measured: Measured, requests: &[(Exchange, Outcome)], end_ms: u64) -> Recorder {
+    fn recorded(measured: MeasuredPart, requests: &[(Exchange, Outcome)], end_ms: u64) -> Recorder {
         let mut recorder = Recorder::new(measured);
         for (exchange, outcome) in requests {
             if *outcome != Outcome::Unstarted {
@@ -418,7 +419,7 @@ mod tests {
             (exchange(900, 900, 1100), Outcome::Ok),
             (exchange(1100, 1100, 1900), Outcome::Ok),
         ];
-        let from = Measured::EndedFrom(Nanos::from_secs(1));
+        let from = MeasuredPart::EndedFrom(Nanos::from_secs(1));
         let recorder = recorded(from, &requests, 2000);
         assert_eq!(recorder.started_count(), 2);
         assert_eq!(recorder.outcomes().get(Outcome::Ok), 2);
@@ -431,7 +432,7 @@ mod tests {
             (exchange(1000, 1000, 1050), Outcome::Ok),
             (exchange(1500, 1500, 2000), Outcome::Unstarted),
         ];
-        let from = Measured::DueFrom(Nanos::from_secs(1));
+        let from = MeasuredPart::DueFrom(Nanos::from_secs(1));
         let recorder = recorded(from, &requests, 2000);
         assert_eq!(recorder.started_count(), 1);
         assert_eq!(recorder.outcomes().get(Outcome::Unstarted), 1);
@@ -468,19 +469,19 @@ mod tests {
             );
             total.response_time.censored()
         };
-        let closed = Measured::EndedFrom(Nanos::ZERO);
+        let closed = MeasuredPart::EndedFrom(Nanos::ZERO);
         assert_eq!(ends(closed, 90, &[0, 30, 89]), 0);
         assert_eq!(ends(closed, 90, &[0, 30, 89, 120, 900]), 2);
         // The p99 is over a tenth of the measured part, or there is none.
         assert_eq!(ends(closed, 125, &[0, 30]), 2);
         assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
         // A schedule goes on whatever the server does, and a count of requests is not ended by time.
-        assert_eq!(ends(Measured::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
+        assert_eq!(ends(MeasuredPart::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
     }
 
     #[test]
     fn times_that_are_one_value_and_times_that_differ_end_in_the_same_distributions() {
-        let from = Measured::EndedFrom(Nanos::ZERO);
+        let from = MeasuredPart::EndedFrom(Nanos::ZERO);
         let mut late_first_byte = exchange(0, 0, 30);
         late_first_byte.first_byte = Some(Nanos::from_millis(10));
         let requests = [
@@ -497,7 +498,7 @@ mod tests {
 
     #[test]
     fn merging_two_workers_equals_one_that_did_it_all() {
-        let from = Measured::EndedFrom(Nanos::ZERO);
+        let from = MeasuredPart::EndedFrom(Nanos::ZERO);
         let one = [
             (exchange(0, 0, 20), Outcome::Ok),
             (exchange(20, 20, 700), Outcome::Reset),
@@ -532,7 +533,11 @@ mod tests {
     }
 
     /// Requests of every kind, one each few milliseconds, with nothing for a while in between.
-    fn mixed(measured: Measured, seed: u64, each: &mut dyn FnMut(&mut Recorder, u64)) -> Recorder {
+    fn mixed(
+        measured: MeasuredPart,
+        seed: u64,
+        each: &mut dyn FnMut(&mut Recorder, u64),
+    ) -> Recorder {
         let mut recorder = Recorder::new(measured);
         recorder.watch();
         let mut random = seed;
@@ -555,7 +560,7 @@ mod tests {
                 recorder.started();
                 recorder.started_by_schedule(request.intended, request.intended, request.sent);
             }
-            let tls = Handshake {
+            let tls = TlsHandshake {
                 took: Nanos(next(9_000)),
                 resumed: next(2) == 0,
             };
@@ -569,14 +574,14 @@ mod tests {
         recorder
     }
 
-    /// Packed, and through a text.
-    fn send(delta: &Delta) -> crate::Packed {
-        let text = serde_json::to_string(&crate::Packed::of(delta)).unwrap();
+    /// Encodes a delta as JSON and reads it again.
+    fn send(delta: &Delta) -> crate::EncodedDelta {
+        let text = serde_json::to_string(&crate::EncodedDelta::of(delta)).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
     #[test]
-    fn what_was_handed_over_adds_up_to_the_whole_to_the_last_bucket() {
+    fn handed_over_deltas_add_up_to_the_whole() {
         for warm_up in [0, 700] {
             let mut sum = Box::<Delta>::default();
             let mut unpacked = Box::<Delta>::default();
@@ -585,8 +590,8 @@ mod tests {
                 let mut pieces = 0;
                 let mut into = Box::<Delta>::default();
                 let measured = match worker {
-                    0 => Measured::EndedFrom(Nanos::from_millis(warm_up)),
-                    _ => Measured::DueFrom(Nanos::from_millis(warm_up)),
+                    0 => MeasuredPart::EndedFrom(Nanos::from_millis(warm_up)),
+                    _ => MeasuredPart::DueFrom(Nanos::from_millis(warm_up)),
                 };
                 let mut each = |recorder: &mut Recorder, now: u64| {
                     // Once as soon as there is something, once rarely.
@@ -621,8 +626,8 @@ mod tests {
     }
 
     #[test]
-    fn being_watched_changes_nothing() {
-        let from = Measured::EndedFrom(Nanos::from_millis(300));
+    fn watching_a_load_does_not_change_its_record() {
+        let from = MeasuredPart::EndedFrom(Nanos::from_millis(300));
         let unlooked = mixed(from, 3, &mut |_, _| {});
         let looked = mixed(from, 3, &mut |recorder, now| {
             recorder.passed(Nanos::from_millis(now));

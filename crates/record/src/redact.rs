@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_credentials_stays_as_it_is() {
+    fn text_without_credentials_is_unchanged() {
         for text in [
             "proxy_cookie_path = \"/\"",
             "header = [\"Authorization: {{ server.token }}\"]",

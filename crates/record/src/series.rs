@@ -1,50 +1,50 @@
-//! What happened in each half second.
+//! The time series: counts and response times of each half second.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos, unmeasured};
 
-/// The length of one slice of the time series.
+/// Length of one slice of the time series.
 pub const SLICE: Nanos = Nanos::from_millis(500);
 
-/// One slice as records hold it.
+/// One slice of the time series, as records store it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Slice {
-    /// The slice's end in seconds since the measured part began; the last one may be shorter than
+    /// End of the slice in seconds since the measured part began. The last slice may be shorter than
     /// the others.
     pub t_s: f64,
-    /// Successes that ended within it.
+    /// Requests that succeeded within it.
     pub ok: u64,
-    /// Failures that ended within it.
+    /// Requests that failed within it.
     pub failed: u64,
     /// HTTP bytes received by the requests that ended within it.
     pub bytes_in: u64,
-    /// Median response time in microseconds; null in JSON, and 0 here, where nothing ended.
+    /// Median response time in microseconds; 0 (null in JSON) if no request ended.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
-    /// The same for the 90th percentile; also 0 in records of earlier versions.
+    /// 90th percentile of the response time; 0 in records of earlier versions as well.
     #[serde(default, with = "unmeasured")]
     pub p90_us: f64,
-    /// The same for the 99th percentile.
+    /// 99th percentile of the response time.
     #[serde(with = "unmeasured")]
     pub p99_us: f64,
 }
 
-/// Successive slices while they are being counted: mergeable, unlike percentiles.
+/// Consecutive slices during the load. They can be merged, which percentiles can not.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
-    /// The number of the first, from 0 where the measured part begins.
+    /// Number of the first slice; slice 0 begins with the measured part.
     first: usize,
     slices: Vec<SliceCounts>,
 }
 
 impl Series {
-    /// Slices from number `first` on.
+    /// A series whose first slice has the number `first`.
     pub(crate) fn of(first: usize, slices: Vec<SliceCounts>) -> Series {
         Series { first, slices }
     }
 
-    /// A slice by itself.
+    /// Replaces the series with a single slice.
     pub(crate) fn begin(&mut self, number: usize, slice: SliceCounts) {
         self.first = number;
         self.slices.clear();
@@ -76,50 +76,50 @@ impl Series {
         }
     }
 
-    /// Each slice with its number.
+    /// The slices with their numbers.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &SliceCounts)> {
         (self.first..).zip(&self.slices)
     }
 
-    /// All slices from the start of the measured part on.
+    /// All slices since the start of the measured part.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SliceCounts> {
         static NONE: SliceCounts = SliceCounts::NONE;
         std::iter::repeat_n(&NONE, self.first).chain(&self.slices)
     }
 }
 
-/// A slice while it is being counted.
+/// Counts of one slice during the load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct SliceCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Coarse buckets of the response times that ended in the slice, value and count, by value.
+    /// Coarse buckets of the response times that ended in the slice: value and count, sorted by value.
     pub(crate) times: Vec<(Nanos, u64)>,
 }
 
-/// Bits of a response time that a slice keeps: within 1.6% of the value, and a few hundred buckets
-/// at most, so that an hour's series stays within some megabytes.
+/// Significant bits of a response time that a slice keeps. Values are exact within 1.6%, and a slice
+/// has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
 const COARSE_BITS: u32 = 6;
 
-/// Coarse buckets of an octave of times.
-const HALF: u32 = 1 << (COARSE_BITS - 1);
+/// Coarse buckets per octave.
+const COARSE_PER_OCTAVE: u32 = 1 << (COARSE_BITS - 1);
 
 fn coarse(time: Nanos) -> Nanos {
     coarse_time(coarse_bucket(time.0))
 }
 
-/// The number of the coarse bucket that a time is in; the shortest times have one each.
+/// Number of the coarse bucket that contains a time. The shortest times have a bucket each.
 pub(crate) const fn coarse_bucket(nanos: u64) -> u32 {
     let dropped = (u64::BITS - nanos.leading_zeros()).saturating_sub(COARSE_BITS);
-    dropped * HALF + (nanos >> dropped) as u32
+    dropped * COARSE_PER_OCTAVE + (nanos >> dropped) as u32
 }
 
-/// The time that a coarse bucket stands for, its middle; of one that there is.
+/// The time that represents an existing coarse bucket: its middle.
 pub(crate) const fn coarse_time(bucket: u32) -> Nanos {
-    let dropped = (bucket / HALF).saturating_sub(1);
+    let dropped = (bucket / COARSE_PER_OCTAVE).saturating_sub(1);
     let half = if dropped == 0 { 0 } else { 1 << (dropped - 1) };
-    Nanos((((bucket - dropped * HALF) as u64) << dropped) + half)
+    Nanos((((bucket - dropped * COARSE_PER_OCTAVE) as u64) << dropped) + half)
 }
 
 impl SliceCounts {
@@ -130,7 +130,7 @@ impl SliceCounts {
         times: Vec::new(),
     };
 
-    /// Takes over the response times that ended in this slice.
+    /// Adds the response times that ended in this slice.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
             let time = coarse(time);
@@ -166,10 +166,10 @@ impl SliceCounts {
     }
 }
 
-/// Two lists of values and counts, each by value, as one.
+/// Merges two lists of values and counts, both sorted by value.
 fn sum(one: &[(Nanos, u64)], other: &[(Nanos, u64)]) -> Vec<(Nanos, u64)> {
     let mut all: Vec<(Nanos, u64)> = one.iter().chain(other).copied().collect();
-    // Of the two sorts this one sees that there are but two lists to be merged.
+    // The stable sort detects the two sorted runs and merges them.
     all.sort();
     all.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_time_is_near_and_stays_where_it_is() {
+    fn coarse_times_are_close_and_stable() {
         let edges = (0..64).map(|bit| 1u64 << bit);
         let near = edges.flat_map(|edge| [edge - 1, edge, edge + edge / 3]);
         let mut before = 0;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn series_merge_where_they_lie() {
+    fn series_merge_at_their_slice_numbers() {
         let mut all = series(2, &[5, 6]);
         all.merge(&series(4, &[7]));
         assert_eq!(ok(&all), [0, 0, 5, 6, 7]);

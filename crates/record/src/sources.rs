@@ -1,49 +1,48 @@
-//! What came from each of a load's source addresses.
+//! Connections and requests of each source address of a load.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// More addresses are summed up and not listed.
-const MOST_LISTED: usize = 1_000;
+/// With more addresses than this, only their totals are stored.
+const LISTED_MAX: usize = 1_000;
 
-/// What came from each source address in the measured part. Present where the load was given any.
+/// Use of the source addresses in the measured part. Stored if the load was given any.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceUse {
-    /// `bound`: connections came from them. `told`: a PROXY protocol header told them.
+    /// `bound`: connections came from these addresses. `told`: a PROXY protocol header named them.
     pub kind: String,
-    /// How one was chosen for a connection: `round-robin`, `random` or `per-user`.
+    /// Order in which connections use the addresses: `round-robin`, `random` or `per-user`.
     pub order: String,
-    /// How many the load was given.
+    /// Number of addresses given to the load.
     pub given: u64,
-    /// How many of them had a connection opened or a request ended.
+    /// Number of addresses with an opened connection or an ended request.
     pub used: u64,
     /// Connections opened, over the addresses used.
-    pub connections: Spread,
+    pub connections: SourceSpread,
     /// Successes, over the addresses used.
-    pub ok: Spread,
+    pub ok: SourceSpread,
     /// Failures, over the addresses used.
-    pub failed: Spread,
-    /// Those of the last of very many addresses, which are not counted apart: none of `used`.
+    pub failed: SourceSpread,
+    /// Totals of the last addresses of a very long list, which are not counted one by one or in `used`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,
-    /// Each address that was used, in the order in which they were given; empty where more than
-    /// 1,000 were.
+    /// The used addresses in the order in which they were given; empty if more than 1,000 were used.
     pub each: Vec<SourceCount>,
 }
 
-/// How a count differs between addresses.
+/// Distribution of a count over the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Spread {
-    /// Of the address with least.
+pub struct SourceSpread {
+    /// The smallest count of an address.
     pub least: u64,
-    /// Half of the addresses have no more than this; of two middle ones the lower.
+    /// The median count; the lower one of two middle counts.
     pub median: u64,
-    /// Of the address with most.
+    /// The largest count of an address.
     pub most: u64,
 }
 
-/// What came from one address, or from several together.
+/// Connections and requests of one address, or of several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceTotals {
     /// Connections opened.
@@ -54,12 +53,12 @@ pub struct SourceTotals {
     pub failed: u64,
 }
 
-/// One address and what came from it.
+/// Connections and requests of one address, with the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCount {
     /// The address.
     pub address: IpAddr,
-    /// What came from it.
+    /// Its connections and requests.
     #[serde(flatten)]
     pub totals: SourceTotals,
 }
@@ -71,11 +70,11 @@ impl SourceTotals {
 }
 
 impl SourceUse {
-    /// Sums up what came from each address; those without anything may be among them.
+    /// Sums up the counts of all addresses. Unused addresses are ignored.
     pub fn of(counts: impl Iterator<Item = SourceCount>) -> SourceUse {
         let used: Vec<SourceCount> = counts.filter(|count| !count.totals.is_unused()).collect();
         let spread = |figure: fn(&SourceTotals) -> u64| {
-            Spread::of(used.iter().map(|count| figure(&count.totals)).collect())
+            SourceSpread::of(used.iter().map(|count| figure(&count.totals)).collect())
         };
         SourceUse {
             used: used.len() as u64,
@@ -83,7 +82,7 @@ impl SourceUse {
             ok: spread(|totals| totals.ok),
             failed: spread(|totals| totals.failed),
             each: match used.len() {
-                0..=MOST_LISTED => used,
+                0..=LISTED_MAX => used,
                 _ => Vec::new(),
             },
             ..SourceUse::default()
@@ -91,13 +90,13 @@ impl SourceUse {
     }
 }
 
-impl Spread {
-    fn of(mut counts: Vec<u64>) -> Spread {
+impl SourceSpread {
+    fn of(mut counts: Vec<u64>) -> SourceSpread {
         counts.sort_unstable();
         let (Some(&least), Some(&most)) = (counts.first(), counts.last()) else {
-            return Spread::default();
+            return SourceSpread::default();
         };
-        Spread {
+        SourceSpread {
             least,
             median: counts[(counts.len() - 1) / 2],
             most,
@@ -122,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_listed_and_summed_up() {
+    fn used_addresses_are_listed_and_summed_up() {
         let used = SourceUse::of(counts(5, |n| u64::from(n) * 10).into_iter());
         // The first had neither a connection nor a request.
         assert_eq!(used.used, 4);
-        let spread = |least, median, most| Spread {
+        let spread = |least, median, most| SourceSpread {
             least,
             median,
             most,
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_addresses_only_the_sum_is_kept() {
+    fn many_addresses_are_only_summed_up() {
         assert_eq!(
             SourceUse::of(counts(1000, |_| 1).into_iter()).each.len(),
             1000

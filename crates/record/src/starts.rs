@@ -1,21 +1,21 @@
-//! How an open loop's starts were made: how late, and how far apart.
+//! Lateness of the starts in an open loop, and the gaps between them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos};
 
-/// What one worker saw of the starts that its schedule asked for. Merged, the gaps are still those
-/// of each worker by itself: a worker knows nothing of when the others started.
+/// Lateness and gaps of the starts of one worker. Merging workers does not create gaps between them:
+/// each gap is between two starts of the same worker.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Starts {
     pub(crate) late: Distribution,
     intended_gaps: Distribution,
     actual_gaps: Distribution,
-    /// The last start: when it was due and when it was made.
+    /// Intended and actual time of the last start.
     last: Option<(Nanos, Nanos)>,
 }
 
-/// The same times; where the next gap counts from is no matter.
+/// Equal if the recorded times are equal; the last start does not matter.
 impl PartialEq for Starts {
     fn eq(&self, other: &Self) -> bool {
         self.late == other.late
@@ -25,8 +25,8 @@ impl PartialEq for Starts {
 }
 
 impl Starts {
-    /// The next start was due at `intended` and made at `actual`, later by `late` than the generator
-    /// could have made it.
+    /// Records a start that was due at `intended` and made at `actual`. `late` is the delay that the
+    /// generator is responsible for.
     #[inline]
     pub(crate) fn record(&mut self, intended: Nanos, actual: Nanos, late: Nanos) {
         self.late.record(late);
@@ -37,19 +37,19 @@ impl Starts {
         self.last = Some((intended, actual));
     }
 
-    /// Forgets all but the last start, from which the next gap counts.
+    /// Resets everything except the last start, at which the next gap begins.
     pub(crate) fn clear(&mut self) {
         self.late.clear();
         self.intended_gaps.clear();
         self.actual_gaps.clear();
     }
 
-    /// How late, and the gaps, intended and actual.
+    /// Lateness, intended gaps and actual gaps.
     pub(crate) fn times(&self) -> [&Distribution; 3] {
         [&self.late, &self.intended_gaps, &self.actual_gaps]
     }
 
-    /// In the order of [`Starts::times`].
+    /// The same in the order of [`Starts::times`].
     pub(crate) fn times_mut(&mut self) -> [&mut Distribution; 3] {
         [
             &mut self.late,
@@ -64,46 +64,46 @@ impl Starts {
         self.actual_gaps.merge(&other.actual_gaps);
     }
 
-    /// The gaps in a few figures; nothing where there was no gap.
+    /// A summary of the gaps; none if there was no gap.
     pub(crate) fn gaps(&self) -> Option<StartGaps> {
         (self.actual_gaps.count() > 0).then(|| StartGaps {
-            intended: Gaps::of(&self.intended_gaps),
-            actual: Gaps::of(&self.actual_gaps),
+            intended: GapSummary::of(&self.intended_gaps),
+            actual: GapSummary::of(&self.actual_gaps),
         })
     }
 }
 
-/// The gaps between successive starts of a worker: those of its part of the schedule, and those
-/// that came about. One worker has the whole schedule; of *n* workers each has every *n*-th arrival,
-/// so that the gaps are *n* times as long on average, and those of Poisson arrivals vary less.
+/// Gaps between consecutive starts of the same worker. Each of *n* workers has every *n*-th arrival
+/// of the schedule, so the gaps are *n* times as long on average, and those of Poisson arrivals vary
+/// less.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StartGaps {
-    /// Between the intended starts of the requests that were started.
-    pub intended: Gaps,
-    /// Between their actual starts.
-    pub actual: Gaps,
+    /// Gaps between the intended starts of the requests that were started.
+    pub intended: GapSummary,
+    /// Gaps between their actual starts.
+    pub actual: GapSummary,
 }
 
-/// A distribution of gaps in a few figures.
+/// Summary of a distribution of gaps.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Gaps {
+pub struct GapSummary {
     /// The arithmetic mean.
     pub mean_us: f64,
-    /// The coefficient of variation, standard deviation / mean: 0 where all gaps are equal, 1 where
-    /// they are exponential, more where starts come in bursts.
+    /// The coefficient of variation (standard deviation / mean): 0 for equal gaps, 1 for exponential
+    /// ones, more for bursts.
     pub variation: f64,
     /// The median.
     pub p50_us: f64,
     /// The 99th percentile.
     pub p99_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
-impl Gaps {
-    fn of(gaps: &Distribution) -> Gaps {
+impl GapSummary {
+    fn of(gaps: &Distribution) -> GapSummary {
         let summary = gaps.summary();
-        Gaps {
+        GapSummary {
             mean_us: summary.mean,
             variation: (gaps.variation() * 1e4).round() / 1e4,
             p50_us: summary.p50,
@@ -146,7 +146,7 @@ mod tests {
         let late: Vec<u64> = (0..1001).map(|n| (n % 2) * 50_000).collect();
         let gaps = started(&late).gaps().unwrap();
         assert_eq!(gaps.intended.variation, 0.0);
-        // Gaps of 100 and of 0 µs, alternately: as much deviation as mean.
+        // GapSummary of 100 and of 0 µs, alternately: as much deviation as mean.
         close_to(gaps.actual.mean_us, 50.0);
         close_to(gaps.actual.variation, 1.0);
         close_to(gaps.actual.max_us, 100.0);

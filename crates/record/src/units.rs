@@ -1,51 +1,51 @@
-//! The one unit of time inside prony.
+//! Nanoseconds, the unit of time inside prony.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment or a span in nanoseconds; a moment counts from the start of the load.
+/// A point in time or a duration in nanoseconds. Points in time count from the start of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all; the start of the load.
+    /// The start of the load, or an empty duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than any moment of a load; "never" for a timer.
+    /// Later than any point of a load: "never" for a timer.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// A span of whole microseconds.
+    /// Converts whole microseconds.
     pub const fn from_micros(micros: u64) -> Nanos {
         Nanos(micros.saturating_mul(1_000))
     }
 
-    /// A span of whole milliseconds.
+    /// Converts whole milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of whole seconds.
+    /// Converts whole seconds.
     pub const fn from_secs(secs: u64) -> Nanos {
         Nanos(secs.saturating_mul(1_000_000_000))
     }
 
-    /// A span in seconds; negative and undefined values count as none, huge ones as [`Nanos::MAX`].
+    /// Converts seconds. Negative values and NaN become zero, huge values [`Nanos::MAX`].
     pub fn from_secs_f64(secs: f64) -> Nanos {
-        // A float's cast to an integer saturates, and turns NaN into 0.
+        // Casting a float to an integer saturates and turns NaN into 0.
         Nanos((secs * 1e9) as u64)
     }
 
-    /// In seconds.
+    /// The value in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// In microseconds.
+    /// The value in microseconds.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// From `earlier` to here; none where `earlier` is later.
+    /// The duration from `earlier` to this point; zero if `earlier` is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

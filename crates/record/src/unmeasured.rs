@@ -1,5 +1,5 @@
-//! Figures of which nothing was measured: null in JSON, and their default in memory. Earlier versions
-//! wrote zeros in their place, which are read as the same.
+//! Serde functions for figures that may not have been measured: null in JSON, the default value in
+//! memory. Earlier versions wrote zeros instead of null; they are read as not measured.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -24,7 +24,7 @@ mod tests {
     use crate::{Record, Slice, Summary};
 
     #[test]
-    fn what_was_not_measured_is_null_and_zeros_of_earlier_versions_are_read_as_that() {
+    fn unmeasured_figures_are_null_and_zeros_of_earlier_versions_are_accepted() {
         let mut record = Record {
             schema: crate::RECORD_SCHEMA.to_owned(),
             series: vec![Slice::default()],

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_record::{Exchange, Handshake, LoadInfo, Measured, Nanos, Outcome, Record, Recorder};
+use prony_record::{
+    Exchange, LoadInfo, MeasuredPart, Nanos, Outcome, Record, Recorder, TlsHandshake,
+};
 use serde_json::{Value, json};
 
 fn manifest() -> &'static Path {
@@ -90,7 +92,7 @@ fn stored_environments_pass() {
 
 /// A record made as a load makes it, with something of everything.
 fn real_record() -> Record {
-    let mut recorder = Recorder::new(Measured::DueFrom(Nanos::ZERO));
+    let mut recorder = Recorder::new(MeasuredPart::DueFrom(Nanos::ZERO));
     for (place, &outcome) in Outcome::ALL.iter().enumerate() {
         let due = Nanos::from_millis(40 * place as u64);
         if outcome != Outcome::Unstarted {
@@ -111,7 +113,7 @@ fn real_record() -> Record {
             outcome,
         );
     }
-    let handshake = Handshake {
+    let handshake = TlsHandshake {
         took: Nanos(1_200_000),
         resumed: true,
     };

@@ -1,6 +1,6 @@
 //! Quantities that a gate can be about, and parsing of their limits.
 
-use prony_record::condition::{Amount, Kind, MEASURES, Measure};
+use prony_record::condition::{Amount, AmountKind, MEASURES, Measure};
 
 use crate::metric::{Metric, Scale, Unit};
 
@@ -57,8 +57,8 @@ impl Quantity {
         match self.what {
             QuantitySource::Metric(metric) => metric.scale(),
             QuantitySource::Measure(measure) => match measure.kind() {
-                Kind::Time | Kind::Rate => Scale::Ratio,
-                Kind::Count | Kind::Share => Scale::Difference,
+                AmountKind::Time | AmountKind::Rate => Scale::Ratio,
+                AmountKind::Count | AmountKind::Share => Scale::Difference,
             },
         }
     }
@@ -67,7 +67,9 @@ impl Quantity {
     /// not estimates.
     pub(crate) fn counts(&self) -> Option<Measure> {
         match self.what {
-            QuantitySource::Measure(measure) if measure.kind() == Kind::Count => Some(measure),
+            QuantitySource::Measure(measure) if measure.kind() == AmountKind::Count => {
+                Some(measure)
+            }
             _ => None,
         }
     }
@@ -75,16 +77,16 @@ impl Quantity {
     /// Parses a limit in the quantity's unit. The second value is true if it is a fraction of a
     /// whole.
     pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
-        let of_kind = |kind: Kind| {
+        let of_kind = |kind: AmountKind| {
             let amount = kind.amount(text)?;
             Ok((amount.value(), matches!(amount, Amount::Share(_))))
         };
         match self.what {
             QuantitySource::Measure(measure) => of_kind(measure.kind()),
             QuantitySource::Metric(metric) => match metric.unit() {
-                Unit::Micros => of_kind(Kind::Time),
-                Unit::PerS => of_kind(Kind::Rate),
-                Unit::Share => of_kind(Kind::Share),
+                Unit::Micros => of_kind(AmountKind::Time),
+                Unit::PerS => of_kind(AmountKind::Rate),
+                Unit::Share => of_kind(AmountKind::Share),
                 Unit::Percent => number(text.strip_suffix('%').unwrap_or(text), &[])
                     .ok_or_else(|| format!("\"{text}\" is not percent of a core, such as 80%")),
                 Unit::Bytes => number(text, &BYTE_UNITS)
@@ -102,10 +104,10 @@ impl Quantity {
         let unit = match self.what {
             QuantitySource::Metric(metric) => metric.unit(),
             QuantitySource::Measure(measure) => match measure.kind() {
-                Kind::Time => Unit::Micros,
-                Kind::Rate => Unit::PerS,
-                Kind::Share => Unit::Share,
-                Kind::Count => Unit::Count,
+                AmountKind::Time => Unit::Micros,
+                AmountKind::Rate => Unit::PerS,
+                AmountKind::Share => Unit::Share,
+                AmountKind::Count => Unit::Count,
             },
         };
         let sign = if value < 0.0 { "−" } else { "" };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_experiment::runner::{Forecast, Interrupt};
-use prony_experiment::telemetry::{HostSample, Latest, Sample};
+use prony_experiment::telemetry::{HostSample, LatestSample, TelemetrySample};
 use prony_stats::{Comparison, Effect, InterimEstimate, Metric, Verdict};
 use ratatui::Frame;
 
@@ -174,8 +174,8 @@ struct NotesInner {
     state: ExperimentState,
     began: Instant,
     follower: Option<Follower>,
-    latest: Option<Arc<Latest>>,
-    before: Option<Sample>,
+    latest: Option<Arc<LatestSample>>,
+    before: Option<TelemetrySample>,
     /// Agents send the load, so this process is not the generator.
     is_by_agents: bool,
 }
@@ -200,7 +200,7 @@ impl ExperimentNotes {
     }
 
     /// A load starts, here or on agents. `latest` has the CPU use of services meanwhile.
-    pub(crate) fn loading(&self, latest: &Arc<Latest>) {
+    pub(crate) fn loading(&self, latest: &Arc<LatestSample>) {
         let mut inner = self.lock();
         inner.follower = None;
         inner.latest = Some(latest.clone());
@@ -271,7 +271,7 @@ impl LiveView for ExperimentView<'_> {
 }
 
 /// CPU use between two samples: of each service, of the generator, and of all other processes.
-fn cpu(before: &Sample, now: &Sample) -> Vec<CpuUse> {
+fn cpu(before: &TelemetrySample, now: &TelemetrySample) -> Vec<CpuUse> {
     let span = now.t_s - before.t_s;
     if span <= 0.0 {
         return Vec::new();

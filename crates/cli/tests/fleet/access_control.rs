@@ -7,7 +7,7 @@ use prony_fleet::link::NatsLink;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::{AgentOrder, Command, LoadOrder, PRONY_VERSION, ResultMessage};
-use prony_record::Packed;
+use prony_record::EncodedDelta;
 
 use crate::accounting::{Files, due, expect_sum, expect_whole};
 use crate::process::wait_until;
@@ -115,7 +115,7 @@ fn an_agents_credentials_command_no_other_agent_and_forge_no_results() {
             run: run.parse().unwrap(),
             agent: victim.clone(),
             sequence: 1_000,
-            packed: Packed::default(),
+            packed: EncodedDelta::default(),
             end: None,
         };
         let forged = serde_json::to_vec(&forged).unwrap();

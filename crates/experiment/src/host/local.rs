@@ -25,7 +25,7 @@ use crate::place::topology::Topology;
 use crate::place::{self, Door, Room, Site};
 use crate::service::{Allocated, Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
 use crate::sweep;
-use crate::telemetry::{Sample, Watch};
+use crate::telemetry::{TelemetrySample, WatchSpec};
 
 /// How long a service may take to end after its stop signal.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -494,13 +494,13 @@ impl Host for LocalHost {
         log.map_or_else(String::new, |log| tail_of(log, lines))
     }
 
-    fn watch(&mut self, watch: Watch) {
+    fn watch(&mut self, watch: WatchSpec) {
         self.watching.set(watch);
         #[cfg(target_os = "linux")]
         self.watching.begin_kernel_log();
     }
 
-    fn sample(&mut self) -> Sample {
+    fn sample(&mut self) -> TelemetrySample {
         let began = Instant::now();
         self.watching.begin();
         let table = system::processes();

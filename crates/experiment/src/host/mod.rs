@@ -37,7 +37,7 @@ use crate::place::topology::Topology;
 use crate::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_record::Finding;
 
-use crate::telemetry::{Sample, Watch};
+use crate::telemetry::{TelemetrySample, WatchSpec};
 
 pub use error::{Exited, HostError};
 pub use knock::Knock;
@@ -119,10 +119,10 @@ pub trait Host: Send {
 
     /// Says what is to be watched beside the services' process trees, from now on; before they are
     /// started. What can't be watched is a finding, never an error.
-    fn watch(&mut self, watch: Watch);
+    fn watch(&mut self, watch: WatchSpec);
 
     /// What every running service's process tree and the machine have used by now.
-    fn sample(&mut self) -> Sample;
+    fn sample(&mut self) -> TelemetrySample;
 
     /// Whether a machine that this trial needs is gone, as far as the samples showed: its load need not
     /// go on.

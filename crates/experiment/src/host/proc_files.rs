@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::host::process::Process;
 #[cfg(any(target_os = "linux", test))]
 use crate::telemetry::IoCounters;
-use crate::telemetry::{CoreTimes, HostSample, Interface, NetworkBytes, TcpCounters};
+use crate::telemetry::{CoreTimes, HostSample, InterfaceCounters, NetworkBytes, TcpCounters};
 
 /// The kernel's ticks a second as user programs see them: 100 on every architecture of today.
 const TICKS_PER_S: f64 = 100.0;
@@ -44,20 +44,20 @@ pub(crate) fn tcp_counters(texts: &NetTexts<'_>) -> TcpCounters {
 }
 
 /// The interfaces of `net/dev` by name.
-pub(crate) fn interfaces(dev: &str) -> BTreeMap<String, Interface> {
+pub(crate) fn interfaces(dev: &str) -> BTreeMap<String, InterfaceCounters> {
     dev.lines().filter_map(interface).collect()
 }
 
 /// `name: bytes packets errs drop fifo frame compressed multicast`, eight fields received, eight
 /// sent.
-fn interface(line: &str) -> Option<(String, Interface)> {
+fn interface(line: &str) -> Option<(String, InterfaceCounters)> {
     let (name, rest) = line.rsplit_once(':')?;
     let values: Vec<u64> = rest
         .split_whitespace()
         .map_while(|word| word.parse().ok())
         .collect();
     let at = |index: usize| values.get(index).copied();
-    let interface = Interface {
+    let interface = InterfaceCounters {
         received: at(0)?,
         packets_received: at(1)?,
         sent: at(8)?,
@@ -69,7 +69,10 @@ fn interface(line: &str) -> Option<(String, Interface)> {
 
 /// All that a place of its own sent and received: over every interface but the loopback. Where there
 /// is no other, or the place is shared, the loopback itself.
-pub(crate) fn traffic(interfaces: &BTreeMap<String, Interface>, shared: bool) -> NetworkBytes {
+pub(crate) fn traffic(
+    interfaces: &BTreeMap<String, InterfaceCounters>,
+    shared: bool,
+) -> NetworkBytes {
     let outer = |name: &&String| !shared && name.as_str() != "lo";
     let has_outer = interfaces.keys().any(|name| outer(&name));
     let mut sum = NetworkBytes {

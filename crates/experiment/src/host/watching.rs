@@ -9,12 +9,14 @@ use super::system::hardware::Group;
 #[cfg(target_os = "linux")]
 use super::system::kernel_log::KernelLog;
 use super::system::{self, Watched};
-use crate::telemetry::{self, Counters, Hardware, RemoteMachine, Sample, Watch};
+use crate::telemetry::{
+    self, CounterMode, HardwareCounters, RemoteMachine, TelemetrySample, WatchSpec,
+};
 
 /// What one trial watches.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
-    watch: Watch,
+    watch: WatchSpec,
     cores: BTreeMap<usize, Group>,
     /// Why there are no counters, if they were wanted.
     no_counters: Option<String>,
@@ -27,8 +29,8 @@ pub(super) struct Watching {
 impl Watching {
     /// Watches this from now on. What can go on as it is, counters that run and a connection that
     /// stands, does.
-    pub(super) fn set(&mut self, watch: Watch) {
-        let wanted = watch.counters == Counters::Cores;
+    pub(super) fn set(&mut self, watch: WatchSpec) {
+        let wanted = watch.counters == CounterMode::Cores;
         if !wanted {
             self.cores.clear();
         } else if self.cores.is_empty() && self.no_counters.is_none() {
@@ -64,7 +66,7 @@ impl Watching {
 
     /// Counters for what the calling thread is about to start, if the plan wants them by process.
     pub(super) fn counters_of_descendants(&mut self) -> Option<Group> {
-        if self.watch.counters != Counters::Processes {
+        if self.watch.counters != CounterMode::Processes {
             return None;
         }
         Group::of_descendants()
@@ -75,11 +77,11 @@ impl Watching {
     /// How the processor's counters are read, for the environment of results.
     pub(super) fn counters(&self) -> String {
         match (self.watch.counters, &self.no_counters) {
-            (Counters::Off, _) => "none: not asked for".to_owned(),
+            (CounterMode::Off, _) => "none: not asked for".to_owned(),
             (_, Some(reason)) => format!("none: {reason}"),
-            (Counters::Cores, None) if self.cores.is_empty() => "none: not asked for".to_owned(),
-            (Counters::Cores, None) => "by core".to_owned(),
-            (Counters::Processes, None) => "by process".to_owned(),
+            (CounterMode::Cores, None) if self.cores.is_empty() => "none: not asked for".to_owned(),
+            (CounterMode::Cores, None) => "by core".to_owned(),
+            (CounterMode::Processes, None) => "by process".to_owned(),
         }
     }
 
@@ -101,8 +103,12 @@ impl Watching {
 
     /// Adds to a sample what its processes don't tell. `cores` are those that the plan gives each
     /// service; none where it may run on all.
-    pub(super) fn complete(&mut self, sample: &mut Sample, cores: &BTreeMap<String, Vec<usize>>) {
-        let counts: BTreeMap<usize, Hardware> = self
+    pub(super) fn complete(
+        &mut self,
+        sample: &mut TelemetrySample,
+        cores: &BTreeMap<String, Vec<usize>>,
+    ) {
+        let counts: BTreeMap<usize, HardwareCounters> = self
             .cores
             .iter_mut()
             .map(|(core, group)| (*core, group.read()))
@@ -138,7 +144,7 @@ impl Watching {
             let text = format!(
                 "The listen queue of service \"{}\" was full, and the kernel logged: \"{line}\" \
                  (raise the service's backlog, net.core.somaxconn and net.ipv4.tcp_max_syn_backlog). \
-                 What was measured is that limit. Unless it is what you compare, change it.",
+                 The figures show that limit. Unless it is what you compare, change it.",
                 ports.get(&port)?
             );
             Some(Finding::new(
@@ -156,8 +162,8 @@ impl Watching {
         let text = lost.map(|why| {
             format!(
                 "The machine of [telemetry] could not be read over ssh: {why}. Its CPU, memory and \
-                 network lack in this trial; the load's own figures stand. `ssh` to it by the same \
-                 words has to work without a question, and its shell has to be one of POSIX's."
+                 network are missing in this trial; the load's own figures stand. Check that `ssh` \
+                 works without a prompt and starts a POSIX shell."
             )
         });
         text.map(|text| Finding::new(FindingId::TelemetryLost, Severity::Warning, text))
@@ -189,9 +195,9 @@ fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> 
 }
 
 /// The sum of several cores' counts; what one of them lacks, the sum lacks.
-fn sum(counts: impl Iterator<Item = Hardware>) -> Option<Hardware> {
+fn sum(counts: impl Iterator<Item = HardwareCounters>) -> Option<HardwareCounters> {
     let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-    counts.reduce(|one, other| Hardware {
+    counts.reduce(|one, other| HardwareCounters {
         cycles: add(one.cycles, other.cycles),
         instructions: add(one.instructions, other.instructions),
         cache_misses: add(one.cache_misses, other.cache_misses),
@@ -204,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_one_core_lacks_the_sum_lacks() {
-        let counts = |cycles: Option<u64>| Hardware {
+        let counts = |cycles: Option<u64>| HardwareCounters {
             cycles,
             instructions: Some(5),
             cache_misses: None,

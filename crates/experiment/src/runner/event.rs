@@ -8,7 +8,7 @@ use prony_record::LoadInfo;
 use prony_stats::{InterimEstimate, VerdictDocument};
 
 use super::TrialResult;
-use crate::telemetry::Latest;
+use crate::telemetry::LatestSample;
 
 /// Something that happened. Texts for people are the listener's business.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub enum Event<'a> {
         /// The agents that are asked to make it, as the plan names them; the handle then only stops it.
         agents: Option<&'a str>,
         /// What its services use meanwhile.
-        latest: &'a Arc<Latest>,
+        latest: &'a Arc<LatestSample>,
     },
     /// The load is over; its services are looked at and stopped.
     Loaded,

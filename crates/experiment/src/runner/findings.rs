@@ -1,5 +1,5 @@
-//! What qualifies an experiment: the findings of its loads, put together by variant, and those that
-//! only several trials show. docs/findings.md lists every threshold; all of it is pure.
+//! Findings about an experiment: those of its loads, combined by variant, and those that only several
+//! trials show. docs/findings.md describes each of them. All functions here are pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,37 +17,36 @@ use super::values::LEAST_WATCHED_S;
 use crate::plan::{BodyComparison, Plan};
 use crate::why;
 
-/// Services that use less than this share of their cores are not what limits a closed loop.
-const IDLE_SHARE: f64 = 0.7;
-/// With more than this lost, nobody can tell whether the services were idle or not let run.
+/// Services that use less than this share of their cores do not limit a closed loop.
+const IDLE_SHARE_MAX: f64 = 0.7;
+/// Trials that lost more than this to other processes can't show whether the services were idle.
 const CROWDED_PERCENT: f64 = 20.0;
-/// The chance of an `order-effect` where there is none.
+/// The probability of an `order-effect` by chance.
 const ORDER_ALPHA: f64 = 0.01;
-/// Fewer blocks than this make wide intervals.
+/// With fewer blocks than this the intervals are wide.
 pub(super) const FEW_BLOCKS: u32 = 5;
-/// A load whose last third is this much faster or slower than its first has not settled.
-const DRIFT: f64 = 0.2;
-/// Slices that a trial must have for that to be told.
-const LEAST_SLICES: usize = 6;
+/// Maximum difference between the rates of the last and the first third of a load that has settled.
+const DRIFT_MAX: f64 = 0.2;
+/// Number of slices that a trial needs for this.
+const DRIFT_SLICES_MIN: usize = 6;
 
-/// A finding, and the variants (by their place in the plan) that it is about; none for all.
+/// A finding and the indexes of the variants that it is about; none if it is about all.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct ExperimentFinding {
     pub(crate) finding: Finding,
     pub(crate) variants: Vec<usize>,
 }
 
-impl Found {
-    pub(crate) fn of_all(id: FindingId, severity: Severity, text: String) -> Found {
-        Found {
+impl ExperimentFinding {
+    pub(crate) fn of_all(id: FindingId, severity: Severity, text: String) -> ExperimentFinding {
+        ExperimentFinding {
             finding: Finding::new(id, severity, text),
             variants: Vec::new(),
         }
     }
 }
 
-/// Every finding of an experiment. `noise` is the effect of noise on each comparison of the
-/// evaluation.
+/// All findings of an experiment. `noise` is the effect of noise on each comparison of the evaluation.
 pub(crate) fn of(
     plan: &Plan,
     design: &Design,
@@ -55,7 +54,7 @@ pub(crate) fn of(
     evaluation: &Evaluation,
     noise: &[NoiseEffect],
     bodies: BodyComparison,
-) -> Vec<Found> {
+) -> Vec<ExperimentFinding> {
     let name = |variant: usize| design.name_of(variant);
     let baseline = |variant: usize| plan.baseline_of(variant);
     let mut found = of_loads(results, design.variants.len(), &name);
@@ -85,8 +84,8 @@ fn of_loads(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Vec<Found> {
-    let mut groups: BTreeMap<(Severity, &FindingName, usize), Group> = BTreeMap::new();
+) -> Vec<ExperimentFinding> {
+    let mut groups: BTreeMap<(Severity, &FindingName, usize), FindingGroup> = BTreeMap::new();
     for variant in 0..variants {
         let trials = of_variant(results, variant);
         let mut seen: BTreeMap<&FindingName, Vec<&Finding>> = BTreeMap::new();
@@ -130,7 +129,7 @@ fn of_loads(
             group.trials,
             group.text.unwrap_or_default()
         );
-        Found {
+        ExperimentFinding {
             finding: Finding {
                 id: id.clone(),
                 severity,
@@ -142,9 +141,9 @@ fn of_loads(
     found.collect()
 }
 
-/// Variants of which the same is to be said.
+/// Variants that share a finding.
 #[derive(Default)]
-struct Group {
+struct FindingGroup {
     variants: Vec<usize>,
     seen: usize,
     trials: usize,
@@ -156,14 +155,15 @@ fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
     trials.filter_map(|result| result.record.as_ref()).collect()
 }
 
-/// What services did that they should not have: said once for each service and variant.
-fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+/// The findings of trials about services: each is reported once per variant.
+fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<ExperimentFinding> {
+    let mut found: Vec<ExperimentFinding> = Vec::new();
     for result in results {
         for finding in &result.findings {
             let variants = vec![result.variant];
-            let known =
-                |found: &Found| found.finding.id == finding.id && found.variants == variants;
+            let known = |found: &ExperimentFinding| {
+                found.finding.id == finding.id && found.variants == variants
+            };
             if found.iter().any(known) {
                 continue;
             }
@@ -173,7 +173,7 @@ fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Foun
                 result.block,
                 finding.text
             );
-            found.push(Found {
+            found.push(ExperimentFinding {
                 finding: Finding {
                     text,
                     ..finding.clone()
@@ -185,13 +185,13 @@ fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Foun
     found
 }
 
-/// Variants a service of which was not on one machine in all trials, as where another agent has the
-/// label now.
+/// Variants with a service that was not on the same machine in all trials, for example because another
+/// agent has the label now.
 fn machine_changed(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Vec<Found> {
+) -> Vec<ExperimentFinding> {
     let of = |variant: usize| {
         let mut hosts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for result in results.iter().filter(|result| result.variant == variant) {
@@ -202,12 +202,12 @@ fn machine_changed(
         let (service, hosts) = hosts.into_iter().find(|(_, hosts)| hosts.len() > 1)?;
         let hosts: Vec<&str> = hosts.into_iter().collect();
         let text = format!(
-            "{}: service \"{service}\" was on {} in different trials, which are not of one set-up. \
-             Run it anew with the agent's name in place of its label.",
+            "{}: service \"{service}\" was on {} in different trials, so the trials are not of the same \
+             setup. Repeat the experiment with the agent's name instead of its label.",
             name(variant),
             hosts.join(" and ")
         );
-        Some(Found {
+        Some(ExperimentFinding {
             finding: Finding::new(FindingId::MachineChanged, Severity::Error, text),
             variants: vec![variant],
         })
@@ -220,7 +220,7 @@ fn agents_changed(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Option<Found> {
+) -> Option<ExperimentFinding> {
     let mut changed = Vec::new();
     let mut first = None;
     for variant in 0..variants {
@@ -237,8 +237,8 @@ fn agents_changed(
         }
     }
     let text = format!(
-        "{}: the load was made by {} in another. What differs between their machines is in the \
-         figures.",
+        "{}: the load was made by {} in another. The figures contain the differences between \
+         their machines. Repeat the experiment while the same agents stay available.",
         changed
             .iter()
             .map(|&variant| name(variant))
@@ -246,7 +246,7 @@ fn agents_changed(
             .join("; "),
         first?
     );
-    Some(Found {
+    Some(ExperimentFinding {
         finding: Finding::new(FindingId::AgentsChanged, Severity::Warning, text),
         variants: changed,
     })
@@ -256,8 +256,8 @@ fn negotiation_differs(
     results: &[TrialResult],
     baseline: &dyn Fn(usize) -> usize,
     name: &dyn Fn(usize) -> String,
-) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+) -> Vec<ExperimentFinding> {
+    let mut found: Vec<ExperimentFinding> = Vec::new();
     let first = |variant: usize| {
         let of = results.iter().find(|result| result.variant == variant);
         of.and_then(|result| result.record.as_ref())
@@ -267,20 +267,21 @@ fn negotiation_differs(
         else {
             continue;
         };
-        // Where nothing was answered nothing was agreed on.
+        // Without a successful response nothing was negotiated.
         if one.totals.ok == 0 || other.totals.ok == 0 || agree(one, other) {
             continue;
         }
         let text = format!(
-            "{} and {} were asked for the same and agreed on different things: {} against {}. The \
-             difference between them contains that.",
+            "{} and {} were configured alike but negotiated different protocols: {} against {}. The \
+             difference between them contains that. Fix the protocol (--http, --tls-min, --tls-max, \
+             --ciphers), unless it is what you compare.",
             name(result.variant),
             name(baseline(result.variant)),
             agreed(one),
             agreed(other)
         );
         let finding = Finding::new(FindingId::NegotiationDiffers, Severity::Warning, text);
-        found.push(Found {
+        found.push(ExperimentFinding {
             finding,
             variants: vec![result.variant],
         });
@@ -288,13 +289,13 @@ fn negotiation_differs(
     found
 }
 
-/// Whether two loads agreed on the same with their servers, as far as the same was asked for: what
-/// the plan varies on purpose, the HTTP version or TLS, is no finding.
+/// Whether two loads negotiated the same as far as they were configured alike. A difference that the
+/// plan causes, in the HTTP version or in TLS, is no finding.
 fn agree(one: &Record, other: &Record) -> bool {
     let (a, b) = (&one.negotiated, &other.negotiated);
     let same_http = one.load.http == other.load.http;
     let same_tls = one.load.tls == other.load.tls;
-    // ALPN is TLS's word for the HTTP version.
+    // ALPN negotiates the HTTP version, as a part of TLS.
     (!same_http || a.http == b.http)
         && (!same_tls || (&a.tls, &a.cipher) == (&b.tls, &b.cipher))
         && (!same_http || !same_tls || a.alpn == b.alpn)
@@ -315,12 +316,12 @@ fn server_idle(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Option<Found> {
+) -> Option<ExperimentFinding> {
     let mut idle = Vec::new();
     let mut shares = Vec::new();
     for variant in 0..variants {
         let all: Vec<&TrialResult> = results.iter().filter(|it| it.variant == variant).collect();
-        // Where something is known to be at its limit, the services' idle time is no riddle.
+        // A known limit explains the services' idle time.
         let limit = why::limit_of(&name(variant), &all).kind;
         if !matches!(limit, BottleneckKind::Waiting | BottleneckKind::Unknown) {
             continue;
@@ -328,12 +329,12 @@ fn server_idle(
         let trials = all
             .into_iter()
             .filter(|result| result.telemetry.services_cores > 0)
-            .filter(|result| result.record.as_ref().is_some_and(tells_of_idleness))
+            .filter(|result| result.record.as_ref().is_some_and(can_show_idleness))
             .filter(|result| lost_percent(result) < CROWDED_PERCENT);
         let used = trials.map(|result| {
             result.telemetry.services_percent / 100.0 / result.telemetry.services_cores as f64
         });
-        if let Some(share) = median(used.collect()).filter(|&share| share < IDLE_SHARE) {
+        if let Some(share) = median(used.collect()).filter(|&share| share < IDLE_SHARE_MAX) {
             idle.push(variant);
             shares.push(format!("{} {:.0}%", name(variant), share * 100.0));
         }
@@ -347,20 +348,21 @@ fn server_idle(
         false => "",
     };
     let text = format!(
-        "The services used little of their cores ({}), although the load waits for nothing else. \
+        "The services used little of their cores ({}), although the load waits only for them. \
          Something other than their CPU sets the rate (a lock, {disk}a backend, too few connections \
-         or workers, or the generator); the comparison reflects that.",
+         or workers, or the generator), and the comparison reflects that bottleneck. Find it, or use \
+         more connections.",
         shares.join("; ")
     );
     let finding = Finding::new(FindingId::ServerIdle, Severity::Warning, text);
-    Some(Found {
+    Some(ExperimentFinding {
         finding,
         variants: idle,
     })
 }
 
-/// Whether the load waited for nothing but the server, and for long enough.
-fn tells_of_idleness(record: &Record) -> bool {
+/// Whether the load waited only for the server, and for long enough.
+fn can_show_idleness(record: &Record) -> bool {
     is_closed(record) && record.totals.elapsed_s >= LEAST_WATCHED_S
 }
 
@@ -372,12 +374,13 @@ fn not_stationary(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Option<Found> {
+) -> Option<ExperimentFinding> {
     let mut unsettled = Vec::new();
     let mut drifts = Vec::new();
     for variant in 0..variants {
         let of_trials = of_variant(results, variant).into_iter().filter_map(drift);
-        let Some(drift) = median(of_trials.collect()).filter(|drift| drift.abs() > DRIFT) else {
+        let Some(drift) = median(of_trials.collect()).filter(|drift| drift.abs() > DRIFT_MAX)
+        else {
             continue;
         };
         let way = if drift > 0.0 { "faster" } else { "slower" };
@@ -392,21 +395,21 @@ fn not_stationary(
         return None;
     }
     let text = format!(
-        "The last third of a trial differs from its first: {}. The server has not settled; a longer \
-         warm-up would measure the settled state alone.",
+        "The last third of a trial differs from its first: {}. The server has not settled. Use a \
+         longer warm-up to measure the settled state alone.",
         drifts.join("; ")
     );
-    Some(Found {
+    Some(ExperimentFinding {
         finding: Finding::new(FindingId::NotStationary, Severity::Warning, text),
         variants: unsettled,
     })
 }
 
-/// How much faster the last third of a closed load was than its first, as a share.
+/// Rate of the last third of a closed loop relative to its first third, minus 1.
 fn drift(record: &Record) -> Option<f64> {
     // The last slice may be shorter than the others.
     let whole = &record.series[..record.series.len().saturating_sub(1)];
-    if !is_closed(record) || whole.len() < LEAST_SLICES {
+    if !is_closed(record) || whole.len() < DRIFT_SLICES_MIN {
         return None;
     }
     let third = whole.len() / 3;
@@ -415,9 +418,9 @@ fn drift(record: &Record) -> Option<f64> {
     (first > 0.0).then(|| last / first - 1.0)
 }
 
-/// Does the place within a block matter? The slope of the rate over the place, after block and
-/// variant are taken out, is set against its own error.
-fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
+/// Tests whether the rate depends on the position within the block: the slope of the rate over the
+/// position, after removing the effects of block and variant, against its error.
+fn order_effect(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
     let rates = whole_blocks(results, variants);
     let blocks = rates.len();
     if blocks < 3 || variants < 2 {
@@ -432,7 +435,7 @@ fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
     let of_variant: Vec<f64> = (0..variants)
         .map(|v| average(rates.iter().map(|row| row[v].1)))
         .collect();
-    // The place is freed of the variants' unequal share of it in the same way.
+    // Positions are centred in the same way, because variants have different mean positions.
     let place_of: Vec<f64> = (0..variants)
         .map(|v| average(rates.iter().map(|row| row[v].0)))
         .collect();
@@ -457,19 +460,19 @@ fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
         return None;
     }
     let text = format!(
-        "Each place later in a block changes the rate by {:+.1}%: a trial leaves something behind \
-         for the next one (heat, ports, caches). The random order spreads it over all variants; a \
-         pause or a longer warm-up would remove it.",
+        "Each later position in a block changes the rate by {:+.1}%: a trial leaves something behind \
+         for the next one (heat, ports, caches). The random order spreads it over all variants. Use a \
+         pause between trials or a longer warm-up to remove it.",
         (slope.exp() - 1.0) * 100.0
     );
-    Some(Found::of_all(
+    Some(ExperimentFinding::of_all(
         FindingId::OrderEffect,
         Severity::Warning,
         text,
     ))
 }
 
-/// For each whole block the place and the log rate of each variant.
+/// For each complete block, position and log rate of each variant.
 fn whole_blocks(results: &[TrialResult], variants: usize) -> Vec<Vec<(f64, f64)>> {
     let mut blocks: BTreeMap<u32, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
     for result in results {
@@ -489,16 +492,19 @@ fn whole_blocks(results: &[TrialResult], variants: usize) -> Vec<Vec<(f64, f64)>
     whole.map(|block| block.into_values().collect()).collect()
 }
 
-fn few_blocks(blocks: u32) -> Option<Found> {
+fn few_blocks(blocks: u32) -> Option<ExperimentFinding> {
     let text = match blocks {
-        0 => "No block is complete, so that nothing can be compared.".to_owned(),
+        0 => "No block is complete, so nothing can be compared. Run more blocks (--blocks)."
+            .to_owned(),
         b if b < prony_stats::INTERVAL_BLOCKS_MIN => format!(
-            "{b} complete {} can't carry an interval; {} are the least, {FEW_BLOCKS} the usual.",
+            "{b} complete {} can't support an interval. Run {FEW_BLOCKS} blocks or more (--blocks); {} \
+             is the minimum.",
             if b == 1 { "block" } else { "blocks" },
             prony_stats::INTERVAL_BLOCKS_MIN
         ),
         b if b < FEW_BLOCKS => format!(
-            "With {b} blocks the intervals are wide; {FEW_BLOCKS} or more see smaller differences."
+            "With {b} blocks the intervals are wide. Run {FEW_BLOCKS} blocks or more (--blocks) to see \
+             smaller differences."
         ),
         _ => return None,
     };
@@ -507,7 +513,11 @@ fn few_blocks(blocks: u32) -> Option<Found> {
     } else {
         Severity::Note
     };
-    Some(Found::of_all(FindingId::FewBlocks, severity, text))
+    Some(ExperimentFinding::of_all(
+        FindingId::FewBlocks,
+        severity,
+        text,
+    ))
 }
 
 fn average(values: impl Iterator<Item = f64>) -> f64 {
@@ -525,8 +535,8 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Takes back the verdicts that the findings of severity `error` can have distorted.
-pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Found]) {
+/// Withholds the verdicts that findings with the severity `error` may have distorted.
+pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[ExperimentFinding]) {
     let errors = found
         .iter()
         .filter(|found| found.finding.severity == Severity::Error);

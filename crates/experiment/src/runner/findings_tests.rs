@@ -402,7 +402,7 @@ fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
     withhold(
         &mut evaluation,
         &design,
-        &[Found {
+        &[ExperimentFinding {
             finding,
             variants: vec![variant],
         }],

@@ -10,7 +10,7 @@ use prony_record::Record;
 use prony_stats::{Look, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
-use super::findings::Found;
+use super::findings::ExperimentFinding;
 use super::lock::{self, FolderLock};
 use super::plan_changes::{self, AcceptedChange, PlanCopy};
 use super::trial::TrialResult;
@@ -252,10 +252,10 @@ impl Stored {
     }
 
     /// The finding about changes of the plan that were accepted.
-    pub(crate) fn plan_changed(&self) -> Option<Found> {
+    pub(crate) fn plan_changed(&self) -> Option<ExperimentFinding> {
         let finding = plan_changes::finding(&self.state.plan_changes)?;
         let variants = Vec::new();
-        Some(Found { finding, variants })
+        Some(ExperimentFinding { finding, variants })
     }
 
     /// A last block in which a machine was lost is run again, as if it had never been looked at: what was

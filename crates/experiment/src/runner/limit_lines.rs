@@ -155,7 +155,7 @@ pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Opti
             ));
         }
     }
-    let meaning = "What was measured is that limit. Unless it is what you compare, change it.";
+    let meaning = "The figures show that limit. Unless it is what you compare, change it.";
     (!sentences.is_empty()).then(|| {
         let text = format!("{} {meaning}", sentences.join(" "));
         Finding::new(FindingId::ServiceLimit, Severity::Warning, text)

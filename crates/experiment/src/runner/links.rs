@@ -7,7 +7,7 @@ use prony_stats::{Metric, Values};
 use crate::place::topology::Link;
 use crate::plan::Resolved;
 use crate::service::PlaceKind;
-use crate::telemetry::Summary;
+use crate::telemetry::TelemetrySummary;
 
 /// Traffic of the link between the load and its target over the measured part, in bytes of Ethernet
 /// frames.
@@ -25,7 +25,7 @@ pub(crate) struct Crossing {
 
 /// The traffic between the load and its target over the measured part; none where no link of the
 /// plan's joins them.
-pub(crate) fn crossing(summary: &Summary, resolved: &Resolved) -> Option<Crossing> {
+pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<Crossing> {
     let target = &resolved.load.service;
     let mut services = resolved.services.iter();
     let target = services.find(|service| service.spec.name == *target)?;

@@ -630,7 +630,7 @@ impl Experiment<'_> {
             seed: self.stored.seed(),
             order,
         };
-        let of_whom: Vec<why::About<'_>> = all
+        let of_whom: Vec<why::FindingOfVariants<'_>> = all
             .iter()
             .map(|found| (&found.finding, found.variants.as_slice()))
             .collect();

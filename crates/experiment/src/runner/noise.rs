@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use prony_record::{FindingId, Severity};
 use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
 
-use super::findings::{FEW_BLOCKS, Found, median};
+use super::findings::{ExperimentFinding, FEW_BLOCKS, median};
 use super::trial::TrialResult;
 
 /// CPU that a trial may lose to others: percent of one core.
@@ -144,7 +144,10 @@ pub(crate) fn lost_percent(result: &TrialResult) -> f64 {
 }
 
 /// The finding `noisy-machine`.
-pub(crate) fn finding(results: &[TrialResult], effects: &[NoiseEffect]) -> Option<Found> {
+pub(crate) fn finding(
+    results: &[TrialResult],
+    effects: &[NoiseEffect],
+) -> Option<ExperimentFinding> {
     let noisy: Vec<_> = results
         .iter()
         .filter(|result| lost_percent(result) > NOISE_PERCENT)
@@ -204,7 +207,11 @@ pub(crate) fn finding(results: &[TrialResult], effects: &[NoiseEffect]) -> Optio
         (severity, meaning.to_owned())
     };
     let text = format!("{seen} {meaning}");
-    Some(Found::of_all(FindingId::NoisyMachine, severity, text))
+    Some(ExperimentFinding::of_all(
+        FindingId::NoisyMachine,
+        severity,
+        text,
+    ))
 }
 
 /// Withholds the verdicts that noise can have made, and says the doubt in the sentences of those

@@ -106,7 +106,7 @@ fn judged(
     blocks: u32,
     ratio: f64,
     taken: impl FnMut(&mut Draws, usize) -> f64,
-) -> (Evaluation, Vec<NoiseEffect>, Option<Found>) {
+) -> (Evaluation, Vec<NoiseEffect>, Option<ExperimentFinding>) {
     let design = design(blocks);
     let (trials, results) = experiment(blocks, ratio, &mut Draws(7), taken);
     let mut evaluation = evaluate(&design, &trials, &[]).unwrap();

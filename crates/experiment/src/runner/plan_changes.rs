@@ -87,8 +87,8 @@ pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     let each: Vec<String> = each.collect();
     let text = format!(
         "The plan was changed while the experiment was interrupted, and --accept-plan-changes was \
-         given ({}). Blocks before and after that are of different experiments, and the results mix \
-         them. Run the plan into a new folder for results of its own.",
+         given ({}). The results mix blocks of different setups. Run the plan into a new folder for \
+         results of the changed plan alone.",
         each.join(". ")
     );
     (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Design, Evaluation, FactorEffect, Levels};
 
-use super::findings::Found;
+use super::findings::ExperimentFinding;
 use super::responses::{self, ResponseDigests};
 use super::trial::TrialResult;
 use crate::plan::BodyComparison;
@@ -22,7 +22,7 @@ pub(crate) fn of(
     name: &dyn Fn(usize) -> String,
     variants: usize,
     rule: BodyComparison,
-) -> Vec<Found> {
+) -> Vec<ExperimentFinding> {
     let responses = by_variant(results, variants);
     let mut found = unexpected_status(&responses, name);
     let failing: Vec<usize> = found
@@ -72,7 +72,10 @@ fn by_variant(results: &[TrialResult], variants: usize) -> Vec<ResponseDigests> 
 
 /// Variants that return a status which the load counts as a failure; those with the same one are
 /// reported together.
-fn unexpected_status(responses: &[ResponseDigests], name: &dyn Fn(usize) -> String) -> Vec<Found> {
+fn unexpected_status(
+    responses: &[ResponseDigests],
+    name: &dyn Fn(usize) -> String,
+) -> Vec<ExperimentFinding> {
     // Ports differ between variants, so that the URL is no part of what they have in common.
     let mut groups: BTreeMap<(Severity, String, String), (String, Vec<usize>)> = BTreeMap::new();
     for (variant, of_variant) in responses.iter().enumerate() {
@@ -112,7 +115,7 @@ fn unexpected_status(responses: &[ResponseDigests], name: &dyn Fn(usize) -> Stri
             "{whose}: {url} {what}. Check path and host of the load and the server's log; if the status is \
              intended, set expect_status (--expect-status)."
         );
-        Found {
+        ExperimentFinding {
             finding: Finding::new(FindingId::UnexpectedStatus, severity, text),
             variants,
         }
@@ -130,7 +133,7 @@ fn bytes_differ(
     (one, other): (usize, usize),
     name: &dyn Fn(usize) -> String,
     rule: BodyComparison,
-) -> Option<Found> {
+) -> Option<ExperimentFinding> {
     let difference = responses::difference(&responses[one], &responses[other], rule)?;
     let text = format!(
         "{} and {} return different responses: {difference}. Their rates can't be compared. Make the \
@@ -139,13 +142,16 @@ fn bytes_differ(
         name(one),
         name(other)
     );
-    Some(Found {
+    Some(ExperimentFinding {
         finding: Finding::new(FindingId::BytesDiffer, Severity::Error, text),
         variants: vec![one],
     })
 }
 
-fn bodies_changing(responses: &[ResponseDigests], rule: BodyComparison) -> Option<Found> {
+fn bodies_changing(
+    responses: &[ResponseDigests],
+    rule: BodyComparison,
+) -> Option<ExperimentFinding> {
     let mut changing: Vec<&str> = responses
         .iter()
         .flat_map(|of_variant| responses::changing(of_variant, rule))
@@ -158,7 +164,11 @@ fn bodies_changing(responses: &[ResponseDigests], rule: BodyComparison) -> Optio
         "{count} {requests} ({first}) returned a different body each time; only the status was \
          compared."
     );
-    Some(Found::of_all(FindingId::BytesDiffer, Severity::Note, text))
+    Some(ExperimentFinding::of_all(
+        FindingId::BytesDiffer,
+        Severity::Note,
+        text,
+    ))
 }
 
 /// Bodies that differ as sent where `rule` allows that.
@@ -167,7 +177,7 @@ fn bodies_as_sent(
     pairs: &[(usize, usize)],
     name: &dyn Fn(usize) -> String,
     rule: BodyComparison,
-) -> Option<Found> {
+) -> Option<ExperimentFinding> {
     let allowed = pairs.iter().filter(|(one, other)| {
         let refused = responses::difference(&responses[*one], &responses[*other], rule);
         refused.is_none() && rule != BodyComparison::Same
@@ -207,7 +217,7 @@ fn bodies_as_sent(
             ),
         ),
     };
-    Some(Found {
+    Some(ExperimentFinding {
         finding: Finding::new(id, Severity::Note, text),
         variants,
     })
@@ -223,7 +233,7 @@ pub(crate) fn withhold_effects(
     design: &Design,
     results: &[TrialResult],
     rule: BodyComparison,
-) -> Option<Found> {
+) -> Option<ExperimentFinding> {
     let responses = by_variant(results, design.variants.len());
     let distorted = |effect: &FactorEffect| {
         let mut factors = effect.levels.iter();
@@ -253,7 +263,7 @@ pub(crate) fn withhold_effects(
         "Effects of factors whose levels return different responses are withheld: {}.",
         reported.join("; ")
     );
-    Some(Found::of_all(
+    Some(ExperimentFinding::of_all(
         FindingId::EffectsWithheld,
         Severity::Note,
         text,

@@ -53,7 +53,10 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
 }
 
 /// The findings about two variants, the second of which is the baseline.
-fn found(of: impl Fn(usize, u32) -> ResponseDigest, rule: BodyComparison) -> Vec<Found> {
+fn found(
+    of: impl Fn(usize, u32) -> ResponseDigest,
+    rule: BodyComparison,
+) -> Vec<ExperimentFinding> {
     let trials = (1..=3).flat_map(|block| [(block, 0), (block, 1)]);
     let trials: Vec<TrialResult> = trials
         .map(|(block, variant)| trial(block, variant, vec![of(variant, block)]))
@@ -61,7 +64,7 @@ fn found(of: impl Fn(usize, u32) -> ResponseDigest, rule: BodyComparison) -> Vec
     super::of(&trials, &|_| 1, &name, 2, rule)
 }
 
-fn ids(found: &[Found]) -> Vec<(&str, Severity)> {
+fn ids(found: &[ExperimentFinding]) -> Vec<(&str, Severity)> {
     let ids = found.iter();
     ids.map(|found| (found.finding.id.as_str(), found.finding.severity))
         .collect()

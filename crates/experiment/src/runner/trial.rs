@@ -26,7 +26,7 @@ use crate::host::{Host, HostError};
 use crate::place::Door;
 use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, Scheme};
 use crate::service::Allocated;
-use crate::telemetry::{self, Latest, Sample};
+use crate::telemetry::{self, LatestSample, TelemetrySample};
 use crate::why::{self, Capacity};
 
 pub use probe::PROBE_DURATION;
@@ -458,7 +458,7 @@ impl Trial<'_> {
             let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
             let text = format!(
                 "Service \"{name}\" ended while it was loaded ({}); the last line of its log: \
-                 {last}. What was measured is not its speed; mend that first.",
+                 {last}. The figures do not show its speed. Fix that first.",
                 exited.status
             );
             Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))
@@ -477,8 +477,8 @@ impl Trial<'_> {
             let stopped = self.host.stop(name)?;
             if stopped.killed {
                 let text = format!(
-                    "Service \"{name}\" ignored its stop signal for {:.0} s and was killed. If it \
-                     ends at another one, name that: stop = \"SIGQUIT\".",
+                    "Service \"{name}\" ignored its stop signal for {:.0} s and was killed. Set the \
+                     signal that ends it, for example stop = \"SIGQUIT\".",
                     stopped.took.as_secs_f64()
                 );
                 findings.push(Finding::new(FindingId::ServiceKilled, Severity::Note, text));
@@ -486,8 +486,8 @@ impl Trial<'_> {
             if stopped.log_bytes_cut > 0 {
                 let text = format!(
                     "Service \"{name}\" logged so much that {} bytes were cut from the middle of \
-                     its log. Writing that took CPU of the service; unless it is what you compare, \
-                     log less (access_log off).",
+                     its log. Writing the log takes CPU of the service. Unless that is what you \
+                     compare, log less (access_log off).",
                     stopped.log_bytes_cut
                 );
                 findings.push(Finding::new(FindingId::ServiceLogCut, Severity::Note, text));
@@ -553,13 +553,13 @@ impl Trial<'_> {
         load: &ResolvedLoad,
         block: u32,
         door: Option<&Door>,
-    ) -> Result<(Record, Vec<Sample>), TrialError> {
+    ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
         // Who is asked for it gets it as it would be typed.
         let mut words = load.words();
         let seed = self.seed_of_block(load, block);
         words.extend(seed.map(|seed| format!("--seed={seed}")));
         let control = Arc::new(Control::new(spec.info().threads));
-        let latest = Arc::new(Latest::default());
+        let latest = Arc::new(LatestSample::default());
         (self.on)(Event::Loading {
             planned: spec.planned().map_or(Duration::ZERO, Duration::from),
             info: spec.info(),
@@ -578,8 +578,8 @@ impl Trial<'_> {
         spec: &LoadSpec,
         (load, words): (&ResolvedLoad, &[String]),
         door: Option<&Door>,
-        (control, latest): (Arc<Control>, &Latest),
-    ) -> Result<(Record, Vec<Sample>), TrialError> {
+        (control, latest): (Arc<Control>, &LatestSample),
+    ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
         self.interrupt.watch(Some(control.clone()));
         let warmup = Duration::from_secs_f64(spec.info().warmup_s);
         let measured = spec
@@ -702,7 +702,7 @@ fn keep_files(resolved: &Resolved, dir: &Path) -> Result<(), TrialError> {
     Ok(())
 }
 
-fn write_telemetry(samples: &[Sample], dir: &Path) -> Result<(), TrialError> {
+fn write_telemetry(samples: &[TelemetrySample], dir: &Path) -> Result<(), TrialError> {
     let path = dir.join("telemetry.csv");
     fs::File::create(&path)
         .and_then(|mut file| telemetry::write_csv(samples, &mut file))

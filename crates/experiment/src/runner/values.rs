@@ -5,14 +5,18 @@ use prony_stats::{Metric, Values};
 
 use crate::plan::Resolved;
 use crate::service::{Endpoint, PlaceKind};
-use crate::telemetry::{IoCounters, ServiceSummary, Summary};
+use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 
 /// A load shorter than this many seconds is over before the kernel's ticks of 10 ms have told what
 /// the services used.
 pub(crate) const LEAST_WATCHED_S: f64 = 0.1;
 
 /// The values of every metric that could be measured. `target` is the service that was loaded.
-pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str) -> Values {
+pub(crate) fn values(
+    record: &Record,
+    telemetry: Option<&TelemetrySummary>,
+    target: &str,
+) -> Values {
     let mut values = prony_stats::of_record(record);
     if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
         values.extend(watched(record, telemetry, target));
@@ -22,7 +26,7 @@ pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str)
 
 /// What the host saw of the services. Its window is nearly, but not exactly, the load's, so that
 /// both are taken as rates.
-fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
+fn watched(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
     let mut values = Values::new();
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
     values.insert(Metric::ServerMemoryBytes, sum(|s| s.memory_mean_bytes));
@@ -95,7 +99,11 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
 
 /// Connections that the target opened, those of the load left out where both live in one network.
 /// Natively everybody's on the machine are among them.
-pub(crate) fn upstream(record: &Record, telemetry: &Summary, resolved: &Resolved) -> Values {
+pub(crate) fn upstream(
+    record: &Record,
+    telemetry: &TelemetrySummary,
+    resolved: &Resolved,
+) -> Values {
     let load = &resolved.load;
     let target = resolved.services.iter();
     let target = target
@@ -149,7 +157,7 @@ mod tests {
     #[test]
     fn instructions_are_those_of_all_services_or_of_none() {
         let service = |instructions: Option<u64>| ServiceSummary {
-            hardware: instructions.map(|instructions| crate::telemetry::Hardware {
+            hardware: instructions.map(|instructions| crate::telemetry::HardwareCounters {
                 instructions: Some(instructions),
                 ..Default::default()
             }),
@@ -160,10 +168,10 @@ mod tests {
         record.totals.elapsed_s = 2.0;
         let per_request = |services: [Option<u64>; 2]| {
             let names = ["web", "app"].map(str::to_owned);
-            let summary = Summary {
+            let summary = TelemetrySummary {
                 elapsed_s: 2.0,
                 services: names.into_iter().zip(services.map(service)).collect(),
-                ..Summary::default()
+                ..TelemetrySummary::default()
             };
             let values = values(&record, Some(&summary), "web");
             values.get(&Metric::InstructionsPerRequest).copied()
@@ -185,16 +193,16 @@ mod tests {
             service.network.packets_sent,
             service.network.packets_received,
         ) = (300, 100);
-        let mut summary = Summary {
+        let mut summary = TelemetrySummary {
             elapsed_s: 2.0,
             services: [("web".to_owned(), service)].into(),
-            ..Summary::default()
+            ..TelemetrySummary::default()
         };
         (summary.host.cpu_user_s, summary.host.cpu_idle_s) = (1.0, 2.5);
         let mut record = Record::default();
         (record.totals.started, record.totals.ok) = (100, 100);
         record.totals.elapsed_s = 2.0;
-        let of = |summary: &Summary, metric: Metric| {
+        let of = |summary: &TelemetrySummary, metric: Metric| {
             values(&record, Some(summary), "web").get(&metric).copied()
         };
         for (metric, value) in [
@@ -237,10 +245,10 @@ mod tests {
             cpu_system_percent: 20.0,
             ..ServiceSummary::default()
         };
-        let summary = Summary {
+        let summary = TelemetrySummary {
             elapsed_s: 2.0,
             services: [("web".to_owned(), service)].into(),
-            ..Summary::default()
+            ..TelemetrySummary::default()
         };
         let mut record = Record::default();
         (record.totals.started, record.totals.ok) = (1_000, 1_000);

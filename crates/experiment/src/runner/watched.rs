@@ -6,11 +6,11 @@ use prony_record::{Finding, FindingId, Severity};
 
 use super::trial::Watched;
 use crate::plan::{Resolved, ResolvedService};
-use crate::telemetry::{HostSummary, ServiceSummary, Summary};
+use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
 /// Takes out the servers that were to be followed and had no process, which is not to have used
 /// nothing, and tells of them.
-pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut Summary>) -> Vec<Finding> {
+pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>) -> Vec<Finding> {
     let Some(summary) = summary else {
         return Vec::new();
     };
@@ -26,8 +26,8 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut Summary>) -> Vec<
         let file = file.map(|path| path.display().to_string());
         let paths: Vec<String> = follow.cgroup.clone().into_iter().chain(file).collect();
         let text = format!(
-            "No process of service \"{name}\" was seen ({} leads to none), so that its CPU and \
-             memory lack.",
+            "No process of service \"{name}\" was found by {}, so its CPU and memory are missing. \
+             Check that it names the running service.",
             paths.join(", ")
         );
         findings.push(Finding::new(
@@ -40,14 +40,14 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut Summary>) -> Vec<
 }
 
 /// The agent on whose machine each service ran that was not on this one.
-pub(super) fn hosts(summary: &Summary) -> BTreeMap<String, String> {
+pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
     let services = summary.services.iter();
     let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));
     hosts.collect()
 }
 
 /// The part of a trial's telemetry that findings are made of.
-pub(super) fn of(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
+pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Watched {
     let Some(summary) = summary else {
         return Watched::default();
     };
@@ -125,9 +125,9 @@ connections = "{{ connections }}"
                 processes_max,
                 ..ServiceSummary::default()
             };
-            let mut summary = Summary {
+            let mut summary = TelemetrySummary {
                 services: [("web".to_owned(), service)].into(),
-                ..Summary::default()
+                ..TelemetrySummary::default()
             };
             let findings = unseen(&resolved, Some(&mut summary));
             (findings, summary.services.len())
@@ -135,7 +135,7 @@ connections = "{{ connections }}"
         let (findings, services) = with(0);
         assert_eq!((findings.len(), services), (1, 0));
         let text = &findings[0].text;
-        let paths = "(system.slice/web.service, /run/web.pid leads to none)";
+        let paths = "found by system.slice/web.service, /run/web.pid, so";
         assert!(text.contains(paths), "{text}");
         assert_eq!(with(1), (Vec::new(), 1));
     }

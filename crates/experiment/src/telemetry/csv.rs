@@ -1,15 +1,16 @@
-//! telemetry.csv: one line for each sample and subject.
+//! The file telemetry.csv: one line for each sample and subject.
 
 use std::io::{self, Write};
 
 use crate::place::topology::LinkTraffic;
 
 use super::{
-    CoreTimes, Hardware, HostSample, Interface, MemoryKind, Sample, ServiceSample, TcpCounters,
+    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, MemoryKind, ServiceSample,
+    TcpCounters, TelemetrySample,
 };
 
-/// The columns of telemetry.csv, each with its unit. A cell is empty where a column does not apply
-/// to the line's subject.
+/// Columns of telemetry.csv with their units. A cell is empty if its column does not apply to the
+/// subject of the line.
 pub const COLUMNS: [(&str, &str); 37] = [
     ("t_s", "seconds since the host was made"),
     (
@@ -99,11 +100,11 @@ pub const COLUMNS: [(&str, &str); 37] = [
     ("sample_cost_us", "microseconds that the reading took"),
 ];
 
-/// Writes the header and every sample.
+/// Writes the header and all samples.
 ///
 /// # Errors
-/// What `out` reports.
-pub fn write_csv(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
+/// An error of `out`.
+pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     writeln!(out, "{}", names.join(","))?;
     for sample in samples {
@@ -152,12 +153,12 @@ pub fn write_csv(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Seconds as the kernel's ticks have them.
+/// Seconds in the resolution of the kernel's ticks.
 fn seconds(seconds: f64) -> String {
     format!("{seconds:.2}")
 }
 
-/// A line under construction.
+/// A line that is being built.
 struct Line([String; COLUMNS.len()]);
 
 impl Line {
@@ -228,7 +229,7 @@ impl Line {
         line
     }
 
-    fn of_interface(t_s: f64, place: &str, name: &str, interface: &Interface) -> Self {
+    fn of_interface(t_s: f64, place: &str, name: &str, interface: &InterfaceCounters) -> Self {
         let mut line = Self::new(t_s, &format!("interface:{place}:{name}"));
         line.set("network_sent_bytes", interface.sent);
         line.set("network_received_bytes", interface.received);
@@ -257,7 +258,7 @@ impl Line {
         self.set("time_wait", tcp.time_wait);
     }
 
-    fn set_hardware(&mut self, hardware: Option<Hardware>) {
+    fn set_hardware(&mut self, hardware: Option<HardwareCounters>) {
         let Some(hardware) = hardware else { return };
         let counts = [
             ("cycles", hardware.cycles),
@@ -284,7 +285,7 @@ impl Line {
     }
 }
 
-/// A cell by RFC 4180, section 2.
+/// Formats a cell according to RFC 4180, section 2.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -300,7 +301,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    fn sample() -> Sample {
+    fn sample() -> TelemetrySample {
         let tcp = TcpCounters {
             listen_overflows: 1,
             listen_drops: 2,
@@ -313,7 +314,7 @@ mod tests {
             established: 7,
             time_wait: 8,
         };
-        let interface = Interface {
+        let interface = InterfaceCounters {
             sent: 21,
             received: 22,
             packets_sent: 23,
@@ -339,7 +340,7 @@ mod tests {
             },
             interfaces: BTreeMap::from([("eth0".to_owned(), interface)]),
             tcp,
-            hardware: Some(Hardware {
+            hardware: Some(HardwareCounters {
                 cycles: Some(31),
                 instructions: Some(32),
                 cache_misses: None,
@@ -356,7 +357,7 @@ mod tests {
             tcp,
             ..HostSample::default()
         };
-        Sample {
+        TelemetrySample {
             t_s: 0.5,
             services: [("a,b".to_owned(), service)].into(),
             remote: Some(host.clone()),
@@ -367,7 +368,7 @@ mod tests {
         }
     }
 
-    /// A line's cells by column, of a line without quotes.
+    /// Cells of an unquoted line by column.
     fn cells(line: &str) -> BTreeMap<&str, &str> {
         let cells: Vec<&str> = line.split(',').collect();
         assert_eq!(cells.len(), COLUMNS.len(), "{line}");

@@ -1,47 +1,47 @@
-//! Taking samples at an interval while something else runs.
+//! Takes samples at an interval while a load runs.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Sample;
+use super::TelemetrySample;
 use crate::host::Host;
 
-/// How soon the end of sampling is noticed.
-const NOTICE: Duration = Duration::from_millis(20);
-/// A sample may come so much after the end, however short the interval is.
-const LATE: Duration = Duration::from_millis(250);
+/// Interval at which the end of sampling is checked.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Maximum delay of a sample after the end, however short the interval is.
+const LATE_MAX: Duration = Duration::from_millis(250);
 
-/// The newest sample, for whoever watches while they are taken.
+/// The newest sample, for a viewer.
 #[derive(Debug, Default)]
-pub struct Latest(Mutex<Option<Sample>>);
+pub struct LatestSample(Mutex<Option<TelemetrySample>>);
 
-impl Latest {
-    /// Takes it, if there is one that nobody has taken.
-    pub fn take(&self) -> Option<Sample> {
+impl LatestSample {
+    /// Takes the newest sample, unless it was taken before.
+    pub fn take(&self) -> Option<TelemetrySample> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn put(&self, sample: &Sample) {
+    fn put(&self, sample: &TelemetrySample) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *newest = Some(sample.clone());
     }
 }
 
-/// Samples at once, then at every `interval`, and a last time when `stop` is set, to when that was. It
-/// blocks, so it wants a thread of its own (`std::thread::scope`), which keeps off the cores in `avoid`
-/// (the load's) if there are others. Each sample can be had from `latest` until the next is there.
-/// `lost` is called after each that shows that a machine is gone.
+/// Takes a sample immediately, then every `interval`, and a last one when `stop` is set. It blocks, so it
+/// needs a thread of its own (`std::thread::scope`), which avoids the cores in `avoid` (those of the
+/// load) if there are others. `latest` holds the newest sample. `lost` is called after each sample that
+/// shows that a machine is lost.
 ///
-/// A sample that came more than an interval after `stop`, as of a machine that was silent for a while,
-/// is left out: what was used would be spread over a time without load.
+/// A sample more than an interval after `stop`, for example of a machine that did not respond for a
+/// while, is discarded: its resource use would be averaged over a time without load.
 pub fn collect(
     host: &mut dyn Host,
     interval: Duration,
     stop: &OnceLock<Instant>,
     avoid: &[usize],
-    latest: &Latest,
+    latest: &LatestSample,
     lost: &dyn Fn(),
-) -> Vec<Sample> {
+) -> Vec<TelemetrySample> {
     keep_off(avoid);
     let began = Instant::now();
     let take = |host: &mut dyn Host| {
@@ -59,28 +59,31 @@ pub fn collect(
         let now = began.elapsed();
         if now >= due {
             samples.push(taken(host));
-            // A sample that came late is not made up for.
+            // Late samples are not made up for.
             while due <= began.elapsed() {
                 due += interval.max(Duration::from_millis(1));
             }
         } else {
-            std::thread::sleep(NOTICE.min(due - now));
+            std::thread::sleep(STOP_POLL_INTERVAL.min(due - now));
         }
     }
     samples.push(taken(host));
-    let latest = stop.get().map(|stop| *stop + interval.max(LATE));
+    let latest = stop.get().map(|stop| *stop + interval.max(LATE_MAX));
     until(samples, latest)
 }
 
-/// The samples that were taken by then.
-fn until(samples: Vec<(Sample, Instant)>, latest: Option<Instant>) -> Vec<Sample> {
-    let in_time = |(_, at): &(Sample, Instant)| latest.is_none_or(|latest| *at <= latest);
+/// The samples taken until `latest`.
+fn until(
+    samples: Vec<(TelemetrySample, Instant)>,
+    latest: Option<Instant>,
+) -> Vec<TelemetrySample> {
+    let in_time = |(_, at): &(TelemetrySample, Instant)| latest.is_none_or(|latest| *at <= latest);
     let in_time = samples.into_iter().filter(in_time);
     in_time.map(|(sample, _)| sample).collect()
 }
 
-/// Keeps the calling thread, and what it starts from now on, off these cores, unless there are no
-/// others.
+/// Keeps the calling thread, and the threads and processes that it starts, off these cores, unless there
+/// are no others.
 pub(crate) fn keep_off(avoid: &[usize]) {
     #[cfg(target_os = "linux")]
     if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
@@ -90,7 +93,7 @@ pub(crate) fn keep_off(avoid: &[usize]) {
             }
         }
         if allowed.count() > 0 {
-            // It only makes the measurement better; without permission it stays as it is.
+            // Only an improvement of the measurement: ignore a missing permission.
             let _ = rustix::thread::sched_setaffinity(None, &allowed);
         }
     }
@@ -107,9 +110,9 @@ mod tests {
         let began = Instant::now();
         let second = Duration::from_secs(1);
         let sample = |t_s: u32| {
-            let sample = Sample {
+            let sample = TelemetrySample {
                 t_s: f64::from(t_s),
-                ..Sample::default()
+                ..TelemetrySample::default()
             };
             (sample, began + second * t_s)
         };

@@ -1,138 +1,142 @@
-//! The figures of a trial out of its samples. Pure functions.
+//! Computes the figures of a trial from its samples. All functions here are pure.
 
 use std::collections::BTreeMap;
 
 use crate::place::topology::LinkTraffic;
 
+use super::difference::{
+    cores_between, cpu_between, grown, hardware_between, interfaces_between, network_between,
+    tcp_between,
+};
 use super::{
-    CoreTimes, Hardware, HostSample, Interface, IoCounters, MemoryKind, NetworkBytes, Sample,
-    ServiceSample, TcpCounters,
+    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, MemoryKind,
+    NetworkBytes, ServiceSample, TcpCounters, TelemetrySample,
 };
 
-/// What one service used between the first and the last sample.
+/// Resource use of one service between the first and the last sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceSummary {
-    /// The agent on whose machine it runs; none where that is this one.
+    /// Agent on whose machine the service runs; none for this machine.
     pub host: Option<String>,
-    /// CPU seconds, from the finest source there is.
+    /// CPU seconds from the most precise source.
     pub cpu_s: f64,
-    /// The part of them in user mode, in the proportion that the kernel's ticks have.
+    /// User part of `cpu_s`, in the proportion of the kernel's ticks.
     pub cpu_user_s: f64,
-    /// The part of them in the kernel, in the same way.
+    /// Kernel part of `cpu_s`, in the same proportion.
     pub cpu_system_s: f64,
-    /// CPU in user mode, percent of one core.
+    /// User CPU in percent of one core.
     pub cpu_user_percent: f64,
-    /// CPU in the kernel, percent of one core.
+    /// Kernel CPU in percent of one core.
     pub cpu_system_percent: f64,
-    /// Mean of the samples' memory, bytes.
+    /// Mean memory over the samples, in bytes.
     pub memory_mean_bytes: f64,
-    /// Largest of the samples' memory, bytes.
+    /// Largest memory of a sample, in bytes.
     pub memory_max_bytes: u64,
-    /// What the memory figures count.
+    /// Definition of the memory figures.
     pub memory_kind: MemoryKind,
     /// Context switches per second.
     pub context_switches_per_s: f64,
-    /// Those among them in which a thread lost its core.
+    /// Context switches per second in which a thread was preempted.
     pub involuntary_switches_per_s: f64,
-    /// Most open files in a sample.
+    /// Largest number of open files in a sample.
     pub open_files_max: u64,
-    /// Most processes in a sample.
+    /// Largest number of processes in a sample.
     pub processes_max: u64,
-    /// Bytes that its place sent and received in this time.
+    /// Traffic of its place in this time.
     pub network: NetworkBytes,
-    /// Bits per second that its place sent.
+    /// Bits per second sent by its place.
     pub network_sent_bits_per_s: f64,
     /// Traffic of each interface of its own network namespace in this time.
-    pub interfaces: BTreeMap<String, Interface>,
-    /// TCP counters of its place: totals as differences, gauges as at the last sample.
+    pub interfaces: BTreeMap<String, InterfaceCounters>,
+    /// TCP counters of its place: differences of totals, gauges of the last sample.
     pub tcp: TcpCounters,
-    /// What the processor counted for it in this time.
-    pub hardware: Option<Hardware>,
-    /// Its input and output in this time.
+    /// Performance counters of the service in this time.
+    pub hardware: Option<HardwareCounters>,
+    /// Input and output in this time.
     pub io: Option<IoCounters>,
 }
 
-/// What the machine used between the first and the last sample, in CPU seconds over all cores.
+/// Resource use of a machine between the first and the last sample. CPU seconds are sums over all cores.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostSummary {
     /// Cores online.
     pub cores: usize,
-    /// In user mode.
+    /// User mode.
     pub cpu_user_s: f64,
-    /// In the kernel, for processes.
+    /// Kernel mode, on behalf of processes.
     pub cpu_system_s: f64,
-    /// In soft interrupts.
+    /// Soft interrupts.
     pub cpu_softirq_s: f64,
-    /// In hard interrupts.
+    /// Hard interrupts.
     pub cpu_irq_s: f64,
-    /// Taken by other guests of the hypervisor.
+    /// Stolen by other guests of the hypervisor.
     pub cpu_steal_s: f64,
     /// Idle.
     pub cpu_idle_s: f64,
-    /// Of this process.
+    /// CPU seconds of this process.
     pub generator_cpu_s: f64,
-    /// Of what is neither a service nor this process, never below zero.
+    /// CPU seconds of processes that are neither services nor this process; never negative.
     pub foreign_cpu_s: f64,
-    /// The same, percent of one core.
+    /// `foreign_cpu_s` in percent of one core.
     pub foreign_percent: f64,
-    /// Stolen CPU, percent of one core.
+    /// Stolen CPU in percent of one core.
     pub steal_percent: f64,
-    /// The foreign processes that used most CPU between the samples, most first.
+    /// The foreign processes that used most CPU in this time, busiest first.
     pub foreign: Vec<ForeignUse>,
-    /// Each core by its number; none where the system reports only their sum.
+    /// Times of each core by its number; none if the operating system reports only their sum.
     pub core_times: BTreeMap<usize, CoreTimes>,
-    /// Whether processes are charged for interrupts; see [`HostSample::softirq_included`].
+    /// Whether the CPU time of processes contains interrupts; see [`HostSample::softirq_included`].
     pub softirq_included: Option<bool>,
-    /// Mean of the samples' memory in use, bytes.
+    /// Mean of the used memory over the samples, in bytes.
     pub memory_used_mean_bytes: f64,
     /// Context switches of all cores per second.
     pub context_switches_per_s: f64,
-    /// Most open files in a sample.
+    /// Largest number of open files in a sample.
     pub open_files_max: u64,
     /// Load average at the last sample.
     pub load_average: f64,
     /// Traffic of each interface of its own network namespace in this time.
-    pub interfaces: BTreeMap<String, Interface>,
-    /// TCP counters of the host's own namespace: totals as differences, gauges as at the last sample.
+    pub interfaces: BTreeMap<String, InterfaceCounters>,
+    /// TCP counters of the machine's own namespace: differences of totals, gauges of the last sample.
     pub tcp: TcpCounters,
-    /// What the processor counted on all cores in this time.
-    pub hardware: Option<Hardware>,
+    /// Performance counters of all cores in this time.
+    pub hardware: Option<HardwareCounters>,
 }
 
 /// CPU time of one process that is neither prony nor one of its services.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ForeignUse {
-    /// Its id.
+    /// Process id.
     pub pid: i32,
-    /// Its short name.
+    /// Short name.
     pub name: String,
-    /// CPU seconds in all.
+    /// Total CPU seconds.
     pub cpu_s: f64,
-    /// The same by the core that it was last seen on, as far as that is known.
+    /// CPU seconds by the core on which it was last seen, as far as known.
     pub by_core: BTreeMap<usize, f64>,
 }
 
-/// The figures of one trial.
+/// The telemetry of one trial in figures.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Summary {
+pub struct TelemetrySummary {
     /// Seconds between the first and the last sample.
     pub elapsed_s: f64,
-    /// The services that were there in the first and the last sample.
+    /// The services that were in the first and the last sample.
     pub services: BTreeMap<String, ServiceSummary>,
-    /// The machine.
+    /// This machine.
     pub host: HostSummary,
-    /// The machine elsewhere, where it answered at the beginning and the end.
+    /// The machine that is read over ssh, if it responded at the begin and the end.
     pub remote: Option<HostSummary>,
-    /// The other machines of the plan's services, those that were there at the beginning and the end.
+    /// The machines of agents that responded at the begin and the end, by agent name.
     pub hosts: BTreeMap<String, HostSummary>,
-    /// What each link between named places carried in this time.
+    /// Traffic of each link between named places in this time.
     pub links: BTreeMap<String, LinkTraffic>,
-    /// Mean cost of a sample, microseconds.
+    /// Mean time that a sample took, in microseconds.
     pub sample_cost_us: f64,
 }
 
-impl Summary {
-    /// The machine on which a service runs, as far as it was watched.
+impl TelemetrySummary {
+    /// The machine on which a service runs, if there is telemetry of it.
     #[must_use]
     pub fn machine_of(&self, service: &str) -> &HostSummary {
         let host = self.services.get(service).and_then(|it| it.host.as_ref());
@@ -140,16 +144,16 @@ impl Summary {
         elsewhere.or(self.remote.as_ref()).unwrap_or(&self.host)
     }
 
-    /// This machine, and those on which agents run services.
+    /// This machine and the machines of agents.
     pub fn machines(&self) -> impl Iterator<Item = &HostSummary> {
         std::iter::once(&self.host).chain(self.hosts.values())
     }
 }
 
-/// Summarises samples in the order in which they were taken; `None` unless there are two at
-/// different times.
+/// Summarizes samples in the order in which they were taken. `None` without two samples of different
+/// times.
 #[must_use]
-pub fn summary(samples: &[Sample]) -> Option<Summary> {
+pub fn summary(samples: &[TelemetrySample]) -> Option<TelemetrySummary> {
     let (first, last) = (samples.first()?, samples.last()?);
     let elapsed_s = last.t_s - first.t_s;
     if elapsed_s <= 0.0 {
@@ -189,7 +193,7 @@ pub fn summary(samples: &[Sample]) -> Option<Summary> {
         (name.clone(), of_host(&all.collect::<Vec<_>>(), elapsed_s))
     });
     let whole = first.remote.is_some() && last.remote.is_some();
-    Some(Summary {
+    Some(TelemetrySummary {
         elapsed_s,
         services,
         host: of_host(&own, elapsed_s),
@@ -240,22 +244,6 @@ fn of_service(
     }
 }
 
-/// CPU seconds in user mode and in the kernel: the finest total, divided as the ticks are. A time
-/// too short for a tick is divided as all the time since the start was.
-fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f64) {
-    let user_s = grown(begin.cpu_user_s, end.cpu_user_s);
-    let system_s = grown(begin.cpu_system_s, end.cpu_system_s);
-    let total_s = grown(begin.cpu_s, end.cpu_s);
-    let share = |user_s: f64, system_s: f64| {
-        let both_s = user_s + system_s;
-        (both_s > 0.0).then(|| user_s / both_s)
-    };
-    let user_share = share(user_s, system_s)
-        .or_else(|| share(end.cpu_user_s, end.cpu_system_s))
-        .unwrap_or(1.0);
-    (total_s * user_share, total_s * (1.0 - user_share))
-}
-
 /// The figures of a machine; `all` is not empty.
 fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
     let (Some(begin), Some(end)) = (all.first(), all.last()) else {
@@ -277,7 +265,7 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         foreign_cpu_s,
         foreign_percent: 100.0 * foreign_cpu_s / elapsed_s,
         steal_percent: 100.0 * cpu_steal_s / elapsed_s,
-        // The first sample's are about the time before it.
+        // The foreign processes of the first sample are from the time before it.
         foreign: foreign_between(&all[1..]),
         core_times: cores_between(&begin.core_times, &end.core_times),
         softirq_included: end.softirq_included,
@@ -311,92 +299,9 @@ fn foreign_between(intervals: &[&HostSample]) -> Vec<ForeignUse> {
     all
 }
 
-/// A core that was offline at either end is left out.
-fn cores_between(
-    begin: &BTreeMap<usize, CoreTimes>,
-    end: &BTreeMap<usize, CoreTimes>,
-) -> BTreeMap<usize, CoreTimes> {
-    let of_one = |(core, end): (&usize, &CoreTimes)| {
-        let begin = begin.get(core)?;
-        let between = CoreTimes {
-            user_s: grown(begin.user_s, end.user_s),
-            system_s: grown(begin.system_s, end.system_s),
-            softirq_s: grown(begin.softirq_s, end.softirq_s),
-            irq_s: grown(begin.irq_s, end.irq_s),
-            steal_s: grown(begin.steal_s, end.steal_s),
-            idle_s: grown(begin.idle_s, end.idle_s),
-        };
-        Some((*core, between))
-    };
-    end.iter().filter_map(of_one).collect()
-}
-
 fn mean(values: impl ExactSizeIterator<Item = u64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.map(|value| value as f64).sum::<f64>() / count
-}
-
-fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> NetworkBytes {
-    NetworkBytes {
-        sent: end.sent.saturating_sub(begin.sent),
-        received: end.received.saturating_sub(begin.received),
-        packets_sent: end.packets_sent.saturating_sub(begin.packets_sent),
-        packets_received: end.packets_received.saturating_sub(begin.packets_received),
-        shared: end.shared,
-    }
-}
-
-/// An interface that came meanwhile began with nothing.
-fn interfaces_between(
-    begin: &BTreeMap<String, Interface>,
-    end: &BTreeMap<String, Interface>,
-) -> BTreeMap<String, Interface> {
-    let of_one = |(name, end): (&String, &Interface)| {
-        let begin = begin.get(name).copied().unwrap_or_default();
-        let between = Interface {
-            sent: end.sent.saturating_sub(begin.sent),
-            received: end.received.saturating_sub(begin.received),
-            packets_sent: end.packets_sent.saturating_sub(begin.packets_sent),
-            packets_received: end.packets_received.saturating_sub(begin.packets_received),
-            packets_dropped: end.packets_dropped.saturating_sub(begin.packets_dropped),
-        };
-        (name.clone(), between)
-    };
-    end.iter().map(of_one).collect()
-}
-
-fn hardware_between(begin: Option<Hardware>, end: Option<Hardware>) -> Option<Hardware> {
-    let (begin, end) = (begin?, end?);
-    let between = |of: fn(&Hardware) -> Option<u64>| Some(of(&end)?.saturating_sub(of(&begin)?));
-    Some(Hardware {
-        cycles: between(|hardware| hardware.cycles),
-        instructions: between(|hardware| hardware.instructions),
-        cache_misses: between(|hardware| hardware.cache_misses),
-    })
-}
-
-/// The growth of a total. A total may seem to fall by a tick when a process ends while it is read.
-fn grown(begin: f64, end: f64) -> f64 {
-    (end - begin).max(0.0)
-}
-
-fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
-    TcpCounters {
-        listen_overflows: end.listen_overflows.saturating_sub(begin.listen_overflows),
-        listen_drops: end.listen_drops.saturating_sub(begin.listen_drops),
-        retransmitted_segments: end
-            .retransmitted_segments
-            .saturating_sub(begin.retransmitted_segments),
-        connects: end.connects.saturating_sub(begin.connects),
-        segments_sent: end.segments_sent.saturating_sub(begin.segments_sent),
-        resets_sent: end.resets_sent.saturating_sub(begin.resets_sent),
-        established_resets: end
-            .established_resets
-            .saturating_sub(begin.established_resets),
-        syn_cookies_sent: end.syn_cookies_sent.saturating_sub(begin.syn_cookies_sent),
-        established: end.established,
-        time_wait: end.time_wait,
-    }
 }
 
 #[cfg(test)]
@@ -405,7 +310,7 @@ mod tests {
     use crate::telemetry::ForeignProcess;
     use std::time::Duration;
 
-    fn sample(t_s: f64, cpu_s: f64, memory_bytes: u64, switches: u64, top: f64) -> Sample {
+    fn sample(t_s: f64, cpu_s: f64, memory_bytes: u64, switches: u64, top: f64) -> TelemetrySample {
         let service = ServiceSample {
             cpu_s: cpu_s * 1.5,
             cpu_user_s: cpu_s,
@@ -417,9 +322,9 @@ mod tests {
                 sent: 1000 * switches,
                 ..NetworkBytes::default()
             },
-            hardware: Some(Hardware {
+            hardware: Some(HardwareCounters {
                 instructions: Some(7 * switches),
-                ..Hardware::default()
+                ..HardwareCounters::default()
             }),
             tcp: TcpCounters {
                 listen_drops: switches,
@@ -443,7 +348,7 @@ mod tests {
             back_bytes: 7,
             ..LinkTraffic::default()
         };
-        Sample {
+        TelemetrySample {
             t_s,
             services: [("web".to_owned(), service)].into(),
             host: HostSample {
@@ -511,7 +416,7 @@ mod tests {
             cpu_between(&begin, &service(1.044, 0.63, 0.40)),
             (0.033, 0.011),
         );
-        // Less than a tick: as before.
+        // Less than a tick: divided as the time before.
         near(
             cpu_between(&service(1.0, 0.75, 0.25), &service(1.004, 0.75, 0.25)),
             (0.003, 0.001),

@@ -1,4 +1,4 @@
-//! What is to be watched, and how, beyond the process trees of the services that a host starts.
+//! Settings of telemetry beyond the process trees of the services that a host starts.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::service::Follow;
 
-/// How the processor's counters (cycles, instructions, cache misses) are read.
+/// The way in which the processor's counters (cycles, instructions, cache misses) are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Counters {
-    /// By core: it costs the services nothing. A service has figures where nobody else is meant to
+pub enum CounterMode {
+    /// By core, which costs the services nothing. A service has figures only if nothing else is meant to
     /// run on its cores.
     #[default]
     Cores,
-    /// By process, inherited: exact for every service. The kernel then changes counters at each
-    /// context switch, which on a virtual machine can cost more than the switch itself.
+    /// By process, with inheritance: exact for every service. The kernel then switches counters at each
+    /// context switch, which can cost more than the context switch itself on a virtual machine.
     Processes,
     /// Not at all.
     Off,
 }
 
-/// A service of a machine elsewhere.
+/// A service on the machine that is read over ssh.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Elsewhere {
-    /// The TCP port that it listens on; who listens there is the service where nothing else says.
+pub struct RemoteService {
+    /// TCP port that it listens on. The listener is the service, unless `follow` names another process.
     pub port: Option<u16>,
-    /// Where its processes are found.
+    /// The way to find its processes.
     pub follow: Follow,
 }
 
-/// A machine that is read over ssh, with nothing installed there but a shell.
+/// A machine that is read over ssh. It needs nothing but a shell.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RemoteMachine {
-    /// What ssh calls it: `user@host`, `ssh://user@host:port` or a name of its configuration.
+    /// Destination for ssh: `user@host`, `ssh://user@host:port`, or a name in its configuration.
     pub destination: String,
-    /// Arguments for ssh before it, such as `-i` and a key's file.
+    /// Arguments of ssh before the destination, such as `-i` and a key file.
     pub ssh: Vec<String>,
-    /// Its services by their names in the plan.
-    pub services: BTreeMap<String, Elsewhere>,
+    /// Services on the machine, by their names in the plan.
+    pub services: BTreeMap<String, RemoteService>,
 }
 
-/// What a trial asks its host to watch.
+/// The telemetry that a trial requests from its host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Watch {
-    /// How the processor's counters are read.
-    pub counters: Counters,
+pub struct WatchSpec {
+    /// The way in which the processor's counters are read.
+    pub counters: CounterMode,
     /// The cores that the load is bound to; none if it may run on all.
     pub load_cores: Vec<usize>,
-    /// Whether the load is made on another machine, so that it may use none of the cores.
+    /// The load runs on another machine and uses none of the cores.
     pub load_is_elsewhere: bool,
-    /// Services on this machine that somebody else has started, and how to find them.
+    /// Services on this machine that prony did not start, and the way to find them.
     pub others: BTreeMap<String, Follow>,
-    /// The machine elsewhere on which all other remote services run.
+    /// The machine on which all other remote services run.
     pub remote: Option<RemoteMachine>,
 }

@@ -1,4 +1,4 @@
-//! CPU that a trial had, and which party used it: services, load, interrupts, neighbours.
+//! The CPU of a trial and its users: services, load, interrupts, other processes, other guests.
 
 use std::collections::BTreeSet;
 
@@ -6,124 +6,123 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Resolved;
 use crate::runner::links::{self, Crossing};
-use crate::telemetry::{CoreTimes, HostSummary, Summary};
+use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
-/// Neighbours that are named for one set of cores at most.
+/// Maximum number of neighbours listed for one set of cores.
 const NEIGHBOURS_MAX: usize = 3;
-/// A process that uses less, in percent of one core, is not named.
+/// Processes that use less, in percent of one core, are not listed.
 const NEIGHBOUR_PERCENT_MIN: f64 = 1.0;
 
-/// Cores that the same services may use, and how much of them was used.
+/// A set of cores that the same services may use, and its use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
-    /// The services.
+    /// Names of the services.
     pub services: Vec<String>,
-    /// How many cores.
+    /// Number of cores.
     pub cores: usize,
-    /// CPU of these services, percent of one core; with that of the load, where it is tied to one of
-    /// these cores too.
+    /// CPU of these services in percent of one core, plus that of the load if it is pinned to one of
+    /// these cores.
     pub percent: f64,
-    /// Whether the load may use them too.
+    /// The load may use these cores as well.
     pub with_load: bool,
-    /// Who used these cores; `None` where the system reports no times of single cores.
+    /// The users of these cores; `None` if the operating system reports no times of single cores.
     #[serde(default)]
     pub parties: Option<CoreParties>,
 }
 
-/// Who used a set of cores, in percent of one core. The parts add up to 100 for each core.
+/// The users of a set of cores, in percent of one core. The parts add up to 100 per core.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreParties {
-    /// The cores' numbers; none for all cores of a machine.
+    /// Numbers of the cores; empty for all cores of a machine.
     pub numbers: Vec<usize>,
-    /// How many cores.
+    /// Number of cores.
     pub cores: usize,
     /// CPU of the experiment's services.
     pub services: f64,
-    /// CPU of this prony, or of the agent on that machine: the load generator, where it runs there.
+    /// CPU of this prony process, or of the agent on that machine, including its load generator.
     pub load: f64,
-    /// Interrupts, where they are charged to no process.
+    /// CPU of interrupts, if they are charged to no process.
     pub interrupts: f64,
     /// CPU of all other processes, and of the kernel's own threads.
     pub others: f64,
     /// CPU that the hypervisor gave to other guests.
     pub stolen: f64,
-    /// Nobody's.
+    /// Unused CPU.
     pub idle: f64,
-    /// The part of it that processes used that could be named; the kernel's threads, which work for
-    /// the experiment, too, are not among them.
+    /// The part of `others` used by processes that could be identified. Kernel threads are not among
+    /// them, because they work for the experiment as well.
     pub named: f64,
     /// The busiest of the other processes.
     pub neighbours: Vec<Neighbour>,
 }
 
-/// A process that has nothing to do with the experiment.
+/// A process that is neither prony nor one of the services.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// Its id.
+    /// Process id.
     pub pid: i32,
-    /// Its short name.
+    /// Short name.
     pub name: String,
-    /// Its CPU, percent of one core.
+    /// CPU in percent of one core.
     pub percent: f64,
 }
 
-/// What a trial could use besides its services' own speed, and how much of it was used.
+/// The resources of a trial that can limit its speed, and their use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// The cores of services that are tied to some; services that share any count together.
+    /// Cores of pinned services; services that share a core form one group.
     pub tied: Vec<CoreUse>,
-    /// The cores that the load is tied to, where no service may use them.
+    /// Cores that the load is pinned to, if no service may use them.
     #[serde(default)]
     pub load_cores: Option<CoreParties>,
-    /// Cores of the machine.
+    /// Number of cores of the machine.
     pub machine_cores: usize,
-    /// CPU of the machine that nobody used, percent of one core.
+    /// Unused CPU of the machine in percent of one core.
     pub idle_percent: f64,
-    /// Who used the machine of the target; `None` where a server of unknown processes runs on it.
+    /// The users of the target's machine; `None` if a server with unknown processes runs on it.
     #[serde(default)]
     pub machine: Option<CoreParties>,
     /// Whether processes on the machine of the target are charged for interrupts
     /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
     #[serde(default)]
     pub softirq_included: Option<bool>,
-    /// How much of its link's rate the fuller direction carried, as a share; none without a link
-    /// that is limited.
+    /// Share of the link's rate that its fuller direction carried; none without a link that has a rate.
     #[serde(default)]
     pub link_share: Option<f64>,
 }
 
 impl CoreParties {
-    /// The share of the cores' time that somebody used, 0 to 1.
+    /// Used share of these cores, 0 to 1.
     pub(crate) fn used_share(&self) -> f64 {
         1.0 - self.idle / 100.0 / self.cores.max(1) as f64
     }
 
-    /// CPU that the experiment could not have: other processes' and other guests'.
+    /// CPU that other processes and other guests used.
     pub(crate) fn lost_percent(&self) -> f64 {
         self.others + self.stolen
     }
 
-    /// The share of these cores that named processes and other guests took, 0 to 1.
+    /// Share of these cores that identified processes and other guests used, 0 to 1.
     pub(crate) fn taken_share(&self) -> f64 {
         (self.named.min(self.others) + self.stolen) / 100.0 / self.cores.max(1) as f64
     }
 }
 
-/// A core with its machine's name: those of different machines have the same numbers.
+/// A core with the name of its machine, because different machines use the same core numbers.
 type CoreOf<'a> = (Option<&'a str>, usize);
 
-/// Services, and the load, that share cores.
+/// Services, and possibly the load, that share cores.
 #[derive(Default)]
-struct Group<'a> {
+struct CoreGroup<'a> {
     cores: BTreeSet<CoreOf<'a>>,
     services: Vec<String>,
     services_percent: f64,
     has_load: bool,
 }
 
-/// Reads the capacity that a trial had out of its telemetry.
-pub(crate) fn capacity(summary: &Summary, resolved: &Resolved) -> Capacity {
-    let reading = Reading::new(summary, resolved);
+/// Computes the capacity of a trial from its telemetry.
+pub(crate) fn capacity(summary: &TelemetrySummary, resolved: &Resolved) -> Capacity {
+    let reading = TrialReading::new(summary, resolved);
     let groups = reading.groups();
     let load_cores = groups.iter().find(|group| group.services.is_empty());
     let load_cores = load_cores.and_then(|group| reading.parties_of_group(group));
@@ -162,24 +161,24 @@ fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
     }
 }
 
-impl Group<'_> {
-    /// Whether its cores are those of this machine.
+impl CoreGroup<'_> {
+    /// Whether its cores are on this machine.
     fn is_here(&self) -> bool {
         self.cores.iter().any(|(host, _)| host.is_none())
     }
 }
 
-/// A trial's telemetry with what the plan says of cores.
-struct Reading<'a> {
-    summary: &'a Summary,
+/// The telemetry of a trial with the plan's settings of cores.
+struct TrialReading<'a> {
+    summary: &'a TelemetrySummary,
     resolved: &'a Resolved,
     load_percent: f64,
-    /// Whether the load is made here and tied to no cores.
+    /// The load runs on this machine and is not pinned to cores.
     load_is_free: bool,
 }
 
-impl<'a> Reading<'a> {
-    fn new(summary: &'a Summary, resolved: &'a Resolved) -> Self {
+impl<'a> TrialReading<'a> {
+    fn new(summary: &'a TelemetrySummary, resolved: &'a Resolved) -> Self {
         let load = &resolved.load;
         Self {
             summary,
@@ -189,8 +188,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What shares any core is one group: who is short of it can't be told from the sums.
-    fn groups(&self) -> Vec<Group<'a>> {
+    /// The groups of services that share a core. Sums can't show which of them lacks CPU.
+    fn groups(&self) -> Vec<CoreGroup<'a>> {
         let mut groups = Vec::new();
         for service in &self.resolved.services {
             let spec = &service.spec;
@@ -198,7 +197,7 @@ impl<'a> Reading<'a> {
                 continue;
             };
             let host = seen.host.as_deref();
-            let group = Group {
+            let group = CoreGroup {
                 cores: spec.cores.iter().map(|&core| (host, core)).collect(),
                 services: vec![spec.name.clone()],
                 services_percent: seen.cpu_user_percent + seen.cpu_system_percent,
@@ -208,24 +207,24 @@ impl<'a> Reading<'a> {
         }
         let load = &self.resolved.load;
         if let (None, Some(cores)) = (&load.agents, &load.flags.cores) {
-            let group = Group {
+            let group = CoreGroup {
                 cores: cores.0.iter().map(|&core| (None, core)).collect(),
                 has_load: true,
-                ..Group::default()
+                ..CoreGroup::default()
             };
             join(&mut groups, group);
         }
         groups
     }
 
-    fn parties_of_group(&self, group: &Group<'_>) -> Option<CoreParties> {
+    fn parties_of_group(&self, group: &CoreGroup<'_>) -> Option<CoreParties> {
         let (host, _) = *group.cores.first()?;
         let mut remote = self
             .resolved
             .services
             .iter()
             .filter(|it| it.remote.is_some());
-        // A server that somebody else started may be any of the processes on these cores.
+        // A server that prony did not start may be any process on these cores.
         if !remote.all(|it| self.summary.services.contains_key(&it.spec.name)) {
             return None;
         }
@@ -245,11 +244,11 @@ impl<'a> Reading<'a> {
             },
             ..of_times(times.into_iter(), machine.softirq_included)
         };
-        parties.meet(neighbours(machine, Some(&numbers), self.summary.elapsed_s));
+        parties.name_neighbours(neighbours(machine, Some(&numbers), self.summary.elapsed_s));
         parties.numbers = numbers;
         let named = parties.named;
-        let rest = parties.settle();
-        // What may run anywhere may have run here: time that no neighbour used is taken for its.
+        let rest = parties.complete();
+        // Unpinned services and an unpinned load may have run here; attribute unexplained time to them.
         let free_load = match self.load_is_free && host.is_none() {
             true => self.load_percent,
             false => 0.0,
@@ -284,7 +283,7 @@ impl<'a> Reading<'a> {
         if machine.cores == 0 || !remote.all(|service| is_watched(&service.spec.name)) {
             return None;
         }
-        // Of agents that share a machine, each other's processes are not told from strangers'.
+        // Agents that share a machine can not tell each other's processes from other ones.
         if machine.core_times.is_empty()
             && !is_it(&self.summary.host)
             && machine.foreign_cpu_s == 0.0
@@ -308,31 +307,31 @@ impl<'a> Reading<'a> {
             load: percent(machine.generator_cpu_s, self.summary.elapsed_s),
             ..of_times(std::iter::once(&all), machine.softirq_included)
         };
-        parties.meet(neighbours(machine, None, self.summary.elapsed_s));
-        // The sum over all cores came as that of one.
+        parties.name_neighbours(neighbours(machine, None, self.summary.elapsed_s));
+        // The times of all cores were given as those of one core.
         parties.cores = machine.cores;
         let cores = machine.cores as f64;
         parties.interrupts *= cores;
         parties.stolen *= cores;
         parties.idle *= cores;
-        parties.settle();
+        parties.complete();
         Some(parties)
     }
 }
 
 impl CoreParties {
-    /// Takes in the processes that could be named, of which only the busiest stay named.
-    fn meet(&mut self, mut neighbours: Vec<Neighbour>) {
+    /// Sets the processes that could be identified; only the busiest ones are listed.
+    fn name_neighbours(&mut self, mut neighbours: Vec<Neighbour>) {
         self.named = neighbours.iter().map(|it| it.percent).sum();
         neighbours.retain(|it| it.percent >= NEIGHBOUR_PERCENT_MIN);
         neighbours.truncate(NEIGHBOURS_MAX);
         self.neighbours = neighbours;
     }
 
-    /// Makes the other processes what the parties that were measured leave of the cores; yields it.
-    /// Services are measured more finely than cores, so that a little may be missing: then it is
-    /// missing from the idle time.
-    fn settle(&mut self) -> f64 {
+    /// Sets `others` to the CPU that the measured parties leave, and returns it. Services are measured
+    /// more precisely than cores, so the parties may slightly exceed the cores; the excess is taken
+    /// from the idle time.
+    fn complete(&mut self) -> f64 {
         let known = self.services + self.load + self.interrupts + self.stolen + self.idle;
         let rest = 100.0 * self.cores as f64 - known;
         self.others = rest.max(0.0);
@@ -341,8 +340,8 @@ impl CoreParties {
     }
 }
 
-/// Joins a group with those that share a core with it. A group without cores is none.
-fn join<'a>(groups: &mut Vec<Group<'a>>, mut group: Group<'a>) {
+/// Merges a group with those that share a core with it. A group without cores is ignored.
+fn join<'a>(groups: &mut Vec<CoreGroup<'a>>, mut group: CoreGroup<'a>) {
     if group.cores.is_empty() {
         return;
     }
@@ -361,7 +360,7 @@ fn join<'a>(groups: &mut Vec<Group<'a>>, mut group: Group<'a>) {
     groups.push(group);
 }
 
-/// The parts that the kernel counts for cores themselves, in percent of one core.
+/// The parties that the kernel counts per core, in percent of one core.
 fn of_times<'a>(
     times: impl Iterator<Item = &'a CoreTimes>,
     softirq_included: Option<bool>,
@@ -370,12 +369,12 @@ fn of_times<'a>(
     for core in times {
         let interrupts_s = core.softirq_s + core.irq_s;
         let busy_s = core.user_s + core.system_s + interrupts_s;
-        // The kernel's own sum: the clock's may differ by a tick.
+        // The sum of the kernel's times, which may differ from the clock by a tick.
         let all_s = busy_s + core.steal_s + core.idle_s;
         parties.cores += 1;
         parties.idle += percent(core.idle_s, all_s);
         parties.stolen += percent(core.steal_s, all_s);
-        // Where it isn't known, interrupts are taken to be in the processes' time: counted once.
+        // If unknown, assume that the processes' time includes interrupts, so that they count once.
         if softirq_included == Some(false) {
             parties.interrupts += percent(interrupts_s, all_s);
         }
@@ -383,7 +382,7 @@ fn of_times<'a>(
     parties
 }
 
-/// The other processes that could be named, on some cores or on all, the busiest first.
+/// The identified other processes on the given cores, or on all, busiest first.
 fn neighbours(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec<Neighbour> {
     let there = machine.foreign.iter().map(|process| {
         let cpu_s = match on {

@@ -44,7 +44,7 @@ connections = "{{{{ connections }}}}"
 }
 
 /// Two cores: on core 0 the service with 4 s and a stranger with 5.5 s, on core 1 the load with 3 s.
-fn summary() -> Summary {
+fn summary() -> TelemetrySummary {
     let core = |user_s: f64, softirq_s: f64| CoreTimes {
         user_s,
         softirq_s,
@@ -71,11 +71,11 @@ fn summary() -> Summary {
         cpu_user_percent: 40.0,
         ..ServiceSummary::default()
     };
-    Summary {
+    TelemetrySummary {
         elapsed_s: ELAPSED_S,
         services: [("web".to_owned(), web)].into(),
         host,
-        ..Summary::default()
+        ..TelemetrySummary::default()
     }
 }
 

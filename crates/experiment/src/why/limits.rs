@@ -1,5 +1,5 @@
-//! What set a variant's speed, as far as it was watched: full cores, the generator, a full link, the
-//! schedule of an open loop; or none of them, when requests waited for something else.
+//! The limit of a variant's speed, as far as telemetry shows it: full cores, the generator, a full link,
+//! the schedule of an open loop, or none of them if requests waited for something else.
 
 use prony_record::{FindingId, Record};
 use prony_stats::{Bottleneck, BottleneckKind, Metric};
@@ -7,19 +7,20 @@ use prony_stats::{Bottleneck, BottleneckKind, Metric};
 use super::capacity::{Capacity, CoreParties, CoreUse};
 use crate::runner::TrialResult;
 
-/// Cores, or a link, that are used to this share have nothing left: the rest is what switching and
-/// the kernel's ticks make of a full one.
+/// Cores or a link count as full from this share on; the rest is lost to context switches and to the
+/// resolution of the kernel's ticks.
 const FULL_SHARE: f64 = 0.9;
-/// CPU of other processes and other guests, percent of one core, from which on they share in
-/// whatever fills cores.
+/// CPU of other processes and other guests, in percent of one core, from which they contribute to full
+/// cores.
 const NEIGHBOURS_PERCENT: f64 = 5.0;
-/// The same from which on nobody can tell whether requests waited for a core or for something else.
+/// CPU of other processes and other guests, in percent of one core, from which requests may have waited
+/// for a core although none was full.
 const CROWDED_PERCENT: f64 = 20.0;
-/// An open loop that completed this share of its schedule was limited by nothing else.
+/// An open loop that completed this share of its schedule was limited by the schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
-/// What limited the trials of one variant. Shares are medians over the trials; parties are those of
-/// the trial in the middle, so that they add up.
+/// The limit of one variant's trials. Shares are medians over the trials; the parties of the cores are
+/// those of the median trial, so that they add up.
 pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
     let (kind, text) = of(trials);
     Bottleneck {
@@ -45,7 +46,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
     let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
     let (Some(machine), true) = (middle(machines), is_watched) else {
-        let text = "its server was not started here, so nothing of it was watched.";
+        let text = "its server was not started here, so there is no telemetry of it.";
         return (BottleneckKind::Unknown, text.to_owned());
     };
     let groups = groups(trials);
@@ -66,7 +67,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     nothing_full(&groups, &machine, trials)
 }
 
-/// Full cores are the services' limit unless somebody else had a part in it.
+/// Full cores are the services' limit, unless other processes or guests used a part of them.
 fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBOURS_PERCENT {
         true => BottleneckKind::ServerCores,
@@ -74,8 +75,8 @@ fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     }
 }
 
-/// No cores were full: either neighbours may have kept the services from running, or requests waited
-/// for something that isn't watched.
+/// The limit if no cores were full: either other processes kept the services from running, or requests
+/// waited for something that telemetry does not cover.
 fn nothing_full(
     groups: &[(String, CoreParties)],
     machine: &CoreParties,
@@ -119,7 +120,7 @@ fn nothing_full(
     (BottleneckKind::Waiting, text)
 }
 
-/// Whether the services wrote towards disks, as far as that was watched.
+/// Whether telemetry shows that the services wrote to disks.
 pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
     let written = |trial: &&TrialResult| {
         let bytes = trial.values.get(&Metric::DiskWrittenBytesPerRequest);
@@ -128,7 +129,7 @@ pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
     trials.iter().any(written)
 }
 
-/// The machine's parties in a trial. One that was stored by an earlier version has only their sums.
+/// The parties of the machine in a trial. Trials stored by an earlier version hold only their sums.
 fn machine(trial: &TrialResult) -> Option<CoreParties> {
     let capacity: &Capacity = &trial.capacity;
     if capacity.machine_cores == 0 || capacity.machine.is_some() {
@@ -147,8 +148,8 @@ fn machine(trial: &TrialResult) -> Option<CoreParties> {
     Some(parties)
 }
 
-/// The groups of tied cores, each with its services and the parties of the trial in the middle, the
-/// fullest first.
+/// The groups of pinned cores, each with its services and the parties of the median trial, fullest
+/// first.
 fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
     let Some(first) = trials.iter().find(|t| !t.capacity.tied.is_empty()) else {
         return Vec::new();
@@ -164,7 +165,7 @@ fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
     all
 }
 
-/// The parties of a group; the services and the rest where no single cores were read.
+/// The parties of a group. Without times of single cores these are the services and the rest.
 fn parties_of(used: &CoreUse) -> CoreParties {
     used.parties.clone().unwrap_or_else(|| CoreParties {
         cores: used.cores,
@@ -174,14 +175,14 @@ fn parties_of(used: &CoreUse) -> CoreParties {
     })
 }
 
-/// The one of median use.
+/// The parties with the median use.
 fn middle(mut all: Vec<CoreParties>) -> Option<CoreParties> {
     all.sort_by(|a, b| a.used_share().total_cmp(&b.used_share()));
     let middle = all.len() / 2;
     (!all.is_empty()).then(|| all.swap_remove(middle))
 }
 
-/// "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
+/// A set of cores in words: "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
 fn cores(parties: &CoreParties) -> String {
     let numbers: Vec<String> = parties.numbers.iter().map(usize::to_string).collect();
     let all = parties.cores * 100;
@@ -193,8 +194,8 @@ fn cores(parties: &CoreParties) -> String {
     }
 }
 
-/// "web 40%, the load 17%, other processes 41% (mostly yes, process 123), idle 2%": whole percents of
-/// one core that add up to 100 for each core.
+/// The parties in words: "web 40%, the load 17%, other processes 41% (mostly yes, process 123), idle 2%".
+/// The numbers are whole percents of one core and add up to 100 per core.
 fn used_by(who: &str, parties: &CoreParties) -> String {
     let mostly = match parties.neighbours.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
@@ -215,7 +216,7 @@ fn used_by(who: &str, parties: &CoreParties) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Rounds parts so that they add up to `sum`, as the exact ones nearly do: down, and the largest
+/// Rounds numbers that nearly add up to `sum` so that they do: all down, then those with the largest
 /// remainders up.
 fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     let mut whole = parts.map(|part| part.max(0.0).floor() as usize);
@@ -228,7 +229,8 @@ fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     whole
 }
 
-/// "other processes used 117% of a core (mostly yes, process 123) and other guests 3%".
+/// The neighbours in words: "other processes used 117% of a core (mostly yes, process 123) and other
+/// guests 3%".
 fn neighbours_used(parties: &CoreParties) -> String {
     let mostly = match parties.neighbours.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
@@ -244,7 +246,7 @@ fn neighbours_used(parties: &CoreParties) -> String {
     )
 }
 
-/// The generator, where half of the trials found it at its limit.
+/// The generator as the limit, if half of the trials have `generator-saturated`.
 fn generator(records: &[&Record]) -> Option<String> {
     let saturated = |record: &&&Record| {
         let mut findings = record.findings.iter();
@@ -263,7 +265,7 @@ fn generator(records: &[&Record]) -> Option<String> {
     ))
 }
 
-/// The schedule of an open loop, where it was kept.
+/// The schedule of an open loop as the limit, if the load kept it.
 fn schedule(records: &[&Record]) -> Option<String> {
     let kept = |record: &&Record| Some(record.rate.ok_per_s / record.rate.offered_per_s?);
     let kept = median(records.iter().filter_map(kept));

@@ -1,4 +1,4 @@
-//! What is told of differences whose reason is known, because it was made up.
+//! Explanations of invented differences, whose causes are known.
 
 use prony_record::{Finding, FindingId, Record, Severity};
 use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
@@ -35,7 +35,7 @@ fn around(value: f64, block: u32, salt: u32) -> f64 {
 }
 
 /// The experiment in which TCP has the first of the two values of each metric and UNIX the second.
-fn told(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Explanation> {
+fn why(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Explanation> {
     told_of(family, metrics, &|_, _| {}, &[])
 }
 
@@ -43,7 +43,7 @@ fn told_of(
     family: &[Metric],
     metrics: &[(Metric, f64, f64)],
     watched: &dyn Fn(usize, &mut TrialResult),
-    findings: &[About<'_>],
+    findings: &[FindingOfVariants<'_>],
 ) -> Vec<Explanation> {
     let design = design(family);
     let mut trials = Trials::new();
@@ -88,7 +88,7 @@ const RATE: [Metric; 1] = [Metric::RatePerS];
 
 #[test]
 fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
-    let all = told(
+    let all = why(
         &RATE,
         &[
             (Metric::RatePerS, 750.0, 1_000.0),
@@ -139,7 +139,7 @@ fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
 
 #[test]
 fn what_a_faster_variant_spares_goes_with_it() {
-    let all = told(
+    let all = why(
         &RATE,
         &[
             (Metric::RatePerS, 1_500.0, 1_000.0),
@@ -162,13 +162,13 @@ fn equivalent_variants_are_not_explained() {
         (Metric::RatePerS, 1_000.0, 1_000.0),
         (Metric::ServerMemoryBytes, 9e6, 1e6),
     ];
-    assert_eq!(told(&RATE, &same), Vec::new());
+    assert_eq!(why(&RATE, &same), Vec::new());
 }
 
 #[test]
 fn metrics_that_point_two_ways_are_told_apart() {
     let family = [Metric::RatePerS, Metric::P99Us, Metric::P50Us];
-    let all = told(
+    let all = why(
         &family,
         &[
             (Metric::RatePerS, 1_500.0, 1_000.0),
@@ -243,7 +243,8 @@ fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
     let crypto = Finding::new(FindingId::CryptoUnaccelerated, Severity::Warning, "slow");
     let noisy = Finding::new(FindingId::NoisyMachine, Severity::Warning, "noise");
     let errors = Finding::new(FindingId::Errors, Severity::Note, "some failed");
-    let found: [About<'_>; 3] = [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
+    let found: [FindingOfVariants<'_>; 3] =
+        [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
     let metrics = [
         (Metric::RatePerS, 200.0, 1_000.0),
         (Metric::ServerCpuUserUsPerRequest, 5_000.0, 1_000.0),

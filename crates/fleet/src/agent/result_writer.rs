@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use prony_load::{RunError, RunResult, stall_text};
-use prony_record::{Delta, Finding, FindingId, Generator, Negotiated, Packed, Severity};
+use prony_record::{Delta, EncodedDelta, Finding, FindingId, Generator, Negotiated, Severity};
 
 use super::load_part::{PartEvent, PartState};
 use super::outbox::Outbox;
@@ -87,7 +87,7 @@ impl ResultWriter {
 
     /// Writes results to disk and queues them; large ones become several messages.
     fn write(&mut self, delta: &Delta, mut end: Option<PartEnd>) {
-        let pieces = Packed::of(delta).split(BUCKETS_PER_MESSAGE_MAX);
+        let pieces = EncodedDelta::of(delta).split(BUCKETS_PER_MESSAGE_MAX);
         let last = pieces.len() - 1;
         for (number, packed) in pieces.into_iter().enumerate() {
             let end = end.take_if(|_| number == last);
@@ -160,7 +160,7 @@ impl ResultWriter {
 
     fn fill_end(&self, loaded: RunResult, rest: &Delta, end: &mut PartEnd) {
         let mut sum = self.sent.clone();
-        let _ = Packed::of(rest).add_to(&mut sum);
+        let _ = EncodedDelta::of(rest).add_to(&mut sum);
         if sum != *loaded.recorder.total() {
             let text = format!(
                 "The results that agent {} sent differ from those that it measured. This is a bug in \

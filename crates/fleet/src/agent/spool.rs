@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use prony_record::{Delta, Finding, FindingId, Generator, Negotiated, Packed, Severity};
+use prony_record::{Delta, EncodedDelta, Finding, FindingId, Generator, Negotiated, Severity};
 
 use super::flusher::Flusher;
 use crate::names::{AgentName, RunId};
@@ -144,7 +144,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
         run: last.run.clone(),
         agent: last.agent.clone(),
         sequence: last.sequence + 1,
-        packed: Packed::default(),
+        packed: EncodedDelta::default(),
         end: Some(Box::new(PartEnd {
             reason: EndReason::Failed,
             began: None,
@@ -209,7 +209,7 @@ mod tests {
             run: "r1".parse().unwrap(),
             agent: "one".parse().unwrap(),
             sequence,
-            packed: Packed::of(&Delta::default()),
+            packed: EncodedDelta::of(&Delta::default()),
             end: None,
         }
     }

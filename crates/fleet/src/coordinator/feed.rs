@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::findings_so_far;
-use prony_record::{Counted, Delta, Finding, FindingId, FleetUse, LoadInfo, Nanos, Packed, Record};
+use prony_record::{
+    Delta, DeltaTotals, EncodedDelta, Finding, FindingId, FleetUse, LoadInfo, Nanos, Record,
+};
 
 use crate::names::AgentName;
 use crate::wire::RunManifest;
@@ -132,7 +134,13 @@ impl Feed {
     }
 
     /// Adds new results of an agent; `all` are the agent's total counts.
-    pub(super) fn add(&self, name: &AgentName, packed: &Packed, all: &Counted, now: Instant) {
+    pub(super) fn add(
+        &self,
+        name: &AgentName,
+        packed: &EncodedDelta,
+        all: &DeltaTotals,
+        now: Instant,
+    ) {
         let mut state = self.state();
         let state = &mut *state;
         let Some(seen) = state.agents.get_mut(name) else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    Counted, Delta, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record,
+    Delta, DeltaTotals, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record,
 };
 
 use super::clock_recheck::ClockRecheck;
@@ -105,7 +105,7 @@ fn fleet(manifest: &RunManifest, collector: &ResultCollector) -> FleetUse {
         let gathered = collector.parts.get(name);
         let end = gathered.and_then(|it| it.end.as_ref());
         let delta = collector.ledger.agent(name.as_str());
-        let count = |of: fn(&Counted) -> u64| delta.map_or(0, of);
+        let count = |of: fn(&DeltaTotals) -> u64| delta.map_or(0, of);
         let speed = delta.map_or_else(AgentSpeed::default, |delta| AgentSpeed::of(delta, end));
         agents.push(FleetAgent {
             ok_per_s: speed.ok_per_s,
@@ -163,7 +163,7 @@ struct AgentSpeed {
 }
 
 impl AgentSpeed {
-    fn of(counted: &Counted, end: Option<&PartEnd>) -> AgentSpeed {
+    fn of(counted: &DeltaTotals, end: Option<&PartEnd>) -> AgentSpeed {
         let told = end.map(|end| (Nanos(end.span.0), Nanos(end.span.1)));
         let told = told.filter(|(begin, end)| begin < end);
         let measured_s = told

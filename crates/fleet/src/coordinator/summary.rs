@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingName, SourceTotals, SourceUse, Spread};
+use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 
 /// Number of names that are listed.
 const NAMES_MAX: usize = 6;
@@ -166,7 +166,7 @@ fn add(sum: &mut SourceTotals, more: &SourceTotals) {
 
 /// Spread over addresses that are too many to list. Least and most are exact; the median is the
 /// weighted median of the agents' medians.
-fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> Spread) -> Spread {
+fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> SourceSpread) -> SourceSpread {
     let used = each.iter().filter(|one| one.used > 0);
     let mut medians: Vec<(u64, u64)> = used.clone().map(|one| (of(one).median, one.used)).collect();
     medians.sort_unstable();
@@ -180,7 +180,7 @@ fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> Spread) -> Spread {
         below += used;
         below >= half
     });
-    Spread {
+    SourceSpread {
         least: used.clone().map(|one| of(one).least).min().unwrap_or(0),
         median: median.map_or(0, |(median, _)| *median),
         most: used.map(|one| of(one).most).max().unwrap_or(0),

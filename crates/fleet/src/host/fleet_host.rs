@@ -11,7 +11,7 @@ use prony_experiment::host::{Exited, Host, HostError, Knock, Stopped};
 use prony_experiment::place::Door;
 use prony_experiment::place::topology::Topology;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
-use prony_experiment::telemetry::{HostSample, Sample, Watch};
+use prony_experiment::telemetry::{HostSample, TelemetrySample, WatchSpec};
 use prony_record::{Finding, FindingId, Severity};
 
 use super::endpoint_check;
@@ -283,17 +283,17 @@ impl Host for FleetHost {
         }
     }
 
-    fn watch(&mut self, watch: Watch) {
-        let elsewhere = Watch {
+    fn watch(&mut self, watch: WatchSpec) {
+        let elsewhere = WatchSpec {
             counters: watch.counters,
             load_is_elsewhere: true,
-            ..Watch::default()
+            ..WatchSpec::default()
         };
         self.reservations.watch(elsewhere);
         self.here.watch(watch);
     }
 
-    fn sample(&mut self) -> Sample {
+    fn sample(&mut self) -> TelemetrySample {
         let replies = self.reservations.call_all(&HostCall::Sample);
         let mut all = self.here.sample();
         for (session, reply) in replies {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prony_experiment::host::HostError;
-use prony_experiment::telemetry::Watch;
+use prony_experiment::telemetry::WatchSpec;
 
 use super::lease::LeaseKeeper;
 use super::session::{AgentSession, LEASE_DEFAULT_MS};
@@ -28,7 +28,7 @@ struct ReservationState {
     request: OpenRequest,
     sessions: BTreeMap<AgentName, Arc<AgentSession>>,
     /// The current trial's watch, for agents that are reserved in the middle of the trial.
-    watch: Option<Watch>,
+    watch: Option<WatchSpec>,
 }
 
 impl Reservations {
@@ -91,7 +91,7 @@ impl Reservations {
     }
 
     /// Starts a trial's watch on all agents.
-    pub(super) fn watch(&self, watch: Watch) {
+    pub(super) fn watch(&self, watch: WatchSpec) {
         self.lock().watch = Some(watch.clone());
         // A machine that can't be watched is reported at the end of the trial.
         drop(self.call_all(&HostCall::Watch { watch }));

@@ -3,7 +3,9 @@
 //! An agent's credentials can be stolen. Nothing that an agent sends may take unbounded memory or time
 //! here, reach a terminal unfiltered, or make a figure absurd.
 
-use prony_record::{Finding, Generator, Negotiated, SourceTotals, SourceUse, Spread, Summary};
+use prony_record::{
+    Finding, Generator, Negotiated, SourceSpread, SourceTotals, SourceUse, Summary,
+};
 
 use super::legible::{FINDING_TEXT_MAX, legible, short};
 use super::result::PartEnd;
@@ -124,7 +126,7 @@ fn sources(claimed: &SourceUse) -> SourceUse {
         ok: count(totals.ok),
         failed: count(totals.failed),
     };
-    let spread = |spread: Spread| Spread {
+    let spread = |spread: SourceSpread| SourceSpread {
         least: count(spread.least),
         median: count(spread.median),
         most: count(spread.most),

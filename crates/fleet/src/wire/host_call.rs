@@ -10,7 +10,7 @@ use prony_experiment::environment::Environment;
 use prony_experiment::host::{Exited, Knock, Stopped};
 use prony_experiment::plan::HostObjection;
 use prony_experiment::service::{Allocated, Allocation, ServiceSpec};
-use prony_experiment::telemetry::{Sample, Watch};
+use prony_experiment::telemetry::{TelemetrySample, WatchSpec};
 use prony_record::Finding;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ pub enum HostCall {
     /// Start watching counters and services.
     Watch {
         /// The things to watch.
-        watch: Watch,
+        watch: WatchSpec,
     },
     /// Return the current resource use.
     Sample,
@@ -178,7 +178,7 @@ pub enum HostReply {
     Sample {
         /// Serialized as JSON within a string: a tagged enum can't hold maps with numeric keys.
         #[serde(with = "json_text")]
-        sample: Box<Sample>,
+        sample: Box<TelemetrySample>,
     },
     /// Findings.
     Findings {
@@ -276,9 +276,9 @@ mod tests {
 
     #[test]
     fn samples_survive_serialization_exactly() {
-        let mut sample = Sample {
+        let mut sample = TelemetrySample {
             t_s: 0.1 + 0.2,
-            ..Sample::default()
+            ..TelemetrySample::default()
         };
         let service = ServiceSample {
             cpu_s: 1.0 / 3.0,

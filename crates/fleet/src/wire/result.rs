@@ -1,6 +1,6 @@
 //! The results that an agent sends of a run.
 
-use prony_record::{Finding, Generator, Negotiated, Packed, SourceUse, Summary};
+use prony_record::{EncodedDelta, Finding, Generator, Negotiated, SourceUse, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{AgentName, RunId};
@@ -15,7 +15,7 @@ pub struct ResultMessage {
     /// Number of the message among this agent's messages of this run, from 0.
     pub sequence: u64,
     /// Counts and histograms recorded since the previous message.
-    pub packed: Packed,
+    pub packed: EncodedDelta,
     /// Facts about the whole part; in the last message only.
     pub end: Option<Box<PartEnd>>,
 }

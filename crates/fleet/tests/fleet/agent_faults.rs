@@ -7,7 +7,7 @@ use std::time::Duration;
 use prony_fleet::agent::AgentSettings;
 use prony_fleet::names::AgentName;
 use prony_fleet::wire::{Command, EndReason, LoadOrder, Reply, ResultMessage};
-use prony_record::{Delta, FindingId, Outcome, Packed};
+use prony_record::{Delta, EncodedDelta, FindingId, Outcome};
 
 use crate::harness::{
     RunningAgent, TestCoordinator, kept, load, origin, settings, state, wait_until,
@@ -117,7 +117,7 @@ fn stopping_an_agent_stops_its_load() {
     let name = agent.name.clone();
     coordinator.begin(&agent, "r1", load(&url, "-c 2 -d 60s", 1));
     let mut results = coordinator.results("r1");
-    while results.next().packed == Packed::default() {}
+    while results.next().packed == EncodedDelta::default() {}
     agent.end(true).unwrap();
     let (messages, _, end) = results.whole(&name);
     assert_eq!(end.reason, EndReason::AgentEnded);
@@ -143,7 +143,7 @@ fn a_restart_sends_the_results_of_a_killed_agent() {
             run: "r1".parse().unwrap(),
             agent: name.clone(),
             sequence,
-            packed: Packed::of(&delta),
+            packed: EncodedDelta::of(&delta),
             end: None,
         }
     };

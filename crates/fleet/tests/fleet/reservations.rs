@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::telemetry::Watch;
+use prony_experiment::telemetry::WatchSpec;
 use prony_fleet::coordinator::{
     AgentChoice, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, LoadRequest, StopRequest,
 };
@@ -101,7 +101,7 @@ fn a_reserved_agent_names_the_holder_and_the_forecast_end() {
     );
 
     // The telemetry includes its machine.
-    host.watch(Watch::default());
+    host.watch(WatchSpec::default());
     assert!(host.sample().hosts.contains_key("a"));
     // The end of the experiment frees it.
     drop(host);

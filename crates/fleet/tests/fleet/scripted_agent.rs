@@ -14,7 +14,7 @@ use prony_fleet::wire::{
     ReadyReport, Registration, Reply, ResultMessage,
 };
 use prony_load::LoadOptions;
-use prony_record::{Delta, Finding, Generator, LoadInfo, Nanos, Negotiated, Outcome, Packed};
+use prony_record::{Delta, EncodedDelta, Finding, Generator, LoadInfo, Nanos, Negotiated, Outcome};
 
 use crate::nats_server::{TestServer, agent};
 
@@ -359,7 +359,7 @@ impl ScriptedLoad {
             run: self.run.clone(),
             agent: self.name.clone(),
             sequence,
-            packed: Packed::of(delta),
+            packed: EncodedDelta::of(delta),
             end,
         };
         let json = serde_json::to_vec(&message).unwrap();

@@ -7,7 +7,7 @@
 //!     └── Backoff ◄─ connect or tunnel failed
 //! ```
 
-use prony_record::{Handshake, Nanos, Outcome};
+use prony_record::{Nanos, Outcome, TlsHandshake};
 use rustls::pki_types::ServerName;
 
 use super::http::HttpFactory;
@@ -47,7 +47,7 @@ pub(crate) enum ConnectionState {
 pub(crate) struct Secured {
     /// Duration of the connect before it.
     pub(crate) connect: Nanos,
-    pub(crate) handshake: Handshake,
+    pub(crate) handshake: TlsHandshake,
 }
 
 impl ConnectionState {
@@ -193,7 +193,7 @@ impl ConnectionState {
         let agreed = tls.agreed();
         let secured = Secured {
             connect: *connect,
-            handshake: Handshake {
+            handshake: TlsHandshake {
                 took: now.since(*since),
                 resumed: agreed.is_some_and(|agreed| agreed.resumed),
             },

@@ -35,7 +35,7 @@ fn one(id: FindingId, severity: Severity) -> Vec<(FindingName, Severity)> {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_the_matter() {
+fn a_good_load_has_no_findings() {
     assert_eq!(found(&quiet()), []);
     assert_eq!(found(&open(quiet())), []);
 }
@@ -254,7 +254,7 @@ fn connections_that_the_server_closes_are_noted() {
 }
 
 #[test]
-fn what_limited_the_streams_is_told_whatever_other_connections_agreed_on() {
+fn the_reason_for_limited_streams_is_reported() {
     let mut record = quiet();
     record.load.streams = 4;
     record.negotiated.http = Some("2".to_owned());
@@ -272,12 +272,12 @@ fn what_limited_the_streams_is_told_whatever_other_connections_agreed_on() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_are_counted() {
+fn unsolicited_bytes_are_counted() {
     assert_eq!(of(&quiet(), &[], 7)[0].id, FindingId::UnaskedBytes);
 }
 
 #[test]
-fn a_schedule_that_is_missed_for_want_of_connections_does_not_blame_the_server() {
+fn a_lack_of_connections_is_not_blamed_on_the_server() {
     let mut record = open(quiet());
     (record.totals.ok, record.totals.failed) = (0, 60);
     record.totals.unstarted = 940;

@@ -1,6 +1,6 @@
 //! A script in the worker: it is asked what free virtual users do, and shown what came of that.
 
-use prony_record::{Exchange, Handshake, Nanos, Outcome};
+use prony_record::{Exchange, Nanos, Outcome, TlsHandshake};
 
 use super::{ConnectionView, Worker};
 use crate::connection::{HttpMachine, PipelinedResponse, Reason};
@@ -72,7 +72,7 @@ impl<'run> ScriptRunner<'run> {
         &mut self,
         slot: u32,
         connect: Option<Nanos>,
-        handshake: Option<Handshake>,
+        handshake: Option<TlsHandshake>,
     ) {
         let add = |sum: &mut Option<Nanos>, took: Option<Nanos>| {
             if let Some(took) = took {

@@ -1,6 +1,6 @@
 //! Everything that a worker counts and records.
 
-use prony_record::{Exchange, Handshake, Measured, Nanos, Negotiated, Outcome, Recorder};
+use prony_record::{Exchange, MeasuredPart, Nanos, Negotiated, Outcome, Recorder, TlsHandshake};
 
 use super::preconnect::PreconnectReport;
 use super::refusals::Refusals;
@@ -34,14 +34,14 @@ pub(crate) struct Sink {
 /// A connection that was made.
 pub(super) struct OpenedConnection {
     pub(super) connect: Nanos,
-    pub(super) handshake: Option<Handshake>,
+    pub(super) handshake: Option<TlsHandshake>,
     /// It is a TCP connection. Connects to UNIX sockets send no SYN.
     pub(super) is_tcp: bool,
 }
 
 impl Sink {
     /// An empty sink that counts up to `sources` sources.
-    pub(super) fn new(measured: Measured, sources: u64) -> Sink {
+    pub(super) fn new(measured: MeasuredPart, sources: u64) -> Sink {
         Sink {
             recorder: Recorder::new(measured),
             reasons: Reasons::default(),
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_sinks_of_all_workers_merge_into_one() {
         let sink = |first_start, limit, unsolicited| {
-            let mut sink = Sink::new(Measured::EndedFrom(Nanos::ZERO), 0);
+            let mut sink = Sink::new(MeasuredPart::EndedFrom(Nanos::ZERO), 0);
             sink.first_start = first_start;
             sink.streams_limit = limit;
             sink.unsolicited = unsolicited;

@@ -1,10 +1,10 @@
-//! What conditions measure, and in which units limits to that are typed.
+//! The metrics of conditions, and the units of their limits.
 
 use std::fmt;
 
 use crate::{Distribution, FindingId, Outcome, Record, Summary, number};
 
-/// What is said of a name that is no measure.
+/// List of the metrics, for the message about an unknown one.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
      times; service., first_byte., connect., tls. or late. before them for others), rate, started, \
      ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
@@ -15,20 +15,20 @@ pub fn finding(id: &str) -> Option<FindingId> {
     FindingId::parse(id).filter(|id| id.info().incomplete_load)
 }
 
-/// One number of a record.
+/// A metric of a condition: one number of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measure(What);
+pub struct Measure(MeasureKind);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
-    Time(Times, Figure),
+enum MeasureKind {
+    Time(TimeKind, TimeFigure),
     Rate,
-    Count(Counted),
+    Count(CountKind),
     Busy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Times {
+enum TimeKind {
     Response,
     Service,
     FirstByte,
@@ -38,27 +38,27 @@ enum Times {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Figure {
+enum TimeFigure {
     Min,
     Mean,
     Max,
-    /// 0 to 1.
+    /// A quantile from 0 to 1.
     Quantile(f64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Counted {
+enum CountKind {
     Started,
     Failed,
     Retried,
     Outcome(Outcome),
-    /// Records that have this finding.
+    /// Number of findings of this kind, 0 or 1.
     Finding(FindingId),
 }
 
-/// How a figure is set against its limit.
+/// The comparison of a figure with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub enum Relation {
     /// `>`
     Above,
     /// `>=`
@@ -69,61 +69,61 @@ pub enum Sign {
     AtMost,
 }
 
-impl Sign {
-    /// The sign that `text` begins with, and what follows it.
-    pub fn split(text: &str) -> Option<(Sign, &str)> {
+impl Relation {
+    /// Splits a leading comparison sign from the rest of `text`.
+    pub fn split(text: &str) -> Option<(Relation, &str)> {
         [
-            (">=", Sign::AtLeast),
-            ("<=", Sign::AtMost),
-            (">", Sign::Above),
-            ("<", Sign::Below),
+            (">=", Relation::AtLeast),
+            ("<=", Relation::AtMost),
+            (">", Relation::Above),
+            ("<", Relation::Below),
         ]
         .into_iter()
         .find_map(|(sign, is)| Some((is, text.strip_prefix(sign)?)))
     }
 
-    /// The sign that holds where this one doesn't.
-    pub fn inverse(self) -> Sign {
+    /// The relation that holds exactly if this one does not.
+    pub fn inverse(self) -> Relation {
         match self {
-            Sign::Above => Sign::AtMost,
-            Sign::AtLeast => Sign::Below,
-            Sign::Below => Sign::AtLeast,
-            Sign::AtMost => Sign::Above,
+            Relation::Above => Relation::AtMost,
+            Relation::AtLeast => Relation::Below,
+            Relation::Below => Relation::AtLeast,
+            Relation::AtMost => Relation::Above,
         }
     }
 
-    /// Whether `seen` is so to `limit`.
+    /// Whether the relation holds between `seen` and `limit`.
     pub fn holds(self, seen: f64, limit: f64) -> bool {
         match self {
-            Sign::Above => seen > limit,
-            Sign::AtLeast => seen >= limit,
-            Sign::Below => seen < limit,
-            Sign::AtMost => seen <= limit,
+            Relation::Above => seen > limit,
+            Relation::AtLeast => seen >= limit,
+            Relation::Below => seen < limit,
+            Relation::AtMost => seen <= limit,
         }
     }
 }
 
-/// What a measure's figures count, and so how a limit to it is typed.
+/// The kind of a figure, which decides how its limit is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// `250us`, `50ms`, `1.5s`, `2m`; microseconds.
+pub enum AmountKind {
+    /// A time: `250us`, `50ms`, `1.5s`, `2m`.
     Time,
-    /// `1000`, `20k`; a second.
+    /// A rate per second: `1000`, `20k`.
     Rate,
-    /// `10`, or `0.1%` of the whole.
+    /// A count, or a share of the whole: `10`, `0.1%`.
     Count,
-    /// `90%`.
+    /// A share: `90%`.
     Share,
 }
 
 /// A figure with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// Microseconds.
+    /// A time in microseconds.
     Micros(f64),
-    /// A count, or events a second.
+    /// A count, or a rate per second.
     Number(f64),
-    /// 0 to 1.
+    /// A share from 0 to 1.
     Share(f64),
 }
 
@@ -135,7 +135,7 @@ impl Amount {
     }
 }
 
-/// With its unit, as every report prints it: `61.3 ms`, `0.12%`, `995`.
+/// The figure with its unit, as reports print it: `61.3 ms`, `0.12%`, `995`.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match *self {
@@ -146,12 +146,12 @@ impl fmt::Display for Amount {
     }
 }
 
-impl Kind {
-    /// Reads a limit of this kind.
+impl AmountKind {
+    /// Parses a limit of this kind.
     ///
     /// # Errors
     ///
-    /// In a sentence: what it would have to be.
+    /// A message with the expected form.
     pub fn amount(self, text: &str) -> Result<Amount, String> {
         let read = |text: &str| {
             let number = text.parse::<f64>().ok();
@@ -159,28 +159,28 @@ impl Kind {
         };
         let share = || text.strip_suffix('%').and_then(read).map(|p| p / 100.0);
         match self {
-            Kind::Time => [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6)]
+            AmountKind::Time => [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6)]
                 .into_iter()
                 .find_map(|(unit, micros)| Some(read(text.strip_suffix(unit)?)? * micros))
                 .map(Amount::Micros)
                 .ok_or_else(|| {
                     format!("\"{text}\" is not a time with its unit, such as 250us, 50ms or 1.5s")
                 }),
-            Kind::Rate => match text.strip_suffix(['k', 'K']) {
+            AmountKind::Rate => match text.strip_suffix(['k', 'K']) {
                 Some(thousands) => read(thousands).map(|number| number * 1e3),
                 None => read(text),
             }
             .map(Amount::Number)
             .ok_or_else(|| {
-                format!("\"{text}\" is not a rate in requests a second, such as 1000 or 20k")
+                format!("\"{text}\" is not a rate in requests per second, such as 1000 or 20k")
             }),
-            Kind::Count => share()
+            AmountKind::Count => share()
                 .map(Amount::Share)
                 .or_else(|| read(text).map(Amount::Number))
                 .ok_or_else(|| {
                     format!("\"{text}\" is neither a count nor a share, such as 10 or 0.1%")
                 }),
-            Kind::Share => share()
+            AmountKind::Share => share()
                 .map(Amount::Share)
                 .ok_or_else(|| format!("\"{text}\" is not a share, such as 90%")),
         }
@@ -188,31 +188,31 @@ impl Kind {
 }
 
 impl Measure {
-    /// The measure of this name.
+    /// The metric with this name.
     ///
     /// # Errors
     ///
-    /// In a sentence: which there are.
+    /// A message that lists the metrics.
     pub fn parse(name: &str) -> Result<Measure, String> {
         let unknown = || format!("there is no metric \"{name}\"; {MEASURES}");
-        if let Some(counted) = Counted::parse(name) {
-            return Ok(Measure(What::Count(counted)));
+        if let Some(counted) = CountKind::parse(name) {
+            return Ok(Measure(MeasureKind::Count(counted)));
         }
         match name {
-            "rate" => return Ok(Measure(What::Rate)),
-            "busy" => return Ok(Measure(What::Busy)),
+            "rate" => return Ok(Measure(MeasureKind::Rate)),
+            "busy" => return Ok(Measure(MeasureKind::Busy)),
             _ => {}
         }
         let (times, figure) = match name.split_once('.') {
             Some((prefix, figure)) if !prefix.starts_with('p') => {
-                (Times::parse(prefix).ok_or_else(unknown)?, figure)
+                (TimeKind::parse(prefix).ok_or_else(unknown)?, figure)
             }
-            _ => (Times::Response, name),
+            _ => (TimeKind::Response, name),
         };
-        let figure = Figure::parse(figure).ok_or_else(unknown)?;
+        let figure = TimeFigure::parse(figure).ok_or_else(unknown)?;
         match (times, figure) {
-            (Times::Response | Times::Service, _) => {}
-            (_, Figure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
+            (TimeKind::Response | TimeKind::Service, _) => {}
+            (_, TimeFigure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
                 return Err(format!(
                     "of these times only min, mean, p50, p90, p99, p99.9 and max are kept, not \
                      \"{name}\""
@@ -220,69 +220,69 @@ impl Measure {
             }
             _ => {}
         }
-        Ok(Measure(What::Time(times, figure)))
+        Ok(Measure(MeasureKind::Time(times, figure)))
     }
 
-    /// What its figures count.
-    pub fn kind(&self) -> Kind {
+    /// The kind of its figures.
+    pub fn kind(&self) -> AmountKind {
         match self.0 {
-            What::Time(..) => Kind::Time,
-            What::Rate => Kind::Rate,
-            What::Count(_) => Kind::Count,
-            What::Busy => Kind::Share,
+            MeasureKind::Time(..) => AmountKind::Time,
+            MeasureKind::Rate => AmountKind::Rate,
+            MeasureKind::Count(_) => AmountKind::Count,
+            MeasureKind::Busy => AmountKind::Share,
         }
     }
 
-    /// What a record has of it; a count as a number. None where there was nothing to measure.
+    /// Its value in a record, with counts as plain numbers. None if it was not measured.
     pub fn amount(&self, record: &Record) -> Option<Amount> {
         Some(match self.0 {
-            What::Time(times, figure) => Amount::Micros(times.figure(figure, record)?),
-            What::Rate => Amount::Number(record.rate.ok_per_s),
-            What::Count(counted) => Amount::Number(counted.of(record).0 as f64),
-            What::Busy => Amount::Share(record.generator.busy_share),
+            MeasureKind::Time(times, figure) => Amount::Micros(times.figure(figure, record)?),
+            MeasureKind::Rate => Amount::Number(record.rate.ok_per_s),
+            MeasureKind::Count(counted) => Amount::Number(counted.of(record).0 as f64),
+            MeasureKind::Busy => Amount::Share(record.generator.busy_share),
         })
     }
 
-    /// For requests that are counted: how many, and of how many. None for other measures.
+    /// The count and its whole, for metrics that count requests. None for other metrics.
     pub fn count(&self, record: &Record) -> Option<(u64, u64)> {
         match self.0 {
-            What::Count(counted) => Some(counted.of(record)),
+            MeasureKind::Count(counted) => Some(counted.of(record)),
             _ => None,
         }
     }
 }
 
-impl Counted {
-    fn parse(name: &str) -> Option<Counted> {
+impl CountKind {
+    fn parse(name: &str) -> Option<CountKind> {
         match name {
-            "started" => Some(Counted::Started),
-            "failed" => Some(Counted::Failed),
-            "retried" => Some(Counted::Retried),
-            _ if finding(name).is_some() => finding(name).map(Counted::Finding),
+            "started" => Some(CountKind::Started),
+            "failed" => Some(CountKind::Failed),
+            "retried" => Some(CountKind::Retried),
+            _ if finding(name).is_some() => finding(name).map(CountKind::Finding),
             _ => {
                 let mut outcomes = Outcome::ALL.iter();
                 let outcome = outcomes.find(|outcome| outcome.name() == name)?;
-                Some(Counted::Outcome(*outcome))
+                Some(CountKind::Outcome(*outcome))
             }
         }
     }
 
-    /// How many there were, and of how many.
+    /// The count and its whole.
     fn of(self, record: &Record) -> (u64, u64) {
         let totals = &record.totals;
         let ended = totals.ok + totals.failed;
         let due = totals.started + totals.unstarted;
         match self {
-            Counted::Started => (totals.started, due),
-            Counted::Failed => (totals.failed, ended),
-            Counted::Retried => (totals.retried, totals.started),
-            Counted::Finding(id) => {
+            CountKind::Started => (totals.started, due),
+            CountKind::Failed => (totals.failed, ended),
+            CountKind::Retried => (totals.retried, totals.started),
+            CountKind::Finding(id) => {
                 let is_there = record.findings.iter().any(|finding| finding.id == id);
                 (u64::from(is_there), 1)
             }
-            Counted::Outcome(Outcome::Unfinished) => (totals.unfinished, due),
-            Counted::Outcome(Outcome::Unstarted) => (totals.unstarted, due),
-            Counted::Outcome(outcome) => {
+            CountKind::Outcome(Outcome::Unfinished) => (totals.unfinished, due),
+            CountKind::Outcome(Outcome::Unstarted) => (totals.unstarted, due),
+            CountKind::Outcome(outcome) => {
                 let count = record.outcomes.get(&outcome).copied().unwrap_or(0);
                 (count, ended)
             }
@@ -290,47 +290,47 @@ impl Counted {
     }
 }
 
-impl Times {
-    fn parse(prefix: &str) -> Option<Times> {
+impl TimeKind {
+    fn parse(prefix: &str) -> Option<TimeKind> {
         Some(match prefix {
-            "response" => Times::Response,
-            "service" => Times::Service,
-            "first_byte" => Times::FirstByte,
-            "connect" => Times::Connect,
-            "tls" => Times::Tls,
-            "late" => Times::Late,
+            "response" => TimeKind::Response,
+            "service" => TimeKind::Service,
+            "first_byte" => TimeKind::FirstByte,
+            "connect" => TimeKind::Connect,
+            "tls" => TimeKind::Tls,
+            "late" => TimeKind::Late,
             _ => return None,
         })
     }
 
     fn summary(self, record: &Record) -> &Summary {
         match self {
-            Times::Response => &record.response_time_us,
-            Times::Service => &record.service_time_us,
-            Times::FirstByte => &record.first_byte_us,
-            Times::Connect => &record.connect_time_us,
-            Times::Tls => &record.tls_time_us,
-            Times::Late => &record.generator.late_us,
+            TimeKind::Response => &record.response_time_us,
+            TimeKind::Service => &record.service_time_us,
+            TimeKind::FirstByte => &record.first_byte_us,
+            TimeKind::Connect => &record.connect_time_us,
+            TimeKind::Tls => &record.tls_time_us,
+            TimeKind::Late => &record.generator.late_us,
         }
     }
 
-    /// In microseconds; nothing where there was nothing to measure.
-    fn figure(self, figure: Figure, record: &Record) -> Option<f64> {
+    /// The figure in microseconds; none if nothing was measured.
+    fn figure(self, figure: TimeFigure, record: &Record) -> Option<f64> {
         let summary = self.summary(record);
         if summary.max == 0.0 {
             return None;
         }
         Some(match figure {
-            Figure::Min => summary.min,
-            Figure::Mean => summary.mean,
-            Figure::Max => summary.max,
-            Figure::Quantile(0.5) => summary.p50,
-            Figure::Quantile(0.9) => summary.p90,
-            Figure::Quantile(0.99) => summary.p99,
-            Figure::Quantile(0.999) => summary.p99_9,
-            Figure::Quantile(quantile) => {
+            TimeFigure::Min => summary.min,
+            TimeFigure::Mean => summary.mean,
+            TimeFigure::Max => summary.max,
+            TimeFigure::Quantile(0.5) => summary.p50,
+            TimeFigure::Quantile(0.9) => summary.p90,
+            TimeFigure::Quantile(0.99) => summary.p99,
+            TimeFigure::Quantile(0.999) => summary.p99_9,
+            TimeFigure::Quantile(quantile) => {
                 let name = match self {
-                    Times::Service => "service_time",
+                    TimeKind::Service => "service_time",
                     _ => "response_time",
                 };
                 let times = Distribution::decode(record.histograms.get(name)?)?;
@@ -340,23 +340,23 @@ impl Times {
     }
 }
 
-impl Figure {
-    fn parse(name: &str) -> Option<Figure> {
+impl TimeFigure {
+    fn parse(name: &str) -> Option<TimeFigure> {
         match name {
-            "min" => Some(Figure::Min),
-            "mean" => Some(Figure::Mean),
-            "max" => Some(Figure::Max),
+            "min" => Some(TimeFigure::Min),
+            "mean" => Some(TimeFigure::Mean),
+            "max" => Some(TimeFigure::Max),
             _ => {
                 let digits = name.strip_prefix('p')?;
                 let inner = digits.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
                 let digits = inner.unwrap_or(digits).replace('_', ".");
                 let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
                 let percent: f64 = digits.parse().ok().filter(|_| plain)?;
-                // In ten-thousandths of a percent, so that p99.9 is 0.999 to the last bit.
+                // Rounded to ten-thousandths of a percent, so that p99.9 is exactly 0.999.
                 let scaled = (percent * 1e4).round();
                 (0.0..=1e6)
                     .contains(&scaled)
-                    .then_some(Figure::Quantile(scaled / 1e6))
+                    .then_some(TimeFigure::Quantile(scaled / 1e6))
             }
         }
     }

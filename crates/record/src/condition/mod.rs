@@ -1,5 +1,5 @@
-//! Conditions on a record, as typed after `--fail-if`, which must not hold, or after `--require`,
-//! which must: `p99>50ms`, `failed>0.1%`, `rate<1000`.
+//! Conditions on a record, such as `p99>50ms`, `failed>0.1%` or `rate<1000`. A record fails if a
+//! condition of `--fail-if` holds, or if a condition of `--require` does not.
 //!
 //! A condition is a metric, a comparison (`>`, `>=`, `<`, `<=`) and a value:
 //!
@@ -8,14 +8,14 @@
 //! | `min`, `mean`, `max`, `p50`, `p99.9`, any `pN` or `p(N)` | a time: `250us`, `50ms`, `1.5s`, `2m` | response time |
 //! | `service.pN` and so on | a time | service time |
 //! | `first_byte.`, `connect.`, `tls.`, `late.` before `min`, `mean`, `p50`, `p90`, `p99`, `p99.9`, `max` | a time | times to the first byte, of connects, of TLS handshakes; lateness of starts |
-//! | `rate` | a number: `1000`, `20k` | successes a second |
+//! | `rate` | a number: `1000`, `20k` | successful requests per second |
 //! | `started`, `ok`, `failed`, or the name of an outcome such as `timeout` | a count, or a share: `10`, `0.1%` | requests; the share is of those that ended |
 //! | `unfinished`, `unstarted` | a count or a share | requests; the share is of all that were due |
-//! | `retried` | a count or a share | requests sent once more; the share is of those started |
+//! | `retried` | a count or a share | requests sent again; the share is of those started |
 //! | `busy` | a share | the generator's busiest worker |
-//! | `partial`, `agent-lost` | nothing, or a count | whether a load by agents has this finding |
+//! | `partial`, `agent-lost` | none, or a count | whether the load by agents has this finding |
 //!
-//! A percentile that is only known as a lower bound is compared as it is printed.
+//! A percentile that is a lower bound is compared by its printed value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,39 +24,39 @@ use crate::{Record, number};
 
 mod measure;
 
-pub use measure::{Amount, Kind, MEASURES, Measure, Sign, finding};
+pub use measure::{Amount, AmountKind, MEASURES, Measure, Relation, finding};
 
 /// A condition on a record: see the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     typed: String,
     measure: Measure,
-    /// Of what must not be: the inverse of the typed one in a requirement.
-    sign: Sign,
+    /// The relation that fails the record: for a requirement, the inverse of the typed one.
+    sign: Relation,
     limit: Amount,
     is_required: bool,
 }
 
-/// What a condition makes of a record.
+/// The result of checking a record against a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// Whether the record fails it: a `--fail-if` holds, a `--require` doesn't.
+pub struct ConditionResult {
+    /// The record fails: a `--fail-if` holds, or a `--require` does not.
     pub holds: bool,
-    /// What was seen, as a clause: `p99 is 61.3 ms`.
+    /// The measured value as a clause: `p99 is 61.3 ms`.
     pub text: String,
 }
 
 impl Condition {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
     ///
-    /// In a sentence: what can't be read, and what would be.
+    /// A message that names the invalid part and what is expected.
     pub fn parse(typed: &str) -> Result<Condition, String> {
         let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
         let unreadable = || {
             format!(
-                "\"{typed}\" is no condition; write a metric, a comparison (>, >=, <, <=) and a \
+                "\"{typed}\" is not a condition; write a metric, a comparison (>, >=, <, <=) and a \
                  value, such as p99>50ms, failed>0.1% or rate<1000"
             )
         };
@@ -65,14 +65,14 @@ impl Condition {
             return Ok(Condition {
                 typed: compact,
                 measure,
-                sign: Sign::Above,
+                sign: Relation::Above,
                 limit: Amount::Number(0.0),
                 is_required: false,
             });
         }
         let at = compact.find(['<', '>']).ok_or_else(unreadable)?;
         let (name, rest) = compact.split_at(at);
-        let (sign, value) = Sign::split(rest).ok_or_else(unreadable)?;
+        let (sign, value) = Relation::split(rest).ok_or_else(unreadable)?;
         if name.is_empty() || value.is_empty() {
             return Err(unreadable());
         }
@@ -90,11 +90,11 @@ impl Condition {
         })
     }
 
-    /// Reads a requirement: the same with the opposite meaning.
+    /// Parses a requirement: a condition with the opposite meaning.
     ///
     /// # Errors
     ///
-    /// As [`Condition::parse`].
+    /// The same as [`Condition::parse`].
     pub fn require(typed: &str) -> Result<Condition, String> {
         let condition = Condition::parse(typed)?;
         Ok(Condition {
@@ -104,7 +104,7 @@ impl Condition {
         })
     }
 
-    /// The option that it was typed after.
+    /// The option that the condition belongs to.
     pub fn option(&self) -> &'static str {
         match self.is_required {
             true => "--require",
@@ -112,9 +112,10 @@ impl Condition {
         }
     }
 
-    /// Whether the record fails the condition, and then why: a clause such as `p99 is 61.3 ms`.
+    /// The reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`; `None` if it
+    /// does not fail.
     ///
-    /// A percentile of no requests at all fails a requirement and nothing else.
+    /// A percentile without any requests fails only a requirement.
     pub fn holds(&self, record: &Record) -> Option<String> {
         match self.judge(record) {
             Some(judged) => judged.holds.then_some(judged.text),
@@ -124,9 +125,8 @@ impl Condition {
         }
     }
 
-    /// What the condition makes of a record; none where there is nothing to judge, such as a
-    /// percentile of no requests.
-    pub fn judge(&self, record: &Record) -> Option<Judged> {
+    /// Checks a record; `None` if the metric was not measured, such as a percentile without any requests.
+    pub fn judge(&self, record: &Record) -> Option<ConditionResult> {
         let (seen, said) = match (self.measure.count(record), self.limit) {
             (Some((_, 0)), Amount::Share(_)) => return None,
             (Some((count, whole)), Amount::Share(_)) => {
@@ -149,13 +149,13 @@ impl Condition {
                 (amount.value(), said)
             }
         };
-        Some(Judged {
+        Some(ConditionResult {
             holds: self.sign.holds(seen, self.limit.value()),
             text: format!("{} is {said}", self.name()),
         })
     }
 
-    /// The metric's name, as it was typed.
+    /// The name of the metric as typed.
     fn name(&self) -> &str {
         let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());
         &self.typed[..end]
@@ -170,7 +170,7 @@ impl FromStr for Condition {
     }
 }
 
-/// As it was typed, without spaces.
+/// The condition as typed, without spaces.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.typed)

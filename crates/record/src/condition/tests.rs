@@ -1,4 +1,4 @@
-//! What conditions hold of which records, and what is no condition.
+//! Parsing conditions and checking records against them.
 
 use super::*;
 use crate::{Distribution, FindingId, Nanos, Outcome};
@@ -34,7 +34,7 @@ fn record() -> Record {
 }
 
 #[test]
-fn conditions_that_hold_say_what_was_seen() {
+fn holding_conditions_name_the_measured_value() {
     for (typed, said) in [
         ("p99>50ms", "p99 is 99"),
         ("p99 >= 50ms", "p99 is 99"),
@@ -74,7 +74,7 @@ fn conditions_that_hold_say_what_was_seen() {
 }
 
 #[test]
-fn conditions_that_do_not_hold_say_nothing() {
+fn other_conditions_give_no_reason() {
     for typed in [
         "p99>100ms",
         "p95>96ms",
@@ -97,7 +97,7 @@ fn conditions_that_do_not_hold_say_nothing() {
 }
 
 #[test]
-fn nothing_measured_holds_no_time_and_no_share() {
+fn unmeasured_times_and_shares_do_not_hold() {
     let nothing = Record::default();
     for typed in ["p99<1s", "p95<1s", "max>=0s", "failed>=0%", "ok<100%"] {
         assert_eq!(
@@ -116,13 +116,13 @@ fn nothing_measured_holds_no_time_and_no_share() {
 }
 
 #[test]
-fn what_can_not_be_read_is_told_with_what_can() {
+fn invalid_conditions_are_rejected_with_a_hint() {
     for (typed, told) in [
-        ("", "is no condition"),
-        ("p99", "is no condition"),
-        ("p99=50ms", "is no condition"),
-        (">50ms", "is no condition"),
-        ("p99>", "is no condition"),
+        ("", "is not a condition"),
+        ("p99", "is not a condition"),
+        ("p99=50ms", "is not a condition"),
+        (">50ms", "is not a condition"),
+        ("p99>", "is not a condition"),
         ("p99>50", "is not a time with its unit"),
         ("p99>50%", "is not a time with its unit"),
         ("p99>-5ms", "is not a time"),
@@ -149,7 +149,7 @@ fn what_can_not_be_read_is_told_with_what_can() {
 }
 
 #[test]
-fn a_requirement_fails_where_it_does_not_hold() {
+fn a_requirement_fails_if_it_does_not_hold() {
     let failed = |typed: &str, record: &Record| Condition::require(typed).unwrap().holds(record);
     assert!(
         failed("p99<50ms", &record())
@@ -171,7 +171,7 @@ fn a_requirement_fails_where_it_does_not_hold() {
 }
 
 #[test]
-fn a_finding_is_a_condition_by_its_name() {
+fn ids_of_incomplete_loads_are_conditions() {
     let mut record = Record::default();
     for id in [FindingId::Partial, FindingId::AgentLost] {
         let name = id.as_str();

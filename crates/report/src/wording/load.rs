@@ -1,6 +1,8 @@
 //! Sentences about one load.
 
-use prony_record::{FleetAgent, FleetUse, Outcome, Record, Severity, SourceUse, Spread, Summary};
+use prony_record::{
+    FleetAgent, FleetUse, Outcome, Record, Severity, SourceSpread, SourceUse, Summary,
+};
 
 use super::captions;
 use crate::tone::Tone;
@@ -284,7 +286,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(String, String)> {
 
 /// The number of source addresses used, and the spread over them.
 fn sources(used: &SourceUse) -> String {
-    let of_each = |spread: Spread, one: &str, many: &str| match (spread.least, spread.most) {
+    let of_each = |spread: SourceSpread, one: &str, many: &str| match (spread.least, spread.most) {
         (least, most) if least == most => number::plural(least, one, many),
         (least, most) => format!(
             "{} to {} {many} (median {})",
@@ -447,7 +449,7 @@ mod tests {
 
     #[test]
     fn sources_are_one_line_with_minimum_and_maximum() {
-        let spread = |least, median, most| Spread {
+        let spread = |least, median, most| SourceSpread {
             least,
             median,
             most,

@@ -66,12 +66,13 @@ fn sockets() -> Invented {
                 failed_share: 0.0,
             }
         },
-        findings: vec![Finding::new(
-            FindingId::OrderEffect,
-            Severity::Note,
-            "Trials that ran first in their block were 0.4% faster than those that ran last. The \
-             order is random, so this widens the intervals and favours no variant. Nothing to do.",
-        )],
+        findings: vec![Finding {
+            id: FindingId::OrderEffect.into(),
+            severity: Severity::Note,
+            text: "Trials that ran first in their block were 0.4% faster than those that ran last. The \
+             order is random, so this widens the intervals and favours no variant. Nothing to do."
+                .to_owned(),
+        }],
         withheld: None,
         seed: 42,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    Finding, FindingId, Gaps, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rate,
+    Finding, FindingId, GapSummary, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rates,
     Record, Severity, Slice, StartGaps, Summary, Totals,
 };
 
@@ -74,14 +74,14 @@ fn times(p50: f64, p99: f64) -> Summary {
 fn start_gaps(rate_per_s: f64) -> StartGaps {
     let gap = (1e6 / rate_per_s).round();
     StartGaps {
-        intended: Gaps {
+        intended: GapSummary {
             mean_us: gap,
             variation: 0.0,
             p50_us: gap,
             p99_us: gap,
             max_us: gap,
         },
-        actual: Gaps {
+        actual: GapSummary {
             mean_us: gap,
             variation: 0.02,
             p50_us: gap - 1.0,
@@ -134,7 +134,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
         },
         outcomes,
         status,
-        rate: Rate {
+        rate: Rates {
             ok_per_s: ok as f64 / duration_s,
             offered_per_s: load.rate_per_s,
             started_per_s: load.rate_per_s.map(|_| (ok + failed) as f64 / duration_s),

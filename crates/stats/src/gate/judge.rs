@@ -1,6 +1,6 @@
 //! Judgement of gates: by the interval if the figure is an estimate, by the value if it is a count.
 
-use prony_record::condition::{Measure, Sign};
+use prony_record::condition::{Measure, Relation};
 
 use super::evidence::{Evidence, RunEvidence};
 use super::{Gate, GateLimit, GateReference, GateRule};
@@ -111,7 +111,7 @@ struct GateCase<'a> {
     variant: usize,
     name: &'a str,
     quantity: &'a Quantity,
-    sign: Sign,
+    sign: Relation,
 }
 
 impl GateCase<'_> {

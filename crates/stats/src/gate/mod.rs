@@ -26,7 +26,7 @@ mod judge;
 mod parser;
 mod scope;
 
-use prony_record::condition::Sign;
+use prony_record::condition::Relation;
 
 use crate::comparison::Verdict;
 use crate::metric::Metric;
@@ -50,7 +50,7 @@ pub struct Gate {
 enum GateRule {
     Figure {
         quantity: Quantity,
-        sign: Sign,
+        sign: Relation,
         limit: GateLimit,
     },
     Verdict {

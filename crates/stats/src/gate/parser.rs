@@ -1,6 +1,6 @@
 //! Parser of gates: text to [`Gate`], or an error with the position.
 
-use prony_record::condition::{self, Sign};
+use prony_record::condition::{self, Relation};
 
 use super::error::GateError;
 use super::scope::GateScope;
@@ -185,12 +185,12 @@ impl<'a> GateParser<'a> {
             let (value, is_share) = (0.0, false);
             let rule = GateRule::Figure {
                 quantity,
-                sign: Sign::Above,
+                sign: Relation::Above,
                 limit: GateLimit::Fixed { value, is_share },
             };
             return Ok((subject.variants, rule));
         }
-        let Some((sign, rest)) = Sign::split(self.rest()) else {
+        let Some((sign, rest)) = Relation::split(self.rest()) else {
             let what = "a sign is needed here: >, >=, < or <=";
             return Err(self.wrong(self.here(), what));
         };

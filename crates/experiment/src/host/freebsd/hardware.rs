@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::telemetry::Hardware;
+use crate::telemetry::HardwareCounters;
 
 /// Counters of one core or one family of processes.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Group {
     }
 
     /// What was counted until now.
-    pub(crate) fn read(&mut self) -> Hardware {
+    pub(crate) fn read(&mut self) -> HardwareCounters {
         match self.0 {}
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::host::port::Holder;
 use crate::host::process::Process;
 use crate::telemetry::{
-    HostSample, Interface, MemoryKind, NetworkBytes, ServiceSample, TcpCounters,
+    HostSample, InterfaceCounters, MemoryKind, NetworkBytes, ServiceSample, TcpCounters,
 };
 
 /// The columns of ps(1) that [`process`] reads, in its order. With `-S`, the CPU times of children
@@ -224,10 +224,10 @@ impl InterfaceColumns {
         })
     }
 
-    fn of(&self, line: &str) -> Option<Interface> {
+    fn of(&self, line: &str) -> Option<InterfaceCounters> {
         let words: Vec<&str> = line.split_whitespace().rev().collect();
         let value = |place: usize| words.get(self.places[place])?.parse::<u64>().ok();
-        Some(Interface {
+        Some(InterfaceCounters {
             sent: value(0)?,
             received: value(1)?,
             packets_sent: value(2)?,
@@ -246,7 +246,7 @@ fn link_line(line: &str) -> Option<&str> {
 
 /// The interfaces of `netstat -ibn` by name.
 #[must_use]
-pub fn interfaces(text: &str) -> BTreeMap<String, Interface> {
+pub fn interfaces(text: &str) -> BTreeMap<String, InterfaceCounters> {
     let mut lines = text.lines();
     let Some(columns) = lines.next().and_then(InterfaceColumns::read) else {
         return BTreeMap::new();

@@ -12,7 +12,7 @@ use crate::host::port::Holder;
 use crate::host::process::{Process, Table};
 use crate::place::command::run;
 use crate::service::Follow;
-use crate::telemetry::Sample;
+use crate::telemetry::TelemetrySample;
 
 /// The kernel settings that change how fast a server is, or whether a load can be carried.
 const SYSCTLS: [&str; 8] = [
@@ -85,7 +85,7 @@ impl Reader {
     }
 
     /// Reads everything now.
-    pub(crate) fn sample(&mut self, table: &Table, watched: &[Watched]) -> Sample {
+    pub(crate) fn sample(&mut self, table: &Table, watched: &[Watched]) -> TelemetrySample {
         let began = Instant::now();
         let interfaces = output("netstat", &["-ibn"]);
         let tcp = parse::tcp_counters(&output("netstat", &["-s", "-p", "tcp"]));
@@ -126,7 +126,7 @@ impl Reader {
         let foreign_s =
             host.cpu_user_s + host.cpu_system_s + host.cpu_irq_s - services_cpu_s - own_s;
         host.foreign_cpu_s = foreign_s - *self.first_foreign_s.get_or_insert(foreign_s);
-        Sample {
+        TelemetrySample {
             t_s: began.duration_since(self.born).as_secs_f64(),
             services,
             host,

@@ -5,7 +5,7 @@ use std::io;
 use perf_event::events::{Event, Hardware as Kind};
 use perf_event::{Builder, Counter};
 
-use crate::telemetry::Hardware;
+use crate::telemetry::HardwareCounters;
 
 /// What is counted, in this order: cycles, instructions, cache misses.
 const KINDS: [Kind; 3] = [Kind::CPU_CYCLES, Kind::INSTRUCTIONS, Kind::CACHE_MISSES];
@@ -66,14 +66,14 @@ impl Group {
     }
 
     /// What was counted until now.
-    pub(crate) fn read(&mut self) -> Hardware {
+    pub(crate) fn read(&mut self) -> HardwareCounters {
         let [cycles, instructions, cache_misses] = self.0.each_mut().map(|counter| {
             let data = counter.as_mut()?.read_full().ok()?;
             let enabled = data.time_enabled()?.as_nanos();
             let running = data.time_running()?.as_nanos();
             scaled(data.count(), enabled, running)
         });
-        Hardware {
+        HardwareCounters {
             cycles,
             instructions,
             cache_misses,

@@ -12,7 +12,9 @@ use super::foreign::ForeignTracker;
 use crate::host::proc_files::{self, NetTexts};
 use crate::host::process::{Process, Table};
 use crate::service::Follow;
-use crate::telemetry::{HostSample, Interface, IoCounters, Sample, ServiceSample, TcpCounters};
+use crate::telemetry::{
+    HostSample, InterfaceCounters, IoCounters, ServiceSample, TcpCounters, TelemetrySample,
+};
 
 /// A running service, as the reader needs to know it.
 #[derive(Debug, Clone)]
@@ -53,7 +55,7 @@ pub(crate) struct Reader {
 /// One network namespace at one moment.
 #[derive(Debug, Clone, Default)]
 struct Net {
-    interfaces: BTreeMap<String, Interface>,
+    interfaces: BTreeMap<String, InterfaceCounters>,
     tcp: TcpCounters,
 }
 
@@ -76,7 +78,7 @@ impl Reader {
     }
 
     /// Reads everything now.
-    pub(crate) fn sample(&mut self, table: &Table, watched: &[Watched]) -> Sample {
+    pub(crate) fn sample(&mut self, table: &Table, watched: &[Watched]) -> TelemetrySample {
         let began = Instant::now();
         self.services.retain(|(name, keeper), _| {
             watched
@@ -113,7 +115,7 @@ impl Reader {
             + host.generator_system_s;
         let foreign_s = charged_s(&host) - ours_s;
         host.foreign_cpu_s = foreign_s - *self.first_foreign_s.get_or_insert(foreign_s);
-        Sample {
+        TelemetrySample {
             t_s: began.duration_since(self.born).as_secs_f64(),
             services,
             host,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Sections, section};
 use crate::host::proc_files::{self, NetTexts};
 use crate::host::process::{Process, Table};
-use crate::telemetry::{Elsewhere, HostSample, MemoryKind, RemoteMachine, ServiceSample};
+use crate::telemetry::{HostSample, MemoryKind, RemoteMachine, RemoteService, ServiceSample};
 
 /// Memory is read so seldom: it walks the page tables of every process.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
@@ -121,7 +121,7 @@ pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
 /// that hold its listener.
 pub(super) fn members<'a>(
     name: &str,
-    wanted: &Elsewhere,
+    wanted: &RemoteService,
     holders: &[i32],
     sections: &Sections,
     table: &'a Table,
@@ -296,7 +296,7 @@ mod tests {
         let (host, table) = machine(&answer);
         assert_eq!((host.cores, host.context_switches), (2, 9));
         let pids = |name: &str, follow: Follow, holders: &[i32]| -> Vec<i32> {
-            let wanted = Elsewhere {
+            let wanted = RemoteService {
                 port: Some(80),
                 follow,
             };
@@ -370,7 +370,7 @@ mod tests {
             pid_file: Some("/run/it's".into()),
         };
         let machine = RemoteMachine {
-            services: [("web".to_owned(), Elsewhere { port: None, follow })].into(),
+            services: [("web".to_owned(), RemoteService { port: None, follow })].into(),
             ..RemoteMachine::default()
         };
         let script = script(&machine);

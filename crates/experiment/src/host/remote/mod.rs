@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::host::process::Table;
-use crate::telemetry::{HostSample, RemoteMachine, Sample, ServiceSample};
+use crate::telemetry::{HostSample, RemoteMachine, ServiceSample, TelemetrySample};
 use shell::{Sections, Shell};
 
 /// How long the connection may take until the shell there has said what system it is on.
@@ -96,7 +96,7 @@ impl Remote {
     }
 
     /// Adds the machine and its services to a sample.
-    pub(super) fn complete(&mut self, sample: &mut Sample) {
+    pub(super) fn complete(&mut self, sample: &mut TelemetrySample) {
         let Some(link) = self.link.as_mut().filter(|link| link.asked) else {
             return;
         };

@@ -5,7 +5,7 @@
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
-use crate::telemetry::Counters;
+use crate::telemetry::CounterMode;
 
 /// The keys of `[telemetry]`.
 pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
@@ -14,7 +14,7 @@ pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetrySettings {
     /// The processes or cores whose processor counters are read.
-    pub counters: Counters,
+    pub counters: CounterMode,
     /// The machine of the plan's remote services, as ssh names it.
     pub remote: Option<String>,
     /// Arguments for ssh.
@@ -36,9 +36,9 @@ pub(super) fn read_telemetry(
     if let Some(node) = table.get("counters") {
         let word = reader.choice(node, "counters", &["cores", "processes", "off"]);
         telemetry.counters = match word {
-            Some("processes") => Counters::Processes,
-            Some("off") => Counters::Off,
-            _ => Counters::Cores,
+            Some("processes") => CounterMode::Processes,
+            Some("off") => CounterMode::Off,
+            _ => CounterMode::Cores,
         };
     }
     if let Some(node) = table.get("remote")

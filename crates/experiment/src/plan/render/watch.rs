@@ -6,7 +6,7 @@ use super::services::ResolvedService;
 use super::telemetry::TelemetrySettings;
 use super::variant::Resolved;
 use crate::service::Follow;
-use crate::telemetry::{Elsewhere, RemoteMachine, Watch};
+use crate::telemetry::{RemoteMachine, RemoteService, WatchSpec};
 
 impl TelemetrySettings {
     /// The processes and counters that the host measures during a trial of the variant.
@@ -14,16 +14,16 @@ impl TelemetrySettings {
     /// Remote services are measured over ssh if the plan names their machine. Otherwise they count as
     /// this machine's if the plan names their control group or pid file.
     #[must_use]
-    pub fn watch(&self, resolved: &Resolved) -> Watch {
+    pub fn watch(&self, resolved: &Resolved) -> WatchSpec {
         let others = resolved
             .services
             .iter()
             .filter_map(|service| Some((service, service.remote.as_deref()?)));
-        let mut watch = Watch {
+        let mut watch = WatchSpec {
             counters: self.counters,
             load_cores: load_cores(resolved),
             load_is_elsewhere: resolved.load.agents.is_some(),
-            ..Watch::default()
+            ..WatchSpec::default()
         };
         match &self.remote {
             None => {
@@ -40,7 +40,7 @@ impl TelemetrySettings {
                         .rsplit_once(':')
                         .and_then(|(_, port)| port.parse().ok());
                     let follow = service.spec.follow.clone();
-                    (service.spec.name.clone(), Elsewhere { port, follow })
+                    (service.spec.name.clone(), RemoteService { port, follow })
                 };
                 watch.remote = Some(RemoteMachine {
                     destination: destination.clone(),

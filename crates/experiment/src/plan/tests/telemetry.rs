@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::{GOOD, Study, allocate};
 use crate::plan::Plan;
-use crate::telemetry::{Counters, Watch};
+use crate::telemetry::{CounterMode, WatchSpec};
 
 /// The processes and counters that the first variant of a plan asks its host to measure.
-fn watch(plan: &Plan) -> Watch {
+fn watch(plan: &Plan) -> WatchSpec {
     watch_of(plan, 0)
 }
 
-fn watch_of(plan: &Plan, variant: usize) -> Watch {
+fn watch_of(plan: &Plan, variant: usize) -> WatchSpec {
     let allocated = allocate(&plan.allocations(variant).unwrap());
     let resolved = plan.resolve(variant, &allocated).unwrap();
     resolved.telemetry.watch(&resolved)
@@ -29,7 +29,7 @@ fn remote(service: &str, telemetry: &str) -> String {
 #[test]
 fn a_plan_without_a_word_counts_by_core() {
     let watch = watch(&Study::new().read(GOOD).unwrap());
-    assert_eq!(watch.counters, Counters::Cores);
+    assert_eq!(watch.counters, CounterMode::Cores);
     assert_eq!(watch.load_cores, [1]);
     assert!(watch.others.is_empty() && watch.remote.is_none());
 }
@@ -42,7 +42,7 @@ fn services_elsewhere_are_read_where_telemetry_says() {
         "[telemetry]\nremote = \"me@far\"\nssh = [\"-i\", \"key\"]\ncounters = \"off\"\n",
     );
     let watch = watch(&study.read(&text).unwrap());
-    assert_eq!(watch.counters, Counters::Off);
+    assert_eq!(watch.counters, CounterMode::Off);
     assert!(watch.others.is_empty());
     let machine = watch.remote.unwrap();
     assert_eq!(

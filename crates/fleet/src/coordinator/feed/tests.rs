@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prony_record::{Exchange, FindingId, Measured, Outcome, Recorder};
+use prony_record::{Exchange, FindingId, MeasuredPart, Outcome, Recorder};
 use serde_json::json;
 
 use super::*;
@@ -37,7 +37,7 @@ fn manifest() -> RunManifest {
 /// What an agent records in so many half seconds, each handed over by itself, from a few requests that
 /// `seed` makes.
 fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
-    let mut recorder = Recorder::new(Measured::EndedFrom(WARMUP));
+    let mut recorder = Recorder::new(MeasuredPart::EndedFrom(WARMUP));
     recorder.watch();
     let mut random = seed;
     let mut all = Vec::new();
@@ -83,7 +83,7 @@ fn message(manifest: &RunManifest, agent: &str, sequence: u64, delta: &Delta) ->
         run: manifest.run.clone(),
         agent: agent.clone(),
         sequence,
-        packed: Packed::of(delta),
+        packed: EncodedDelta::of(delta),
         end: None,
     };
     NatsMessage {
@@ -189,7 +189,7 @@ fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
     recorded(halves, 5)
         .iter()
         .for_each(|delta| all.merge(delta));
-    let (packed, mut counted) = (Packed::of(&all), Counted::default());
+    let (packed, mut counted) = (EncodedDelta::of(&all), DeltaTotals::default());
     packed.count_into(&mut counted);
     feed.add(&name.parse().unwrap(), &packed, &counted, now);
 }

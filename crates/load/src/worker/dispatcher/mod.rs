@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use prony_record::{Measured, Nanos};
+use prony_record::{MeasuredPart, Nanos};
 
 pub(super) use self::eligibility::ConnectionView;
 pub(super) use self::slot::{Pending, RequestPhase, RequestSlot, SlotState};
@@ -449,14 +449,14 @@ impl Dispatcher {
 }
 
 /// The source of a worker's start times, and the requests that are measured.
-pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, Measured) {
+pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, MeasuredPart) {
     match spec.model {
         Model::Closed => {
             let left = spec.limit.map_or(u64::MAX, |limit| shard.part(limit));
             let measured = match spec.limit {
                 // Exactly as many requests are measured as were asked for.
-                Some(_) => Measured::DueFrom(spec.warmup),
-                None => Measured::EndedFrom(spec.warmup),
+                Some(_) => MeasuredPart::DueFrom(spec.warmup),
+                None => MeasuredPart::EndedFrom(spec.warmup),
             };
             (Pace::Closed { left }, measured)
         }
@@ -470,7 +470,7 @@ pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, Measured
                 at: end,
             };
             let schedule = ArrivalSchedule::new(arrivals, rate_per_s, spec.seed, shard, until);
-            let measured = Measured::DueFrom(spec.warmup);
+            let measured = MeasuredPart::DueFrom(spec.warmup);
             (Pace::Open(Box::new(schedule)), measured)
         }
     }

@@ -1,33 +1,33 @@
-//! Numbers of which most are small, in few bits.
+//! A bit stream of numbers, most of which are small.
 //!
-//! A number is its length in bits in unary, as so many zeros, and then its bits, of which the first is a
-//! one; 0 is a one alone. So 0 takes 1 bit, 1 takes 2, 2 and 3 take 4, and so on (Elias 1975: the gamma
-//! code, with a place for 0).
+//! A number is written as its length in bits in unary (that many zeros), followed by its bits, the first
+//! of which is a one; 0 is a single one. So 0 takes 1 bit, 1 takes 2 bits, 2 and 3 take 4 bits, and so on:
+//! the gamma code (Elias 1975), extended by 0.
 
-/// The most bits that are put or taken at once.
-const AT_ONCE: u32 = 32;
+/// Maximum number of bits that are written or read at once.
+const BITS_AT_ONCE: u32 = 32;
 
-/// Bits that become bytes, the highest first; the last byte is filled up with zeros.
+/// Collects bits into bytes, highest bit first. The last byte is padded with zeros.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct BitWriter {
     bytes: Vec<u8>,
-    /// The lowest of these are no whole byte yet.
+    /// The lowest `open_bits` of these do not form a whole byte yet.
     open: u64,
     open_bits: u32,
 }
 
-impl Writer {
+impl BitWriter {
     pub(super) fn number(&mut self, number: u64) {
         let length = u64::BITS - number.leading_zeros();
         match length {
             0 => self.put(1, 1),
-            // With as many zeros before them.
-            _ if 2 * length <= AT_ONCE => self.put(number, 2 * length),
+            // The leading zeros of `number` are the unary length.
+            _ if 2 * length <= BITS_AT_ONCE => self.put(number, 2 * length),
             _ => {
-                self.put(0, length.min(AT_ONCE));
-                self.put(0, length.saturating_sub(AT_ONCE));
-                self.put(number >> AT_ONCE, length.saturating_sub(AT_ONCE));
-                self.put(number & u64::from(u32::MAX), length.min(AT_ONCE));
+                self.put(0, length.min(BITS_AT_ONCE));
+                self.put(0, length.saturating_sub(BITS_AT_ONCE));
+                self.put(number >> BITS_AT_ONCE, length.saturating_sub(BITS_AT_ONCE));
+                self.put(number & u64::from(u32::MAX), length.min(BITS_AT_ONCE));
             }
         }
     }
@@ -53,17 +53,17 @@ impl Writer {
     }
 }
 
-/// Reads what a [`Writer`] wrote, or anything else; none where that ends too soon.
+/// Reads the bits of a [`BitWriter`]. Methods return `None` at the end of the input.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
-    /// Bits that are read.
+    /// Number of bits read so far.
     at: usize,
 }
 
-impl Reader<'_> {
-    pub(super) fn new(bytes: &[u8]) -> Reader<'_> {
-        Reader { bytes, at: 0 }
+impl BitReader<'_> {
+    pub(super) fn new(bytes: &[u8]) -> BitReader<'_> {
+        BitReader { bytes, at: 0 }
     }
 
     #[inline]
@@ -74,7 +74,7 @@ impl Reader<'_> {
             self.pass(1)?;
             return Some(0);
         }
-        // So much is ahead, wherever in a byte it begins.
+        // `ahead` holds at least this many bits, wherever in a byte they begin.
         if 2 * length <= u64::BITS - 8 {
             self.pass(2 * length)?;
             return Some(ahead << length >> (u64::BITS - length));
@@ -85,31 +85,31 @@ impl Reader<'_> {
     fn long_number(&mut self) -> Option<u64> {
         let mut length = 0;
         loop {
-            let zeros = self.ahead().leading_zeros().min(AT_ONCE);
+            let zeros = self.ahead().leading_zeros().min(BITS_AT_ONCE);
             self.pass(zeros)?;
             length += zeros;
             if length > u64::BITS {
                 return None;
             }
-            if zeros < AT_ONCE {
+            if zeros < BITS_AT_ONCE {
                 break;
             }
         }
-        let high = self.take(length.saturating_sub(AT_ONCE))?;
-        let low = self.take(length.min(AT_ONCE))?;
-        Some(high << AT_ONCE | low)
+        let high = self.take(length.saturating_sub(BITS_AT_ONCE))?;
+        let low = self.take(length.min(BITS_AT_ONCE))?;
+        Some(high << BITS_AT_ONCE | low)
     }
 
     pub(super) fn flag(&mut self) -> Option<bool> {
         self.take(1).map(|bit| bit == 1)
     }
 
-    /// Whether nothing is left but what fills up the last byte.
+    /// Whether only the padding of the last byte is left.
     pub(super) fn is_at_end(&self) -> bool {
         self.left() < 8 && self.ahead() == 0
     }
 
-    /// Bits that are not read yet.
+    /// Number of unread bits.
     pub(super) fn left(&self) -> usize {
         8 * self.bytes.len() - self.at
     }
@@ -120,7 +120,7 @@ impl Reader<'_> {
         Some(bits)
     }
 
-    /// What comes next, highest bit first: 57 bits at least, and zeros after the end.
+    /// The next bits, highest first: at least 57, followed by zeros at the end of the input.
     #[inline]
     fn ahead(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
@@ -153,16 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_read_as_it_was_written_wherever_it_begins() {
+    fn numbers_are_read_as_written_at_every_bit_offset() {
         for before in 0..8 {
-            let mut writer = Writer::default();
+            let mut writer = BitWriter::default();
             (0..before).for_each(|_| writer.flag(true));
             for number in numbers() {
                 writer.number(number);
                 writer.flag(number % 2 == 0);
             }
             let bytes = writer.into_bytes();
-            let mut reader = Reader::new(&bytes);
+            let mut reader = BitReader::new(&bytes);
             (0..before).for_each(|_| assert_eq!(reader.flag(), Some(true)));
             for number in numbers() {
                 assert_eq!(reader.number(), Some(number));
@@ -175,24 +175,24 @@ mod tests {
     #[test]
     fn small_numbers_take_few_bits() {
         for (number, bits) in [(0, 1), (1, 2), (3, 4), (4, 6), (1_000, 20), (u64::MAX, 128)] {
-            let mut writer = Writer::default();
+            let mut writer = BitWriter::default();
             writer.number(number);
             assert_eq!(writer.into_bytes().len(), usize::div_ceil(bits, 8));
         }
     }
 
     #[test]
-    fn what_ends_too_soon_is_nothing() {
+    fn truncated_input_is_none() {
         for number in numbers() {
-            let mut writer = Writer::default();
+            let mut writer = BitWriter::default();
             writer.number(number);
             let bytes = writer.into_bytes();
             let cut = &bytes[..bytes.len() - 1];
-            assert_eq!(Reader::new(cut).number(), None, "{number}");
+            assert_eq!(BitReader::new(cut).number(), None, "{number}");
         }
-        assert_eq!(Reader::new(&[0; 40]).number(), None);
-        assert_eq!(Reader::new(&[]).flag(), None);
-        assert!(Reader::new(&[]).is_at_end());
-        assert!(!Reader::new(&[0]).is_at_end());
+        assert_eq!(BitReader::new(&[0; 40]).number(), None);
+        assert_eq!(BitReader::new(&[]).flag(), None);
+        assert!(BitReader::new(&[]).is_at_end());
+        assert!(!BitReader::new(&[0]).is_at_end());
     }
 }

@@ -1,0 +1,111 @@
+//! Differences of totals between two samples.
+
+use std::collections::BTreeMap;
+
+use super::{
+    CoreTimes, HardwareCounters, InterfaceCounters, NetworkBytes, ServiceSample, TcpCounters,
+};
+
+/// User and kernel CPU seconds: the most precise total, divided in the proportion of the ticks. A time
+/// shorter than a tick is divided in the proportion of all ticks since the start.
+pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f64) {
+    let user_s = grown(begin.cpu_user_s, end.cpu_user_s);
+    let system_s = grown(begin.cpu_system_s, end.cpu_system_s);
+    let total_s = grown(begin.cpu_s, end.cpu_s);
+    let share = |user_s: f64, system_s: f64| {
+        let both_s = user_s + system_s;
+        (both_s > 0.0).then(|| user_s / both_s)
+    };
+    let user_share = share(user_s, system_s)
+        .or_else(|| share(end.cpu_user_s, end.cpu_system_s))
+        .unwrap_or(1.0);
+    (total_s * user_share, total_s * (1.0 - user_share))
+}
+
+/// Times of each core. A core that was offline at the begin or the end is left out.
+pub(super) fn cores_between(
+    begin: &BTreeMap<usize, CoreTimes>,
+    end: &BTreeMap<usize, CoreTimes>,
+) -> BTreeMap<usize, CoreTimes> {
+    let of_one = |(core, end): (&usize, &CoreTimes)| {
+        let begin = begin.get(core)?;
+        let between = CoreTimes {
+            user_s: grown(begin.user_s, end.user_s),
+            system_s: grown(begin.system_s, end.system_s),
+            softirq_s: grown(begin.softirq_s, end.softirq_s),
+            irq_s: grown(begin.irq_s, end.irq_s),
+            steal_s: grown(begin.steal_s, end.steal_s),
+            idle_s: grown(begin.idle_s, end.idle_s),
+        };
+        Some((*core, between))
+    };
+    end.iter().filter_map(of_one).collect()
+}
+
+pub(super) fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> NetworkBytes {
+    NetworkBytes {
+        sent: end.sent.saturating_sub(begin.sent),
+        received: end.received.saturating_sub(begin.received),
+        packets_sent: end.packets_sent.saturating_sub(begin.packets_sent),
+        packets_received: end.packets_received.saturating_sub(begin.packets_received),
+        shared: end.shared,
+    }
+}
+
+/// Traffic of each interface. The totals of a new interface began at zero.
+pub(super) fn interfaces_between(
+    begin: &BTreeMap<String, InterfaceCounters>,
+    end: &BTreeMap<String, InterfaceCounters>,
+) -> BTreeMap<String, InterfaceCounters> {
+    let of_one = |(name, end): (&String, &InterfaceCounters)| {
+        let begin = begin.get(name).copied().unwrap_or_default();
+        let between = InterfaceCounters {
+            sent: end.sent.saturating_sub(begin.sent),
+            received: end.received.saturating_sub(begin.received),
+            packets_sent: end.packets_sent.saturating_sub(begin.packets_sent),
+            packets_received: end.packets_received.saturating_sub(begin.packets_received),
+            packets_dropped: end.packets_dropped.saturating_sub(begin.packets_dropped),
+        };
+        (name.clone(), between)
+    };
+    end.iter().map(of_one).collect()
+}
+
+pub(super) fn hardware_between(
+    begin: Option<HardwareCounters>,
+    end: Option<HardwareCounters>,
+) -> Option<HardwareCounters> {
+    let (begin, end) = (begin?, end?);
+    let between =
+        |of: fn(&HardwareCounters) -> Option<u64>| Some(of(&end)?.saturating_sub(of(&begin)?));
+    Some(HardwareCounters {
+        cycles: between(|hardware| hardware.cycles),
+        instructions: between(|hardware| hardware.instructions),
+        cache_misses: between(|hardware| hardware.cache_misses),
+    })
+}
+
+/// Growth of a total; never negative, although a total can decrease by a tick when a process ends while
+/// it is read.
+pub(super) fn grown(begin: f64, end: f64) -> f64 {
+    (end - begin).max(0.0)
+}
+
+pub(super) fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
+    TcpCounters {
+        listen_overflows: end.listen_overflows.saturating_sub(begin.listen_overflows),
+        listen_drops: end.listen_drops.saturating_sub(begin.listen_drops),
+        retransmitted_segments: end
+            .retransmitted_segments
+            .saturating_sub(begin.retransmitted_segments),
+        connects: end.connects.saturating_sub(begin.connects),
+        segments_sent: end.segments_sent.saturating_sub(begin.segments_sent),
+        resets_sent: end.resets_sent.saturating_sub(begin.resets_sent),
+        established_resets: end
+            .established_resets
+            .saturating_sub(begin.established_resets),
+        syn_cookies_sent: end.syn_cookies_sent.saturating_sub(begin.syn_cookies_sent),
+        established: end.established,
+        time_wait: end.time_wait,
+    }
+}

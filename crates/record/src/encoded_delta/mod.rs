@@ -1,0 +1,294 @@
+//! The compact form of a [`Delta`] that agents send: only what is not zero.
+
+mod bits;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::borrow::Cow;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::delta::ended;
+use crate::distribution::{Distribution, LONGEST_NS};
+use crate::fast_histogram::{bucket_of, start_of};
+use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
+use crate::{Delta, Nanos, Outcome, OutcomeCounts};
+
+/// The numbers of a [`Delta`] that are not zero. It serializes to one base64 string and decodes to the
+/// same delta, bucket by bucket.
+///
+/// Input from other machines may be invalid. Reading it takes memory in proportion to its length, and
+/// [`EncodedDelta::add_to`] rejects numbers that no load can have.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct EncodedDelta {
+    span: Option<(u64, u64)>,
+    counts: [u64; 9],
+    outcomes: Vec<(Outcome, u64)>,
+    statuses: Vec<(u16, u64)>,
+    times: Vec<EncodedTimes>,
+    first_slice: u32,
+    slices: Vec<EncodedSlice>,
+}
+
+/// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
+type BucketCount = (u32, u64);
+
+/// Number of distributions in a delta.
+const DISTRIBUTIONS: usize = 8;
+/// Number of buckets of a distribution, up to the end of the octave of the longest time.
+const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
+
+/// The used buckets of a distribution, numbered by [`bucket_of`].
+#[derive(Debug, Clone, PartialEq, Default)]
+struct EncodedTimes {
+    known: Vec<BucketCount>,
+    /// The buckets of lower bounds.
+    at_least: Vec<BucketCount>,
+}
+
+/// A slice of the time series, with its times in the buckets of [`coarse_bucket`].
+#[derive(Debug, Clone, PartialEq, Default)]
+struct EncodedSlice {
+    ok: u64,
+    failed: u64,
+    bytes_in: u64,
+    times: Vec<BucketCount>,
+}
+
+impl Serialize for EncodedDelta {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&wire::write(self))
+    }
+}
+
+impl<'de> Deserialize<'de> for EncodedDelta {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<EncodedDelta, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        wire::read(&text).ok_or_else(|| D::Error::custom("invalid encoded delta"))
+    }
+}
+
+/// Sum of the counts of encoded deltas, without their times. The times of many agents, each kept
+/// separately, would take megabytes per agent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeltaTotals {
+    /// As [`Delta::span`].
+    pub span: Option<(Nanos, Nanos)>,
+    /// As [`Delta::started`].
+    pub started: u64,
+    /// As [`Delta::unmeasured`].
+    pub unmeasured: u64,
+    /// As [`Delta::outcomes`].
+    pub outcomes: OutcomeCounts,
+}
+
+impl DeltaTotals {
+    /// As [`Delta::ended`].
+    pub fn ended(&self) -> u64 {
+        ended(self.unmeasured, &self.outcomes)
+    }
+
+    /// As [`Delta::in_flight`].
+    pub fn in_flight(&self) -> u64 {
+        self.started.saturating_sub(self.ended())
+    }
+}
+
+/// Error: an encoded delta contains a number that is impossible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImplausibleDelta;
+
+impl std::fmt::Display for ImplausibleDelta {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a recorded count is impossibly large")
+    }
+}
+
+impl std::error::Error for ImplausibleDelta {}
+
+/// Maximum number of slices: the half seconds of a week.
+const SLICES_MAX: usize = 2 * 86_400 * 7;
+/// Exclusive limit of each count: more than any interval can have, and small enough to add up thousands
+/// of deltas.
+const COUNT_MAX: u64 = 1 << 50;
+
+impl EncodedDelta {
+    /// Encodes a delta.
+    pub fn of(delta: &Delta) -> EncodedDelta {
+        let mut slices = delta.series.numbered().peekable();
+        let first_slice = slices.peek().map_or(0, |(number, _)| *number as u32);
+        EncodedDelta {
+            span: delta.span.map(|(begin, end)| (begin.0, end.0)),
+            counts: delta.counts(),
+            outcomes: delta.outcomes.happened().collect(),
+            statuses: delta.statuses.iter().collect(),
+            times: delta.all_times().map(EncodedTimes::of).collect(),
+            first_slice,
+            slices: slices.map(|(_, slice)| EncodedSlice::of(slice)).collect(),
+        }
+    }
+
+    /// Adds everything to a delta, or nothing if a number is impossible.
+    ///
+    /// # Errors
+    ///
+    /// [`ImplausibleDelta`] if a count or a slice number is beyond its limit.
+    pub fn add_to(&self, delta: &mut Delta) -> Result<(), ImplausibleDelta> {
+        match self.is_plausible() {
+            true => self.add_all_to(delta),
+            false => return Err(ImplausibleDelta),
+        }
+        Ok(())
+    }
+
+    /// Adds the counts to `counted`. Call this only for a delta that [`EncodedDelta::add_to`] accepts.
+    pub fn count_into(&self, counted: &mut DeltaTotals) {
+        counted.span = self.span_with(counted.span);
+        let [started, unmeasured, ..] = self.counts;
+        counted.started = counted.started.saturating_add(started);
+        counted.unmeasured = counted.unmeasured.saturating_add(unmeasured);
+        for &(outcome, more) in &self.outcomes {
+            counted.outcomes.add_many(outcome, more);
+        }
+    }
+
+    /// The interval that covers this one and `other`.
+    fn span_with(&self, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
+        let Some((begin, end)) = self.span else {
+            return other;
+        };
+        let (begin, end) = (Nanos(begin), Nanos(end));
+        let other = other.unwrap_or((begin, end));
+        Some((other.0.min(begin), other.1.max(end)))
+    }
+
+    /// Splits the delta for transports with a limited message size: each piece has at most
+    /// `buckets_max` buckets of distributions, and at least one. The pieces add up to the whole.
+    pub fn split(mut self, buckets_max: usize) -> Vec<EncodedDelta> {
+        let distributions = std::mem::take(&mut self.times);
+        let mut pieces = vec![self];
+        let mut room = buckets_max.max(1);
+        for (index, times) in distributions.into_iter().enumerate() {
+            for (is_known, mut buckets) in [(true, times.known), (false, times.at_least)] {
+                while !buckets.is_empty() {
+                    if room == 0 {
+                        pieces.push(EncodedDelta::default());
+                        room = buckets_max.max(1);
+                    }
+                    let rest = buckets.split_off(room.min(buckets.len()));
+                    room -= buckets.len();
+                    if let Some(piece) = pieces.last_mut() {
+                        piece.put(index, is_known, buckets);
+                    }
+                    buckets = rest;
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Sets buckets of the distribution with this index.
+    fn put(&mut self, index: usize, is_known: bool, buckets: Vec<BucketCount>) {
+        if self.times.len() <= index {
+            self.times.resize_with(index + 1, EncodedTimes::default);
+        }
+        match is_known {
+            true => self.times[index].known = buckets,
+            false => self.times[index].at_least = buckets,
+        }
+    }
+
+    /// Number of slices from the start of the measured part to the last slice in this delta; 0 if it has
+    /// none.
+    pub fn slices(&self) -> usize {
+        match self.slices.len() {
+            0 => 0,
+            count => (self.first_slice as usize).saturating_add(count),
+        }
+    }
+
+    /// End of the interval in nanoseconds since the start of the load; 0 if it has none.
+    pub fn latest_ns(&self) -> u64 {
+        self.span.map_or(0, |(begin, end)| begin.max(end))
+    }
+
+    fn is_plausible(&self) -> bool {
+        let few = |count: &u64| *count < COUNT_MAX;
+        let few_of_each = |times: &[BucketCount]| times.iter().all(|(_, count)| few(count));
+        let last_slice = (self.first_slice as usize).saturating_add(self.slices.len());
+        self.counts.iter().all(few)
+            && self.outcomes.iter().all(|(_, count)| few(count))
+            && self.statuses.iter().all(|(_, count)| few(count))
+            && self
+                .times
+                .iter()
+                .all(|times| few_of_each(&times.known) && few_of_each(&times.at_least))
+            && self.slices.iter().all(|slice| {
+                [slice.ok, slice.failed, slice.bytes_in].iter().all(few)
+                    && few_of_each(&slice.times)
+            })
+            && last_slice <= SLICES_MAX
+    }
+
+    fn add_all_to(&self, delta: &mut Delta) {
+        delta.span = self.span_with(delta.span);
+        for (count, more) in delta.counts_mut().into_iter().zip(&self.counts) {
+            *count = count.saturating_add(*more);
+        }
+        for &(outcome, more) in &self.outcomes {
+            delta.outcomes.add_many(outcome, more);
+        }
+        for &(status, more) in &self.statuses {
+            delta.statuses.add_many(status, more);
+        }
+        for (times, more) in delta.all_times_mut().into_iter().zip(&self.times) {
+            more.add_to(times);
+        }
+        let slices = self.slices.iter().map(EncodedSlice::decoded).collect();
+        let series = Series::of(self.first_slice as usize, slices);
+        delta.series.merge(&series);
+    }
+}
+
+impl EncodedTimes {
+    fn of(times: &Distribution) -> EncodedTimes {
+        let encoded = |(time, count): (Nanos, u64)| (bucket_of(time.0) as u32, count);
+        EncodedTimes {
+            known: times.buckets().map(encoded).collect(),
+            at_least: times.buckets_at_least().map(encoded).collect(),
+        }
+    }
+
+    fn add_to(&self, times: &mut Distribution) {
+        for &(bucket, count) in &self.known {
+            times.record_many(start_of(bucket as usize), count);
+        }
+        for &(bucket, count) in &self.at_least {
+            times.record_many_at_least(start_of(bucket as usize), count);
+        }
+    }
+}
+
+impl EncodedSlice {
+    fn of(slice: &SliceCounts) -> EncodedSlice {
+        let encoded = |&(time, count): &(Nanos, u64)| (coarse_bucket(time.0), count);
+        EncodedSlice {
+            ok: slice.ok,
+            failed: slice.failed,
+            bytes_in: slice.bytes_in,
+            times: slice.times.iter().map(encoded).collect(),
+        }
+    }
+
+    fn decoded(&self) -> SliceCounts {
+        let decoded = |&(bucket, count): &BucketCount| (coarse_time(bucket), count);
+        SliceCounts {
+            ok: self.ok,
+            failed: self.failed,
+            bytes_in: self.bytes_in,
+            times: self.times.iter().map(decoded).collect(),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Encoded deltas decode to what they were, and invalid input does no harm.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+fn refused(change: impl Fn(&mut EncodedDelta)) {
+    let mut encoded = EncodedDelta {
+        times: vec![EncodedTimes::default(); 8],
+        slices: vec![EncodedSlice::default()],
+        ..EncodedDelta::default()
+    };
+    let mut delta = Delta::default();
+    encoded.add_to(&mut delta).unwrap();
+    change(&mut encoded);
+    let before = delta.clone();
+    assert_eq!(encoded.add_to(&mut delta), Err(ImplausibleDelta));
+    assert_eq!(delta, before);
+}
+
+#[test]
+fn impossible_numbers_are_rejected_whole() {
+    refused(|it| it.counts = [u64::MAX; 9]);
+    refused(|it| it.outcomes = vec![(Outcome::Ok, u64::MAX)]);
+    refused(|it| it.statuses = vec![(200, 1 << 50)]);
+    refused(|it| it.times[7].known = vec![(1, 1), (2, u64::MAX)]);
+    refused(|it| it.times[0].at_least = vec![(1, u64::MAX)]);
+    refused(|it| it.slices[0].bytes_in = u64::MAX);
+    refused(|it| it.slices[0].times = vec![(0, u64::MAX)]);
+    refused(|it| it.first_slice = u32::MAX);
+}
+
+#[test]
+fn pieces_add_up_to_what_was_split() {
+    let mut whole = Delta {
+        started: 7,
+        ..Delta::default()
+    };
+    for n in 1..2_000u64 {
+        whole.response_time.record(Nanos(n * 1_000));
+        whole.first_byte.record(Nanos(n * 3_000));
+        whole.tls_time.record_at_least(Nanos(n * n));
+    }
+    let encoded = EncodedDelta::of(&whole);
+    for (most, count) in [(0, None), (7, None), (1_000, None), (100_000, Some(1))] {
+        let pieces = encoded.clone().split(most);
+        assert!(count.is_none_or(|count| pieces.len() == count));
+        let mut sum = Delta::default();
+        for piece in pieces.iter().rev() {
+            let buckets = piece.times.iter();
+            let buckets: usize = buckets.map(|it| it.known.len() + it.at_least.len()).sum();
+            assert!(buckets <= most.max(1));
+            piece.add_to(&mut sum).unwrap();
+        }
+        assert!(sum == whole, "{most}");
+    }
+    assert_eq!(EncodedDelta::default().split(1), [EncodedDelta::default()]);
+}
+
+#[test]
+fn odd_but_possible_numbers_are_added() {
+    let last = BUCKETS as u32 - 1;
+    let odd = EncodedDelta {
+        span: Some((u64::MAX, 0)),
+        counts: [1; 9],
+        statuses: vec![(u16::MAX, 1)],
+        times: vec![
+            EncodedTimes {
+                known: vec![(0, 14), (last, 3)],
+                at_least: vec![(last, 3)],
+            };
+            DISTRIBUTIONS
+        ],
+        ..EncodedDelta::default()
+    };
+    let odd = written_and_read(&odd).unwrap();
+    let mut delta = Delta::default();
+    odd.add_to(&mut delta).unwrap();
+    odd.add_to(&mut delta).unwrap();
+    assert_eq!(delta.length(), Nanos::ZERO);
+    assert_eq!(delta.response_time.count(), 40);
+    assert!(delta.response_time.summary().max > 0.0);
+}
+
+fn written_and_read(encoded: &EncodedDelta) -> Option<EncodedDelta> {
+    let json = serde_json::to_string(encoded).unwrap();
+    serde_json::from_str(&json).ok()
+}
+
+/// Random numbers of a fixed seed.
+struct Random(ChaCha8Rng);
+
+impl Random {
+    fn new(seed: u64) -> Random {
+        Random(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0.random()
+    }
+
+    /// A number with a random bit length, so that small numbers are as likely as large ones.
+    fn up_to_bits(&mut self, bits: u64) -> u64 {
+        let bits = self.next() % (bits + 1);
+        self.next().checked_shr(64 - bits as u32).unwrap_or(0)
+    }
+
+    fn times(&mut self, times: &mut Distribution) {
+        for _ in 0..self.up_to_bits(7) {
+            let (time, count) = (Nanos(self.up_to_bits(64)), 1 + self.up_to_bits(40));
+            match self.next() % 4 {
+                0 => times.record_many_at_least(time, count),
+                _ => times.record_many(time, count),
+            }
+        }
+    }
+
+    fn delta(&mut self) -> Delta {
+        let mut delta = Delta::default();
+        for count in delta.counts_mut() {
+            *count = self.up_to_bits(49);
+        }
+        for &outcome in Outcome::ALL {
+            delta.outcomes.add_many(outcome, self.up_to_bits(30) / 4);
+        }
+        for _ in 0..self.next() % 4 {
+            let status = 100 + (self.next() % 500) as u16;
+            delta.statuses.add_many(status, self.up_to_bits(40));
+        }
+        for times in delta.all_times_mut() {
+            self.times(times);
+        }
+        if self.next().is_multiple_of(3) {
+            delta.service_time = delta.response_time.clone();
+        }
+        let first = self.up_to_bits(20) as usize;
+        let mut slices = vec![SliceCounts::default(); (self.next() % 4) as usize];
+        for slice in &mut slices {
+            slice.bytes_in = self.up_to_bits(49);
+            let mut times = Distribution::new();
+            self.times(&mut times);
+            slice.keep_times(&times);
+            // As in a recorder, the times of a slice are among the response times.
+            if first.is_multiple_of(2) {
+                delta.response_time.merge(&times);
+            }
+        }
+        if !slices.is_empty() {
+            delta.series = Series::of(first, slices);
+            delta.span = Some((Nanos(self.up_to_bits(63)), Nanos(self.next())));
+        }
+        delta
+    }
+}
+
+#[test]
+fn decoding_gives_the_same_buckets() {
+    for seed in 0..300 {
+        let delta = Random::new(seed).delta();
+        let encoded = EncodedDelta::of(&delta);
+        let read = written_and_read(&encoded).unwrap();
+        assert!(read == encoded, "{seed}");
+        let mut sum = Delta::default();
+        read.add_to(&mut sum).unwrap();
+        assert!(sum == delta, "{seed}");
+        let mut counted = DeltaTotals::default();
+        read.count_into(&mut counted);
+        assert_eq!((counted.span, counted.ended()), (delta.span, delta.ended()));
+        assert_eq!(counted.in_flight(), delta.in_flight());
+        for piece in encoded.split(50) {
+            assert!(written_and_read(&piece).unwrap() == piece, "{seed}");
+        }
+    }
+}
+
+#[test]
+fn repeated_distributions_are_written_once() {
+    let mut times = Distribution::new();
+    Random::new(1).times(&mut times);
+    let mut slice = SliceCounts::default();
+    slice.keep_times(&times);
+    let mut delta = Delta {
+        response_time: times.clone(),
+        ..Delta::default()
+    };
+    let length = |delta: &Delta| wire::write(&EncodedDelta::of(delta)).len();
+    let once = length(&delta);
+    delta.service_time = times.clone();
+    delta.first_byte = times;
+    delta.series = Series::of(0, vec![slice]);
+    assert!(length(&delta) < once + 10, "{} {once}", length(&delta));
+}
+
+#[test]
+fn invalid_input_is_an_error_or_is_added_without_a_panic() {
+    let mut random = Random::new(5);
+    let (mut read, mut taken) = (0, 0);
+    let mut sum = Delta::default();
+    for round in 0..3_000 {
+        // Some are entirely random, and some begin validly.
+        let mut bits = match round % 3 {
+            0 => Vec::new(),
+            _ => BASE64
+                .decode(wire::write(&EncodedDelta::of(&random.delta())))
+                .unwrap(),
+        };
+        match round % 3 {
+            0 => bits.extend((0..random.next() % 40).map(|_| random.next() as u8)),
+            1 => bits.truncate(random.next() as usize % bits.len()),
+            _ => {
+                let place = random.next() as usize % bits.len();
+                bits[place] ^= 1 << (random.next() % 8);
+            }
+        }
+        let Some(encoded) = wire::read(&BASE64.encode(bits)) else {
+            continue;
+        };
+        read += 1;
+        let buckets = encoded.times.iter();
+        let buckets: usize = buckets.map(|it| it.known.len() + it.at_least.len()).sum();
+        assert!(buckets <= 2 * DISTRIBUTIONS * BUCKETS);
+        taken += usize::from(encoded.add_to(&mut sum).is_ok());
+        sum.clear();
+    }
+    assert!(read > 100 && taken > 50, "{read} {taken}");
+}
+
+#[test]
+fn a_false_length_allocates_no_memory() {
+    let mut list = bits::BitWriter::default();
+    // No span, no counts; then a list of outcomes without end.
+    list.flag(false);
+    (0..9).for_each(|_| list.number(0));
+    list.number(u64::MAX);
+    assert_eq!(wire::read(&BASE64.encode(list.into_bytes())), None);
+    for bad in ["", "=", "AAAA", "no base64", "\u{e4}"] {
+        assert_eq!(wire::read(bad), None, "{bad}");
+    }
+    for bad in ["7", "null", "{}", "[1]", "\"\""] {
+        assert!(serde_json::from_str::<EncodedDelta>(bad).is_err(), "{bad}");
+    }
+}

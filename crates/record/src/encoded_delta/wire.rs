@@ -1,0 +1,181 @@
+//! The serialization of an encoded delta: a bit stream in base64.
+//!
+//! Most of it are buckets. A list of buckets is its length, and for each bucket the number of empty
+//! buckets before it and its count minus 1. Both are mostly 0, so a bucket takes only a few bits.
+//! Repetitions are not written: a distribution that equals an earlier one is the distance to that one,
+//! and the times of the last slice are usually the response times minus those of the other slices.
+//!
+//! HDR V2 with deflate has a similar size (`examples/message_cost.rs` prints both). It is not used
+//! because each decoded histogram is dense, with 300 KB for each of eight distributions, and because
+//! its header and its compression let a short hostile message claim much more memory than it has bytes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+
+use super::bits::{BitReader, BitWriter};
+use super::{BUCKETS, BucketCount, DISTRIBUTIONS, EncodedDelta, EncodedSlice, EncodedTimes};
+use crate::Outcome;
+use crate::fast_histogram::start_of;
+use crate::series::coarse_bucket;
+
+pub(super) fn write(encoded: &EncodedDelta) -> String {
+    let mut to = BitWriter::default();
+    to.flag(encoded.span.is_some());
+    if let Some((begin, end)) = encoded.span {
+        to.number(begin);
+        to.number(end);
+    }
+    encoded.counts.iter().for_each(|&count| to.number(count));
+    let outcomes = encoded.outcomes.iter();
+    let outcomes: Vec<BucketCount> = outcomes.map(|&(it, n)| (it as u32, n)).collect();
+    write_list(&mut to, &outcomes);
+    let statuses = encoded.statuses.iter();
+    let statuses: Vec<BucketCount> = statuses.map(|&(it, n)| (it.into(), n)).collect();
+    write_list(&mut to, &statuses);
+    to.number(encoded.times.len() as u64);
+    for (place, times) in encoded.times.iter().enumerate() {
+        let before = encoded.times[..place].iter().rev();
+        let same = before.zip(1..).find(|(other, _)| *other == times);
+        to.number(same.map_or(0, |(_, distance)| distance));
+        if same.is_none() {
+            write_list(&mut to, &times.known);
+            write_list(&mut to, &times.at_least);
+        }
+    }
+    write_slices(&mut to, encoded);
+    BASE64.encode(to.into_bytes())
+}
+
+fn write_slices(to: &mut BitWriter, encoded: &EncodedDelta) {
+    to.number(encoded.slices.len() as u64);
+    let Some((last, before)) = encoded.slices.split_last() else {
+        return;
+    };
+    to.number(encoded.first_slice.into());
+    for slice in &encoded.slices {
+        to.number(slice.ok);
+        to.number(slice.failed);
+        to.number(slice.bytes_in);
+    }
+    for slice in before {
+        write_list(to, &slice.times);
+    }
+    let is_rest = rest(&encoded.times, before).is_some_and(|rest| rest == last.times);
+    to.flag(is_rest);
+    if !is_rest {
+        write_list(to, &last.times);
+    }
+}
+
+fn write_list(to: &mut BitWriter, buckets: &[BucketCount]) {
+    to.number(buckets.len() as u64);
+    let mut next = 0;
+    for &(bucket, count) in buckets {
+        // Lists are sorted and have no empty buckets.
+        to.number(bucket.wrapping_sub(next).into());
+        to.number(count.wrapping_sub(1));
+        next = bucket.wrapping_add(1);
+    }
+}
+
+/// Parses a serialized delta; `None` if it is invalid. Memory is bounded by the length of the text and
+/// the size of the largest distributions.
+pub(super) fn read(text: &str) -> Option<EncodedDelta> {
+    let bytes = BASE64.decode(text).ok()?;
+    let mut from = BitReader::new(&bytes);
+    let mut encoded = EncodedDelta::default();
+    if from.flag()? {
+        encoded.span = Some((from.number()?, from.number()?));
+    }
+    for count in &mut encoded.counts {
+        *count = from.number()?;
+    }
+    for (number, count) in read_list(&mut from, Outcome::ALL.len())? {
+        encoded
+            .outcomes
+            .push((*Outcome::ALL.get(number as usize)?, count));
+    }
+    for (status, count) in read_list(&mut from, 1 << u16::BITS)? {
+        encoded.statuses.push((u16::try_from(status).ok()?, count));
+    }
+    let distributions = from.number()?;
+    for place in 0..usize::try_from(distributions).ok()? {
+        if place >= DISTRIBUTIONS {
+            return None;
+        }
+        let times = match usize::try_from(from.number()?).ok()? {
+            0 => EncodedTimes {
+                known: read_list(&mut from, BUCKETS)?,
+                at_least: read_list(&mut from, BUCKETS)?,
+            },
+            distance => encoded.times.get(place.checked_sub(distance)?)?.clone(),
+        };
+        encoded.times.push(times);
+    }
+    read_slices(&mut from, &mut encoded)?;
+    from.is_at_end().then_some(encoded)
+}
+
+fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<()> {
+    let slices = from.number()?;
+    if slices == 0 {
+        return Some(());
+    }
+    encoded.first_slice = u32::try_from(from.number()?).ok()?;
+    for _ in 0..slices {
+        encoded.slices.push(EncodedSlice {
+            ok: from.number()?,
+            failed: from.number()?,
+            bytes_in: from.number()?,
+            times: Vec::new(),
+        });
+    }
+    let (last, before) = encoded.slices.split_last_mut()?;
+    for slice in &mut *before {
+        slice.times = read_list(from, COARSE_BUCKETS)?;
+    }
+    last.times = match from.flag()? {
+        true => rest(&encoded.times, before)?,
+        false => read_list(from, COARSE_BUCKETS)?,
+    };
+    Some(())
+}
+
+const COARSE_BUCKETS: usize = coarse_bucket(u64::MAX) as usize + 1;
+
+/// Reads a list of buckets with numbers below `below`.
+fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>> {
+    let length = from.number()?;
+    // Each bucket takes at least two bits, so a false length can not cause a large allocation.
+    let most = (from.left() / 2).min(below);
+    let mut buckets = Vec::with_capacity(usize::try_from(length).map_or(most, |it| it.min(most)));
+    let mut next = 0_u64;
+    for _ in 0..length {
+        let bucket = next.checked_add(from.number()?)?;
+        if bucket >= below as u64 {
+            return None;
+        }
+        buckets.push((bucket as u32, from.number()?.checked_add(1)?));
+        next = bucket + 1;
+    }
+    Some(buckets)
+}
+
+/// The response times without those of `slices`, in coarse buckets. `None` if the slices contain times
+/// that the response times do not.
+fn rest(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<Vec<BucketCount>> {
+    let mut rest: Vec<BucketCount> = Vec::new();
+    for &(bucket, count) in &times.first()?.known {
+        let bucket = coarse_bucket(start_of(bucket as usize).0);
+        match rest.last_mut() {
+            Some((last, sum)) if *last == bucket => *sum = sum.checked_add(count)?,
+            _ => rest.push((bucket, count)),
+        }
+    }
+    for (bucket, count) in slices.iter().flat_map(|slice| &slice.times) {
+        let index = rest.binary_search_by_key(bucket, |it| it.0).ok()?;
+        rest[index].1 = rest[index].1.checked_sub(*count)?;
+    }
+    rest.retain(|(_, count)| *count > 0);
+    Some(rest)
+}

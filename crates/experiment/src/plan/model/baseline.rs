@@ -26,8 +26,8 @@ pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
     merged
 }
 
-/// Chooses a baseline from a list: the first that names a factor with several levels. What it says of
-/// constants is removed.
+/// Chooses a baseline from a list: the first that names a factor with several levels. Constants that it
+/// names are removed.
 pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let TomlValue::Array(nodes) = &node.value else {
         return without_keys(node, constants);

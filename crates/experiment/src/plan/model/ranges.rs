@@ -1,4 +1,5 @@
-//! LevelSelection that are a row of numbers: `cores = "1 .. n"`, where `n` is how many cores this machine has.
+//! Levels that are a range of numbers: `cores = "1 .. n"`, where `n` is the number of cores of this
+//! machine.
 
 use super::limits::VARIANTS_MAX;
 use crate::plan::diagnostic::DiagnosticKind;

@@ -213,7 +213,7 @@ pub struct HostSample {
     /// Times of each core by its number; none if the operating system reports only their sum.
     #[serde(default)]
     pub core_times: BTreeMap<usize, CoreTimes>,
-    /// Whether the CPU time of a process contains the interrupts that occurred while it ran, as in kernels
+    /// The CPU time of a process contains the interrupts that occurred while it ran, as in kernels
     /// without `CONFIG_IRQ_TIME_ACCOUNTING`; `None` if unknown.
     #[serde(default)]
     pub softirq_included: Option<bool>,

@@ -68,7 +68,7 @@ pub(crate) fn of(
     entries.collect()
 }
 
-/// Whether the metric is CPU time of the services per request.
+/// True if the metric is CPU time of the services per request.
 fn is_cpu(metric: Metric) -> bool {
     matches!(
         metric,

@@ -101,7 +101,7 @@ pub struct LoadInfo {
     pub arrivals: Option<String>,
     /// Requested HTTP version.
     pub http: String,
-    /// Whether connections are reused.
+    /// Connections are reused.
     pub keepalive: bool,
     /// Summary of the TLS settings; none for cleartext.
     pub tls: Option<String>,

@@ -64,7 +64,7 @@ outcomes! {
 }
 
 impl Outcome {
-    /// Whether the outcome counts as failed. Requests that the end of the load cut off do not.
+    /// True if the outcome counts as failed. Requests that the end of the load cut off do not.
     pub const fn is_failure(self) -> bool {
         matches!(
             self.party(),
@@ -72,7 +72,7 @@ impl Outcome {
         )
     }
 
-    /// Whether the observed response time is only a lower bound of the real one.
+    /// True if the observed response time is only a lower bound of the real one.
     pub const fn is_censored(self) -> bool {
         matches!(
             self,

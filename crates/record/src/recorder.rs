@@ -61,7 +61,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Whether intended start, send, first byte and end are in this order.
+    /// True if intended start, send, first byte and end are in this order.
     pub fn is_in_order(&self) -> bool {
         let first_byte = self.first_byte.unwrap_or(self.ended);
         self.intended <= self.sent && self.sent <= first_byte && first_byte <= self.ended
@@ -305,7 +305,7 @@ impl Recorder {
         self.failed += other.failed;
     }
 
-    /// Whether [`Recorder::hand_over`] has a slice to hand over.
+    /// True if [`Recorder::hand_over`] has a slice to hand over.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.untaken

@@ -29,7 +29,7 @@ pub struct Redacted {
     pub secrets: Vec<String>,
 }
 
-/// Whether a header's value is a credential.
+/// True if the value of this header is a credential.
 pub fn is_secret_header(name: &str) -> bool {
     let mut headers = SECRET_HEADERS.iter();
     headers.any(|secret| secret.eq_ignore_ascii_case(name.trim()))
@@ -62,7 +62,7 @@ pub fn restore(text: &str, secrets: &[String]) -> String {
     })
 }
 
-/// Whether a text has placeholders of [`split`].
+/// True if a text has placeholders of [`split`].
 pub fn is_redacted(text: &str) -> bool {
     let mut found = text.match_indices(NUMBERED);
     found.any(|(at, _)| {
@@ -100,7 +100,7 @@ fn replaced(text: &str, mut stand_in: impl FnMut(&str) -> String) -> String {
     kept + &text[from..]
 }
 
-/// Where credentials are, in order and without overlaps.
+/// The ranges of credentials, in order and without overlaps.
 fn credentials(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for header in SECRET_HEADERS {
@@ -133,8 +133,8 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether there is anything to hide: not in a template that only names a variable, or where it is
-/// hidden already.
+/// True if there is something to hide. A template that only names a variable, and a value that is already
+/// hidden, are no credentials.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let is_template =

@@ -289,7 +289,7 @@ fn negotiation_differs(
     found
 }
 
-/// Whether two loads negotiated the same as far as they were configured alike. A difference that the
+/// True if two loads negotiated the same as far as they were configured alike. A difference that the
 /// plan causes, in the HTTP version or in TLS, is no finding.
 fn agree(one: &Record, other: &Record) -> bool {
     let (a, b) = (&one.negotiated, &other.negotiated);
@@ -361,7 +361,7 @@ fn server_idle(
     })
 }
 
-/// Whether the load waited only for the server, and for long enough.
+/// True if the load waited only for the server, and for long enough.
 fn can_show_idleness(record: &Record) -> bool {
     is_closed(record) && record.totals.elapsed_s >= LEAST_WATCHED_S
 }
@@ -560,7 +560,7 @@ pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Ex
     }
 }
 
-/// Whether a finding that withholds these verdicts may have distorted the comparison. The finding
+/// True if a finding that withholds these verdicts may have distorted the comparison. The finding
 /// is about the variant (`this`), its baseline (`other`) or both.
 fn distorts(withholds: WithheldVerdicts, comparison: &Comparison, this: bool, other: bool) -> bool {
     use Metric::{FailedShare, P50Us, P99Us, RatePerS};

@@ -29,7 +29,7 @@ pub(crate) enum NoiseEffect {
     Negligible,
     /// The verdict stands for a machine with these neighbours; this share of the cores was theirs.
     Doubtful(f64),
-    /// What the neighbours took differs between the variants by so much that the verdict would not
+    /// The CPU that the neighbours took differs between the variants so much that the verdict would not
     /// be reached without that: the mean change of the rate that the difference explains.
     Explains(f64),
     /// The machine was crowded, and there are too few blocks for an interval to contain that.
@@ -106,7 +106,7 @@ fn direction(metric: Metric) -> Option<f64> {
     }
 }
 
-/// Whether a verdict would be the same without a part of the effect (the log of a ratio) that noise
+/// True if a verdict would be the same without a part of the effect (the log of a ratio) that noise
 /// explains.
 fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     let effect = &comparison.effect;

@@ -85,7 +85,7 @@ pub struct HostSummary {
     pub foreign: Vec<ForeignUse>,
     /// Times of each core by its number; none if the operating system reports only their sum.
     pub core_times: BTreeMap<usize, CoreTimes>,
-    /// Whether the CPU time of processes contains interrupts; see [`HostSample::softirq_included`].
+    /// The CPU time of processes contains interrupts; see [`HostSample::softirq_included`].
     pub softirq_included: Option<bool>,
     /// Mean of the used memory over the samples, in bytes.
     pub memory_used_mean_bytes: f64,

@@ -82,7 +82,7 @@ pub struct Capacity {
     /// The users of the target's machine; `None` if a server with unknown processes runs on it.
     #[serde(default)]
     pub machine: Option<CoreParties>,
-    /// Whether processes on the machine of the target are charged for interrupts
+    /// Processes on the machine of the target are charged for interrupts
     /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
     #[serde(default)]
     pub softirq_included: Option<bool>,
@@ -162,7 +162,7 @@ fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
 }
 
 impl CoreGroup<'_> {
-    /// Whether its cores are on this machine.
+    /// True if its cores are on this machine.
     fn is_here(&self) -> bool {
         self.cores.iter().any(|(host, _)| host.is_none())
     }

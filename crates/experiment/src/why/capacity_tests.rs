@@ -1,4 +1,4 @@
-//! Who used which cores, by telemetry that was made up.
+//! The users of cores, from invented telemetry.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -120,7 +120,7 @@ fn nothing_full(
     (BottleneckKind::Waiting, text)
 }
 
-/// Whether telemetry shows that the services wrote to disks.
+/// True if telemetry shows that the services wrote to disks.
 pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
     let written = |trial: &&TrialResult| {
         let bytes = trial.values.get(&Metric::DiskWrittenBytesPerRequest);

@@ -380,7 +380,7 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
     );
 }
 
-/// What is said to limit a variant whose trials all had this capacity.
+/// The limit of a variant whose trials all had this capacity.
 fn limit_with(capacity: &Capacity) -> (BottleneckKind, String) {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |_: usize, result: &mut TrialResult| {

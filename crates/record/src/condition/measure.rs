@@ -92,7 +92,7 @@ impl Relation {
         }
     }
 
-    /// Whether the relation holds between `seen` and `limit`.
+    /// True if the relation holds between `seen` and `limit`.
     pub fn holds(self, seen: f64, limit: f64) -> bool {
         match self {
             Relation::Above => seen > limit,

@@ -104,7 +104,7 @@ impl BitReader<'_> {
         self.take(1).map(|bit| bit == 1)
     }
 
-    /// Whether only the padding of the last byte is left.
+    /// True if only the padding of the last byte is left.
     pub(super) fn is_at_end(&self) -> bool {
         self.left() < 8 && self.ahead() == 0
     }

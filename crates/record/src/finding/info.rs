@@ -18,7 +18,7 @@ pub struct FindingInfo {
     pub meaning: &'static str,
     /// Advice for the reader.
     pub action: &'static str,
-    /// How the findings of a variant's trials become one finding of the experiment.
+    /// The rule that combines the findings of a variant's trials into one of the experiment.
     pub folding: TrialFolding,
     /// Reported for each variant by itself, because its text differs from variant to variant.
     pub per_variant: bool,
@@ -44,7 +44,7 @@ impl FindingInfo {
         incomplete_load: false,
     };
 
-    /// Whether the finding can have this severity.
+    /// True if the finding can have this severity.
     pub fn can_have(&self, severity: Severity) -> bool {
         self.severities
             .iter()
@@ -94,7 +94,7 @@ pub enum WithheldVerdicts {
     Selected,
 }
 
-/// How the findings of a variant's trials become one finding of the experiment.
+/// The rule that combines the findings of a variant's trials into one of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialFolding {
     /// As severe as in at least half of the trials; at most a warning if fewer trials have it.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
 pub use registry::{FindingId, FindingName};
 
-/// How much a finding weighs. An error withholds the verdicts that it may have distorted.
+/// The weight of a finding. An error withholds the verdicts that it may have distorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -45,7 +45,7 @@ impl Severity {
 pub struct Finding {
     /// Which finding it is.
     pub id: FindingName,
-    /// How much it weighs.
+    /// Weight of the finding.
     pub severity: Severity,
     /// One to three sentences for a person.
     pub text: String,

@@ -22,19 +22,19 @@ use crate::{signals, terminal};
 /// `prony agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The agent connects to a NATS server, registers and waits for orders; it listens on no port. `prony
-fleet up` writes its credentials and prints this command with them. If the server can't be reached,
-the agent retries until it can.
+The agent connects to a NATS server, registers and waits for orders; it listens on no port.
+`prony fleet up` writes its credentials and prints this command with them. If the server can't
+be reached, the agent retries until it can.
 
-Ctrl-C and SIGTERM stop the agent and its load. The exit status after SIGTERM is 0 if the agent was
-idle, and 1 if a load or a service was stopped with it; after Ctrl-C it is 130.
+Ctrl-C and SIGTERM stop the agent and its load. The exit status after SIGTERM is 0 if the agent
+was idle, and 1 if a load or a service was stopped with it; after Ctrl-C it is 130.
 
 The agent stops a load when it loses contact with the coordinator for 10 s (--lease of the
-coordinator). Results are kept in --state until the coordinator has all of them; after a restart the
-agent sends them again.
+coordinator). Results are kept in --state until the coordinator has all of them; after a restart
+the agent sends them again.
 
-Without a policy, the agent loads only private and loopback addresses, no cloud metadata services, and
-starts no services. A policy is a TOML file; every key is optional:
+Without a policy, the agent loads only private and loopback addresses, no cloud metadata
+services, and starts no services. A policy is a TOML file; every key is optional:
 
   [load]
   targets     = ['10.1.0.0/16', '*.example.org', 'unix:/run/app.sock']

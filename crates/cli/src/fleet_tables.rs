@@ -74,7 +74,9 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
             agent.clock.clone().unwrap_or_else(|| "-".to_owned()),
             number::count(agent.open_files),
             agent.policy.clone(),
-            one.listed.hindrance().unwrap_or_else(|| "ready".to_owned()),
+            one.listed
+                .unavailability()
+                .unwrap_or_else(|| "ready".to_owned()),
             match &one.target {
                 None => "-".to_owned(),
                 Some(TargetCheck::Answers { answer, forecast }) => {
@@ -107,7 +109,7 @@ pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
             ClockCheck::TooCoarse(_) => "not known well enough".into(),
             ClockCheck::Unknown(why) => why.as_str().into(),
         };
-        value["hindrance"] = one.listed.hindrance().into();
+        value["hindrance"] = one.listed.unavailability().into();
         value["target"] = match &one.target {
             None => Value::Null,
             Some(TargetCheck::Answers { answer, forecast }) => {

@@ -17,9 +17,9 @@ use crate::terminal;
 /// `prony fleet token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints a token, which is a credentials file for new agents. `prony fleet up` must be running on DIR: it
-enrolls the agents. Each agent makes its own key at its first start and doesn't need the token again.
-A token permits nothing but a request to be enrolled under an unused name.
+Prints a token, which is a credentials file for new agents. `prony fleet up` must be running on
+DIR: it enrolls the agents. Each agent makes its own key at its first start and doesn't need the
+token again. A token permits nothing but a request to be enrolled under an unused name.
 
 Examples:
   prony fleet token --uses 50 --valid 1h > fleet.token   then, on each machine:

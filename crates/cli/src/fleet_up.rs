@@ -24,10 +24,10 @@ const DEFAULT_PORT: u16 = 4222;
 /// `prony fleet up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints one command for each agent and one for the coordinator. DIR holds keys, certificates, results
-and the server's log; keep it private. A restart on the same DIR keeps all keys. While the server
-runs, another `prony fleet up` on DIR adds agents. To lock an agent out, remove its file from DIR and
-run `prony fleet up` again.
+Prints one command for each agent and one for the coordinator. DIR holds keys, certificates,
+results and the server's log; keep it private. A restart on the same DIR keeps all keys. While
+the server runs, another `prony fleet up` on DIR adds agents. To lock an agent out, remove its
+file from DIR and run `prony fleet up` again.
 
 Examples:
   prony fleet up                                    agents on this machine only

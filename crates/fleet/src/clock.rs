@@ -27,7 +27,7 @@ const OFFSET_VARIABLE: &str = "PRONY_CLOCK_OFFSET_NS";
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A name that no other process has.
-fn of_this_process() -> &'static str {
+fn process_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -39,7 +39,7 @@ fn of_this_process() -> &'static str {
 /// This machine's clock: nanoseconds since some moment. Clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    set_off: Arc<AtomicI64>,
+    offset_ns: Arc<AtomicI64>,
     /// Time and size of a jump, for tests.
     jump: Option<(Instant, i64)>,
 }
@@ -47,36 +47,36 @@ pub struct Clock {
 impl Clock {
     /// The machine's clock, with the offset that tests set in the environment.
     pub fn new() -> Clock {
-        Clock::set_off_as(&std::env::var(OFFSET_VARIABLE).unwrap_or_default())
+        Clock::with_offset(&std::env::var(OFFSET_VARIABLE).unwrap_or_default())
     }
 
-    fn set_off_as(text: &str) -> Clock {
+    fn with_offset(text: &str) -> Clock {
         let (ns, jump) = text.split_once(',').unwrap_or((text, ""));
         let jump = jump.split_once('@').and_then(|(more, ms)| {
             let after = Duration::from_millis(ms.parse().ok()?);
             Some((Instant::now() + after, more.parse().ok()?))
         });
         Clock {
-            set_off: Arc::new(AtomicI64::new(ns.parse().unwrap_or(0))),
+            offset_ns: Arc::new(AtomicI64::new(ns.parse().unwrap_or(0))),
             jump,
         }
     }
 
     /// Adds to the offset, as a suspended machine does.
     pub fn shift(&self, ns: i64) {
-        self.set_off.fetch_add(ns, Ordering::Relaxed);
+        self.offset_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// The current time, in nanoseconds.
     pub fn now(&self) -> i64 {
         let time = clock_gettime(ClockId::Monotonic);
         let shown = time.tv_sec.saturating_mul(1_000_000_000) + time.tv_nsec;
-        shown.saturating_add(self.off_by())
+        shown.saturating_add(self.total_offset())
     }
 
     /// The moment at which this clock shows `at`. Both clocks count on the system's monotonic clock.
     pub fn moment(&self, at: i64) -> Instant {
-        let (now, shown) = self.both();
+        let (now, shown) = self.read_both();
         let apart = Duration::from_nanos(at.abs_diff(shown));
         let moment = if at >= shown {
             now.checked_add(apart)
@@ -88,7 +88,7 @@ impl Clock {
 
     /// The current time on both clocks. A busy machine may interrupt the two readings, so the
     /// quickest of several attempts counts.
-    fn both(&self) -> (Instant, i64) {
+    fn read_both(&self) -> (Instant, i64) {
         let tries = (0..READING_ATTEMPTS).map(|_| {
             let (before, shown) = (Instant::now(), self.now());
             (before.elapsed(), before, shown)
@@ -104,14 +104,16 @@ impl Clock {
     /// identifier of its boot, the identity is unique to this process.
     pub fn identity(&self) -> String {
         let started = std::fs::read_to_string(BOOT_ID_PATH).ok();
-        let started = started.unwrap_or_else(|| of_this_process().to_owned());
-        format!("{}{:+}", started.trim(), self.off_by())
+        let started = started.unwrap_or_else(|| process_name().to_owned());
+        format!("{}{:+}", started.trim(), self.total_offset())
     }
 
-    fn off_by(&self) -> i64 {
+    fn total_offset(&self) -> i64 {
         let jumped = self.jump.filter(|(when, _)| Instant::now() >= *when);
         let jumped = jumped.map_or(0, |(_, more)| more);
-        self.set_off.load(Ordering::Relaxed).saturating_add(jumped)
+        self.offset_ns
+            .load(Ordering::Relaxed)
+            .saturating_add(jumped)
     }
 }
 
@@ -199,13 +201,13 @@ impl ClockOffset {
     }
 
     /// Converts a time of this machine's clock to the other machine's.
-    pub fn there(&self, here: i64) -> i64 {
-        here.saturating_add(self.ns)
+    pub fn to_remote(&self, local: i64) -> i64 {
+        local.saturating_add(self.ns)
     }
 
     /// Converts a time of the other machine's clock to this machine's.
-    pub fn here(&self, there: i64) -> i64 {
-        there.saturating_sub(self.ns)
+    pub fn to_local(&self, remote: i64) -> i64 {
+        remote.saturating_sub(self.ns)
     }
 
     /// Difference from a later offset of the same machine beyond both error bounds and normal drift;
@@ -238,15 +240,15 @@ mod tests {
 
     #[test]
     fn a_clock_can_have_an_offset_and_a_jump() {
-        let true_clock = Clock::set_off_as("");
+        let true_clock = Clock::with_offset("");
         let ahead = |clock: &Clock| clock.now() - true_clock.now();
-        let set_off = Clock::set_off_as("-5000000000");
+        let set_off = Clock::with_offset("-5000000000");
         assert!((ahead(&set_off) + 5_000_000_000).abs() < 1_000_000_000);
         set_off.clone().shift(20_000_000_000);
         assert!((ahead(&set_off) - 15_000_000_000).abs() < 1_000_000_000);
-        let jumped = Clock::set_off_as("0,40000000000@0");
+        let jumped = Clock::with_offset("0,40000000000@0");
         assert!((ahead(&jumped) - 40_000_000_000).abs() < 1_000_000_000);
-        let later = Clock::set_off_as("7,40000000000@3600000");
+        let later = Clock::with_offset("7,40000000000@3600000");
         assert!(ahead(&later).abs() < 1_000_000_000);
         let moment = set_off.moment(set_off.now() + 3_600_000_000_000);
         let until = moment.saturating_duration_since(Instant::now());
@@ -255,10 +257,10 @@ mod tests {
 
     #[test]
     fn clocks_with_the_same_time_have_the_same_identity() {
-        let name = Clock::set_off_as("").identity();
-        assert_eq!(Clock::set_off_as("0").identity(), name);
-        assert_ne!(Clock::set_off_as("-5").identity(), name);
-        assert_eq!(of_this_process(), of_this_process());
+        let name = Clock::with_offset("").identity();
+        assert_eq!(Clock::with_offset("0").identity(), name);
+        assert_ne!(Clock::with_offset("-5").identity(), name);
+        assert_eq!(process_name(), process_name());
     }
 
     #[test]
@@ -279,8 +281,8 @@ mod tests {
         ];
         let best = ClockOffset::best(&exchanges).unwrap();
         assert_eq!((best.ns, best.bound_ns), (4_990, 110));
-        assert_eq!(best.there(1), 4_991);
-        assert_eq!(best.here(4_991), 1);
+        assert_eq!(best.to_remote(1), 4_991);
+        assert_eq!(best.to_local(4_991), 1);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl ResultWriter {
             self.next_sequence += 1;
             // The same sum that the coordinator computes from the messages.
             let _ = message.packed.add_to(&mut self.sent);
-            if let Err(error) = self.spool.keep(&message) {
+            if let Err(error) = self.spool.append(&message) {
                 self.error.get_or_insert(error);
             }
             if is_last {

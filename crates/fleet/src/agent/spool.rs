@@ -95,7 +95,7 @@ impl Spool {
     }
 
     /// Appends a message.
-    pub(super) fn keep(&mut self, message: &ResultMessage) -> Result<(), String> {
+    pub(super) fn append(&mut self, message: &ResultMessage) -> Result<(), String> {
         let mut line = Vec::new();
         if self.is_torn {
             line.push(b'\n');
@@ -157,7 +157,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
             started_at: String::new(),
         })),
     };
-    Spool::reopen(path)?.keep(&end)
+    Spool::reopen(path)?.append(&end)
 }
 
 /// Reads the messages in an agent's file. Incomplete lines are skipped.
@@ -227,7 +227,7 @@ mod tests {
         let mut spool = Spool::begin(folder, &run, &agent).unwrap();
         assert!(Spool::begin(folder, &run, &agent).is_err());
         for n in 0..3 {
-            spool.keep(&message(n)).unwrap();
+            spool.append(&message(n)).unwrap();
         }
         spool.file.write_all(b"{\"run\":\"r1\",\"ag").unwrap();
         let left = uncollected(folder, &agent);
@@ -254,7 +254,7 @@ mod tests {
         let (run, agent) = ("r1".parse().unwrap(), "one".parse().unwrap());
         let mut spool = Spool::begin(folder.path(), &run, &agent).unwrap();
         for n in 0..3 {
-            spool.keep(&message(n)).unwrap();
+            spool.append(&message(n)).unwrap();
             let began = std::time::Instant::now();
             while spool.flusher.count() <= n {
                 assert!(began.elapsed().as_secs() < 20, "message {n} is not flushed");

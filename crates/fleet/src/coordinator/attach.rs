@@ -38,14 +38,14 @@ impl Fleet {
         let mut replay = self.link.replay(&manifest.run.results_subject())?;
         let began = Instant::now();
         show(manifest, observer, began);
-        let mut collector = ResultCollector::new(manifest).seen_by(observer.feed);
+        let mut collector = ResultCollector::new(manifest).with_feed(observer.feed);
         let mut heard = began;
         let mut looked: Option<Instant> = None;
         let mut busy = BTreeSet::new();
         let mut sending = BTreeSet::new();
         let mut has_waited = false;
         while !collector.open().is_empty() && !observer.stop.is_wanted() {
-            if collector.hear(manifest, &mut replay) {
+            if collector.receive(manifest, &mut replay) {
                 heard = Instant::now();
             }
             if looked.is_none_or(|looked| looked.elapsed() > LIST_INTERVAL) {
@@ -122,7 +122,7 @@ impl Fleet {
             let replay = self.link.replay(&manifest.run.results_subject())?;
             let began = Instant::now();
             show(manifest, observer, began);
-            let mut collector = ResultCollector::new(manifest).seen_by(observer.feed);
+            let mut collector = ResultCollector::new(manifest).with_feed(observer.feed);
             let following = FollowedRun {
                 link: &self.link,
                 manifest,

@@ -56,7 +56,7 @@ pub enum TargetCheck {
 impl CheckedAgent {
     /// Returns true if the agent can't make a load now.
     pub fn is_wrong(&self) -> bool {
-        self.listed.hindrance().is_some()
+        self.listed.unavailability().is_some()
             || !matches!(self.clock, ClockCheck::Known(_))
             || matches!(self.target, Some(TargetCheck::Fails(_)))
     }
@@ -115,7 +115,7 @@ impl Fleet {
             },
             lease_ms: 0,
         };
-        let replies = orders::give_all(
+        let replies = orders::send_all(
             &self.link,
             &run,
             names,

@@ -19,7 +19,7 @@ pub struct ListedAgent {
 
 impl ListedAgent {
     /// The reason why the agent can't take part in a run now, as the predicate of a sentence.
-    pub fn hindrance(&self) -> Option<String> {
+    pub fn unavailability(&self) -> Option<String> {
         if self.agent.version != PRONY_VERSION {
             return Some(format!(
                 "has version {}, and this is {PRONY_VERSION}",
@@ -183,7 +183,7 @@ impl AgentChoice {
     ) -> Result<Vec<&'a Registration>, ChoiceError> {
         let meant = self.among(listed)?;
         if let AgentChoice::Count(count) | AgentChoice::CountOf(count, _) = self {
-            let free = meant.iter().filter(|one| one.hindrance().is_none());
+            let free = meant.iter().filter(|one| one.unavailability().is_none());
             let free: Vec<_> = free.map(|one| &one.agent).take(*count).collect();
             return match free.len() {
                 there if there == *count => Ok(free),
@@ -201,7 +201,7 @@ impl AgentChoice {
             };
         }
         let hindered = meant.iter().find_map(|one| {
-            let why = one.hindrance()?;
+            let why = one.unavailability()?;
             Some((format!("agent {} {why}", one.agent.name), one.is_busy()))
         });
         match hindered {
@@ -221,7 +221,7 @@ fn joined(labels: &BTreeMap<String, String>) -> String {
 fn error(what: &str, listed: &[ListedAgent], is_busy: bool) -> ChoiceError {
     let there = listed.iter().map(|one| {
         let name = &one.agent.name;
-        match one.hindrance() {
+        match one.unavailability() {
             Some(why) => format!("{name} ({why})"),
             None => name.to_string(),
         }

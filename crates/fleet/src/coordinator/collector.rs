@@ -44,7 +44,7 @@ pub(super) struct ReceivedPart {
     pub(super) lost: Option<LossReason>,
     /// Number of messages that could not be counted.
     pub(super) refused: u64,
-    heard: Option<Instant>,
+    last_message: Option<Instant>,
     ended: Option<Instant>,
 }
 
@@ -96,7 +96,7 @@ impl ResultCollector {
     }
 
     /// Also sends results to a viewer.
-    pub(super) fn seen_by(mut self, feed: Option<&Arc<Feed>>) -> ResultCollector {
+    pub(super) fn with_feed(mut self, feed: Option<&Arc<Feed>>) -> ResultCollector {
         self.feed = feed.cloned();
         self
     }
@@ -124,7 +124,7 @@ impl ResultCollector {
             return;
         };
         let now = Instant::now();
-        part.heard = Some(now);
+        part.last_message = Some(now);
         let taken = self.ledger.take(name.as_str(), read.sequence, &read.packed);
         if let (Ok(true), Some(feed)) = (&taken, &self.feed)
             && let Some(all) = self.ledger.agent(name.as_str())
@@ -190,8 +190,8 @@ impl ResultCollector {
     fn quiet(&self, began: Instant) -> Vec<AgentName> {
         let mut open = self.open();
         open.retain(|name| {
-            let heard = self.parts.get(name).and_then(|part| part.heard);
-            heard.unwrap_or(began).elapsed() > QUIET_AFTER
+            let last_message = self.parts.get(name).and_then(|part| part.last_message);
+            last_message.unwrap_or(began).elapsed() > QUIET_AFTER
         });
         open
     }
@@ -207,16 +207,16 @@ impl ResultCollector {
         let mut stopped = None;
         while !self.open().is_empty() {
             let before = Instant::now();
-            let has_come = self.hear(run.manifest, &mut replay);
+            let has_message = self.receive(run.manifest, &mut replay);
             if before.elapsed() > STALL_MIN {
-                server.was_unheard();
+                server.note_suspension();
             }
-            server.look(run, has_come);
-            if server.is_deaf() {
+            server.update(run, has_message);
+            if server.needs_replay() {
                 // Messages that were already counted are ignored.
                 if let Ok(again) = run.link.replay(&run.manifest.run.results_subject()) {
                     replay = again;
-                    server.hears_again();
+                    server.note_replay();
                 }
             }
             if stopped.is_none() && run.observer.stop.is_wanted() {
@@ -230,31 +230,31 @@ impl ResultCollector {
                 self.stop(run);
             }
             if run.observer.stop.is_wanted_at_once() {
-                self.leave_behind();
+                self.abandon_open_parts();
                 return FollowEnd::ToTheEnd;
             }
-            self.judge(run, &server, stopped);
-            progress.tell(self, run);
+            self.detect_losses(run, &server, stopped);
+            progress.report(self, run);
             self.outage = server.longest_outage();
         }
         FollowEnd::ToTheEnd
     }
 
     /// Receives messages for a short time. Returns true if there were any.
-    pub(super) fn hear(&mut self, manifest: &RunManifest, replay: &mut StoredMessages) -> bool {
+    pub(super) fn receive(&mut self, manifest: &RunManifest, replay: &mut StoredMessages) -> bool {
         let until = Instant::now() + RECEIVE_INTERVAL;
-        let mut has_come = false;
+        let mut has_message = false;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match replay.next(left.max(Duration::from_millis(1))) {
                 Some(message) => {
                     self.take(manifest, &message);
-                    has_come = true;
+                    has_message = true;
                 }
-                None => return has_come,
+                None => return has_message,
             }
             if left.is_zero() {
-                return has_come;
+                return has_message;
             }
         }
     }
@@ -270,13 +270,13 @@ impl ResultCollector {
         let id = &run.manifest.run;
         // An agent that doesn't receive the order stops when its lease ends.
         let orders = open.into_iter().map(|name| (name, Command::Stop)).collect();
-        let _ = orders::give(run.link, id, orders, STOP_TIMEOUT, &|_| {
+        let _ = orders::send(run.link, id, orders, STOP_TIMEOUT, &|_| {
             run.observer.stop.is_wanted_at_once()
         });
     }
 
     /// Gives up all incomplete parts.
-    fn leave_behind(&mut self) {
+    fn abandon_open_parts(&mut self) {
         for name in self.open() {
             if let Some(part) = self.parts.get_mut(&name) {
                 part.lost = Some(LossReason::LeftBehind);
@@ -285,37 +285,52 @@ impl ResultCollector {
     }
 
     /// Decides which parts are lost.
-    fn judge(&mut self, run: &FollowedRun<'_>, server: &ServerContact, stopped: Option<Instant>) {
+    fn detect_losses(
+        &mut self,
+        run: &FollowedRun<'_>,
+        server: &ServerContact,
+        stopped: Option<Instant>,
+    ) {
         let (now, timeouts) = (Instant::now(), run.timeouts);
-        let is_server_lost = server.away_for().is_some_and(|away| away > timeouts.away());
+        let is_server_lost = server
+            .outage_length()
+            .is_some_and(|away| away > timeouts.away());
         if is_server_lost {
-            (run.observer.on_event)(FleetEvent::Warning(&server.given_up()));
+            (run.observer.on_event)(FleetEvent::Warning(&server.give_up_message()));
         }
         for name in self.open() {
-            let seen = run.lease.seen(&name);
+            let contact = run.lease.contact(&name);
             let Some(part) = self.parts.get_mut(&name) else {
                 continue;
             };
-            let since = |moment: Instant| now.saturating_duration_since(moment.max(server.back()));
-            let there = seen.map_or(run.began, |seen| seen.there);
-            let heard = part.heard.map_or(there, |heard| heard.max(there));
-            let is_stranger = seen.is_some_and(|seen| {
-                seen.sign == RenewalOutcome::Stranger && since(seen.since) > timeouts.restart()
+            let since = |moment: Instant| {
+                now.saturating_duration_since(moment.max(server.silence_counts_from()))
+            };
+            let last_contact = contact.map_or(run.began, |contact| contact.last_renewed);
+            let last_message = part
+                .last_message
+                .map_or(last_contact, |last_message| last_message.max(last_contact));
+            let is_unknown = contact.is_some_and(|contact| {
+                contact.outcome == RenewalOutcome::Unknown
+                    && since(contact.since) > timeouts.restart()
             });
-            let quiet = |than: Duration| part.heard.is_none_or(|heard| since(heard) > than);
+            let quiet = |than: Duration| {
+                part.last_message
+                    .is_none_or(|last_message| since(last_message) > than)
+            };
             part.lost = if is_server_lost {
                 Some(LossReason::ServerAway)
             } else if stopped.is_some_and(|stopped| since(stopped) > timeouts.rest()) {
                 Some(LossReason::Unstopped)
-            } else if server.away_for().is_some() {
-                // While no agent can be heard, silence says nothing about agents.
+            } else if server.outage_length().is_some() {
+                // While the server is away, silence says nothing about agents.
                 None
             } else if let Some(ended) = part.ended {
                 (since(ended) > timeouts.rest() && quiet(timeouts.restart()))
                     .then_some(LossReason::Missing)
-            } else if is_stranger && quiet(timeouts.restart()) {
+            } else if is_unknown && quiet(timeouts.restart()) {
                 Some(LossReason::Restarted)
-            } else if since(heard) > timeouts.silence() {
+            } else if since(last_message) > timeouts.silence() {
                 Some(LossReason::Silent)
             } else if run
                 .until
@@ -366,7 +381,7 @@ impl ProgressReporter {
         }
     }
 
-    fn tell(&mut self, collector: &ResultCollector, run: &FollowedRun<'_>) {
+    fn report(&mut self, collector: &ResultCollector, run: &FollowedRun<'_>) {
         let span = self.last.elapsed();
         if span < PROGRESS_INTERVAL {
             return;

@@ -17,7 +17,7 @@ use crate::wire::{EndReason, RunManifest};
 pub(super) fn all(
     manifest: &RunManifest,
     collector: &ResultCollector,
-    under_way: BTreeMap<AgentName, u64>,
+    in_flight: BTreeMap<AgentName, u64>,
     after: &ClockRecheck,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn all(
             (&manifest.run, name),
             part,
             collector,
-            under_way.get(name).copied(),
+            in_flight.get(name).copied(),
         ));
     }
     findings.extend(partial(manifest, collector));
@@ -80,7 +80,7 @@ fn agent_lost(
     (run, name): (&RunId, &AgentName),
     part: &ReceivedPart,
     collector: &ResultCollector,
-    under_way: Option<u64>,
+    in_flight: Option<u64>,
 ) -> Option<Finding> {
     let why = part.lost.filter(|why| *why != LossReason::LeftBehind)?;
     let until = collector.ledger.agent(name.as_str()).and_then(|it| it.span);
@@ -96,7 +96,7 @@ fn agent_lost(
         1 => ", except for 1 missing message".to_owned(),
         n => format!(", except for {n} missing messages"),
     };
-    let unfinished = match under_way.unwrap_or(0) {
+    let unfinished = match in_flight.unwrap_or(0) {
         0 => String::new(),
         n => format!("; {n} requests in flight at that time count as unfinished"),
     };

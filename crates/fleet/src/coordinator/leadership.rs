@@ -74,7 +74,7 @@ impl Leadership {
         while !self.is_over() {
             let began = Instant::now();
             if !is_starter {
-                self.look(link);
+                self.read_key(link);
             }
             if is_starter || !self.is_elsewhere() {
                 count += 1;
@@ -92,7 +92,7 @@ impl Leadership {
         }
     }
 
-    fn look(&self, link: &NatsLink) {
+    fn read_key(&self, link: &NatsLink) {
         let Ok(entry) = link.entry(RUNS_BUCKET, &self.key) else {
             return;
         };

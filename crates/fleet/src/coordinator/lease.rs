@@ -40,7 +40,7 @@ impl LeaseTimeouts {
     }
 
     /// Interval of renewals, and time for an agent to reply to one.
-    fn step(self) -> Duration {
+    fn renew_interval(self) -> Duration {
         self.lease / 5
     }
 
@@ -72,7 +72,7 @@ impl LeaseTimeouts {
     /// Time without a sign of the server after which it counts as away. A renewal without any reply
     /// takes two steps, as it is followed by a request to the server.
     pub(super) fn unresponsive(self) -> Duration {
-        self.step() * 4
+        self.renew_interval() * 4
     }
 
     /// Time for which the server may be away before parts count as lost.
@@ -111,24 +111,24 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenewalOutcome {
     /// The agent takes part in the run.
-    There,
+    Renewed,
     /// The agent does not know the run: it was restarted, or its part has ended.
-    Stranger,
+    Unknown,
     /// No subscriber has the agent's name.
-    Gone,
+    NoSubscriber,
     /// The agent did not reply.
-    Silent,
+    NoReply,
 }
 
 /// The contact with an agent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AgentContact {
     /// Outcome of the last renewal.
-    pub(super) sign: RenewalOutcome,
+    pub(super) outcome: RenewalOutcome,
     /// Time since which renewals have had this outcome.
     pub(super) since: Instant,
     /// Last successful renewal.
-    pub(super) there: Instant,
+    pub(super) last_renewed: Instant,
 }
 
 /// Observations of the NATS server by renewals.
@@ -141,7 +141,7 @@ pub(super) struct ServerObservations {
 }
 
 impl ServerObservations {
-    fn hear(&mut self, now: Instant, unresponsive: Duration) {
+    fn note_response(&mut self, now: Instant, unresponsive: Duration) {
         if now.saturating_duration_since(self.heard) > unresponsive {
             self.outage = Some((self.heard, now));
         }
@@ -154,7 +154,7 @@ impl ServerObservations {
 pub(super) struct Lease {
     run: RunId,
     timeouts: LeaseTimeouts,
-    seen: Mutex<BTreeMap<AgentName, AgentContact>>,
+    contacts: Mutex<BTreeMap<AgentName, AgentContact>>,
     server: Mutex<ServerObservations>,
     over: AtomicBool,
 }
@@ -167,16 +167,16 @@ impl Lease {
         agents: impl IntoIterator<Item = &'a AgentName>,
     ) -> Lease {
         let now = Instant::now();
-        let seen = AgentContact {
-            sign: RenewalOutcome::There,
+        let contact = AgentContact {
+            outcome: RenewalOutcome::Renewed,
             since: now,
-            there: now,
+            last_renewed: now,
         };
-        let seen = agents.into_iter().map(|agent| (agent.clone(), seen));
+        let contacts = agents.into_iter().map(|agent| (agent.clone(), contact));
         Lease {
             run: run.clone(),
             timeouts,
-            seen: Mutex::new(seen.collect()),
+            contacts: Mutex::new(contacts.collect()),
             server: Mutex::new(ServerObservations {
                 heard: now,
                 outage: None,
@@ -190,7 +190,7 @@ impl Lease {
         while !self.is_over() {
             let began = Instant::now();
             self.renew(link);
-            while began.elapsed() < self.timeouts.step() && !self.is_over() {
+            while began.elapsed() < self.timeouts.renew_interval() && !self.is_over() {
                 thread::sleep(POLL_INTERVAL);
             }
         }
@@ -199,40 +199,44 @@ impl Lease {
     fn renew(&self, link: &NatsLink) {
         let agents: Vec<AgentName> = self.lock().keys().cloned().collect();
         let orders = agents.iter().map(|agent| (agent, Command::Renew)).collect();
-        let replies = orders::give(link, &self.run, orders, self.timeouts.step(), &|_| {
-            self.is_over()
-        });
+        let replies = orders::send(
+            link,
+            &self.run,
+            orders,
+            self.timeouts.renew_interval(),
+            &|_| self.is_over(),
+        );
         // A reply came through the server, and the server itself reports missing subscribers.
         let is_heard = |reply: &Result<Reply, LinkError>| {
             matches!(reply, Ok(_) | Err(LinkError::NoResponders(_)))
         };
-        if replies.iter().any(is_heard) || link.server_responds(self.timeouts.step()) {
+        if replies.iter().any(is_heard) || link.server_responds(self.timeouts.renew_interval()) {
             self.server()
-                .hear(Instant::now(), self.timeouts.unresponsive());
+                .note_response(Instant::now(), self.timeouts.unresponsive());
         }
         let now = Instant::now();
         let mut all = self.lock();
         for (agent, reply) in agents.iter().zip(replies) {
-            let Some(seen) = all.get_mut(agent) else {
+            let Some(contact) = all.get_mut(agent) else {
                 continue;
             };
-            let sign = match reply {
-                Ok(Reply::Done) => RenewalOutcome::There,
-                Ok(_) => RenewalOutcome::Stranger,
-                Err(LinkError::NoResponders(_)) => RenewalOutcome::Gone,
-                Err(_) => RenewalOutcome::Silent,
+            let outcome = match reply {
+                Ok(Reply::Done) => RenewalOutcome::Renewed,
+                Ok(_) => RenewalOutcome::Unknown,
+                Err(LinkError::NoResponders(_)) => RenewalOutcome::NoSubscriber,
+                Err(_) => RenewalOutcome::NoReply,
             };
-            if sign == RenewalOutcome::There {
-                seen.there = now;
+            if outcome == RenewalOutcome::Renewed {
+                contact.last_renewed = now;
             }
-            if sign != seen.sign {
-                (seen.sign, seen.since) = (sign, now);
+            if outcome != contact.outcome {
+                (contact.outcome, contact.since) = (outcome, now);
             }
         }
     }
 
     /// The contact with an agent whose lease is renewed.
-    pub(super) fn seen(&self, agent: &AgentName) -> Option<AgentContact> {
+    pub(super) fn contact(&self, agent: &AgentName) -> Option<AgentContact> {
         self.lock().get(agent).copied()
     }
 
@@ -240,11 +244,11 @@ impl Lease {
     /// did not know the run yet, no longer count.
     pub(super) fn confirm(&self) {
         let now = Instant::now();
-        for seen in self.lock().values_mut() {
-            *seen = AgentContact {
-                sign: RenewalOutcome::There,
+        for contact in self.lock().values_mut() {
+            *contact = AgentContact {
+                outcome: RenewalOutcome::Renewed,
                 since: now,
-                there: now,
+                last_renewed: now,
             };
         }
     }
@@ -273,7 +277,7 @@ impl Lease {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentName, AgentContact>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contacts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

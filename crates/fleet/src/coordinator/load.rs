@@ -139,7 +139,7 @@ impl Fleet {
             if let Some(feed) = observer.feed {
                 feed.begin(&manifest.load, began, planned);
             }
-            let mut collector = ResultCollector::new(&manifest).seen_by(observer.feed);
+            let mut collector = ResultCollector::new(&manifest).with_feed(observer.feed);
             let following = FollowedRun {
                 link: &self.link,
                 manifest: &manifest,
@@ -256,7 +256,7 @@ impl Fleet {
                 let orders = orders.collect();
                 let of = (&manifest.run, self.experiment.as_ref());
                 let replies =
-                    orders::give_for(&self.link, of, orders, CHUNK_TIMEOUT, &|_| is_called_off());
+                    orders::send_for(&self.link, of, orders, CHUNK_TIMEOUT, &|_| is_called_off());
                 all_done(&agents, replies)?;
                 if is_called_off() {
                     return Err(FleetError::CalledOff);
@@ -267,19 +267,19 @@ impl Fleet {
         let orders = orders.map(|(name, (_, load))| (name, Command::Prepare(load.clone())));
         // A killed agent does not reply; failed renewals of the lease reveal it.
         let is_given_up = |number: usize| {
-            let seen = agents.get(number).and_then(|name| lease.seen(name));
+            let seen = agents.get(number).and_then(|name| lease.contact(name));
             let is_gone = |seen: AgentContact| {
-                let within = match seen.sign {
-                    RenewalOutcome::Gone => self.timeouts.vanishing(),
+                let within = match seen.outcome {
+                    RenewalOutcome::NoSubscriber => self.timeouts.vanishing(),
                     // A preparing agent may be too busy to reply, for a while.
-                    RenewalOutcome::Silent => self.timeouts.overtime(),
-                    RenewalOutcome::There | RenewalOutcome::Stranger => return false,
+                    RenewalOutcome::NoReply => self.timeouts.overtime(),
+                    RenewalOutcome::Renewed | RenewalOutcome::Unknown => return false,
                 };
                 seen.since.elapsed() > within
             };
             seen.is_some_and(is_gone) || is_called_off()
         };
-        let replies = orders::give_for(
+        let replies = orders::send_for(
             &self.link,
             (&manifest.run, self.experiment.as_ref()),
             orders.collect(),
@@ -353,10 +353,10 @@ impl Fleet {
             }
         }
         let orders = manifest.parts.iter().map(|(agent, part)| {
-            let at = part.clock.map_or(start, |clock| clock.there(start));
+            let at = part.clock.map_or(start, |clock| clock.to_remote(start));
             (agent, Command::Start { at })
         });
-        let replies = orders::give(
+        let replies = orders::send(
             &self.link,
             &manifest.run,
             orders.collect(),
@@ -375,7 +375,7 @@ impl Fleet {
     fn call_off(&self, manifest: &RunManifest, stop: &StopRequest) {
         for command in [Command::Stop, Command::Forget] {
             let orders = manifest.parts.keys().map(|name| (name, command.clone()));
-            let _ = orders::give(
+            let _ = orders::send(
                 &self.link,
                 &manifest.run,
                 orders.collect(),
@@ -414,7 +414,7 @@ impl Fleet {
             .into_iter()
             .map(|name| (name, Command::Forget))
             .collect();
-        let _ = orders::give(&self.link, &manifest.run, orders, STOP_TIMEOUT, &|_| {
+        let _ = orders::send(&self.link, &manifest.run, orders, STOP_TIMEOUT, &|_| {
             stop.is_wanted_at_once()
         });
         FinishedRun {

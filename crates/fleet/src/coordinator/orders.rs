@@ -21,22 +21,22 @@ const CONCURRENT_CLOCKS: usize = 8;
 /// # Errors
 ///
 /// For each agent, the reason why there is no reply.
-pub(super) fn give(
+pub(super) fn send(
     link: &NatsLink,
     run: &RunId,
     orders: Vec<(&AgentName, Command)>,
     within: Duration,
     is_given_up: &dyn Fn(usize) -> bool,
 ) -> Vec<Result<Reply, LinkError>> {
-    give_for(link, (run, None), orders, within, is_given_up)
+    send_for(link, (run, None), orders, within, is_given_up)
 }
 
-/// Like [`give`], for a run of an experiment, which may have reserved the agents.
+/// Like [`send`], for a run of an experiment, which may have reserved the agents.
 ///
 /// # Errors
 ///
-/// See [`give`].
-pub(super) fn give_for(
+/// See [`send`].
+pub(super) fn send_for(
     link: &NatsLink,
     (run, experiment): (&RunId, Option<&RunId>),
     orders: Vec<(&AgentName, Command)>,
@@ -66,8 +66,8 @@ pub(super) fn give_for(
 ///
 /// # Errors
 ///
-/// See [`give`].
-pub(super) fn give_all(
+/// See [`send`].
+pub(super) fn send_all(
     link: &NatsLink,
     run: &RunId,
     agents: &[&AgentName],
@@ -78,7 +78,7 @@ pub(super) fn give_all(
         .iter()
         .map(|agent| (*agent, command.clone()))
         .collect();
-    give(link, run, orders, within, &|_| false)
+    send(link, run, orders, within, &|_| false)
 }
 
 /// Measures the offset of each agent's clock.

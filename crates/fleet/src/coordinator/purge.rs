@@ -23,7 +23,7 @@ impl Fleet {
         let run = &manifest.run;
         let orders = manifest.parts.keys().map(|name| (name, Command::Forget));
         // An agent that is not connected removes its own file when the file is too old.
-        let _ = orders::give(&self.link, run, orders.collect(), FORGET_TIMEOUT, &|_| {
+        let _ = orders::send(&self.link, run, orders.collect(), FORGET_TIMEOUT, &|_| {
             false
         });
         let runs = stream_of(RUNS_BUCKET);

@@ -21,7 +21,7 @@ pub(super) fn build(
     after: &ClockRecheck,
 ) -> Record {
     let mut all = collector.ledger.total();
-    let under_way = settle(&mut all, collector);
+    let in_flight = count_unfinished(&mut all, collector);
     let ends = || {
         collector
             .parts
@@ -43,15 +43,15 @@ pub(super) fn build(
         .unwrap_or_default();
     record.sources = summary::sources(ends().filter_map(|end| end.sources.as_ref()));
     let fleet = fleet(manifest, collector);
-    record.findings = findings::all(manifest, collector, under_way, after);
+    record.findings = findings::all(manifest, collector, in_flight, after);
     record.fleet = Some(fleet);
     record
 }
 
 /// Counts requests in flight at lost agents as unfinished, so that every started request is
 /// accounted for. Returns their number by agent.
-fn settle(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<AgentName, u64> {
-    let mut under_way = BTreeMap::new();
+fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<AgentName, u64> {
+    let mut in_flight = BTreeMap::new();
     for name in collector
         .parts
         .keys()
@@ -62,9 +62,9 @@ fn settle(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<AgentName, u
         };
         let count = delta.in_flight();
         all.outcomes.add_many(Outcome::Unfinished, count);
-        under_way.insert(name.clone(), count);
+        in_flight.insert(name.clone(), count);
     }
-    under_way
+    in_flight
 }
 
 /// The measured part, from the first agent's begin to the last one's end.

@@ -36,7 +36,7 @@ pub struct StoredRun {
 
 impl StoredRun {
     /// Returns true if the run started, and has results or will have some.
-    pub fn is_worth_having(&self) -> bool {
+    pub fn has_results(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
@@ -64,10 +64,7 @@ impl Fleet {
         let none = || FleetError::NoRun(run.cloned());
         let Some(run) = run else {
             let mut runs = self.runs()?;
-            let worth = runs
-                .iter()
-                .position(StoredRun::is_worth_having)
-                .unwrap_or(0);
+            let worth = runs.iter().position(StoredRun::has_results).unwrap_or(0);
             return if runs.is_empty() {
                 Err(none())
             } else {

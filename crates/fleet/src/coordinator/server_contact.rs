@@ -38,13 +38,13 @@ pub(super) struct ServerContact {
     /// Start of following the run.
     started: Instant,
     /// End of the last outage that was handled.
-    seen_until: Instant,
+    handled_until: Instant,
     /// Start of the present outage.
     away: Option<Instant>,
     announced: bool,
     longest: Duration,
     /// Return of the server, until a message arrives.
-    unheard: Option<Instant>,
+    silent_since: Option<Instant>,
     /// True if stored messages must be read again, as the server's restart ended the subscription.
     replay_due: bool,
 }
@@ -58,35 +58,38 @@ impl ServerContact {
             timeouts,
             back: now,
             started: now,
-            seen_until: now,
+            handled_until: now,
             away: None,
             announced: false,
             longest: Duration::ZERO,
-            unheard: None,
+            silent_since: None,
             replay_due: false,
         }
     }
 
     /// Checks the connection and the lease's observations, and reports changes.
-    pub(super) fn look(&mut self, run: &FollowedRun<'_>, has_come: bool) {
+    pub(super) fn update(&mut self, run: &FollowedRun<'_>, has_message: bool) {
         let now = Instant::now();
         let signs = run.lease.server_signs();
         // A short outage may have begun and ended since the last check.
-        if let Some((began, ended)) = signs.outage.filter(|(_, ended)| *ended > self.seen_until) {
-            self.lose(began.max(self.started));
-            self.regain(run, ended);
+        if let Some((began, ended)) = signs
+            .outage
+            .filter(|(_, ended)| *ended > self.handled_until)
+        {
+            self.begin_outage(began.max(self.started));
+            self.end_outage(run, ended);
         }
         let silence = now.saturating_duration_since(signs.heard);
-        let is_unresponsive = silence > self.timeouts.unresponsive() && !has_come;
+        let is_unresponsive = silence > self.timeouts.unresponsive() && !has_message;
         match (run.link.is_connected(), is_unresponsive) {
-            (false, _) => self.lose(now),
-            (true, true) => self.lose(signs.heard.max(self.started)),
-            (true, false) => self.regain(run, now),
+            (false, _) => self.begin_outage(now),
+            (true, true) => self.begin_outage(signs.heard.max(self.started)),
+            (true, false) => self.end_outage(run, now),
         }
-        if has_come {
-            self.unheard = None;
+        if has_message {
+            self.silent_since = None;
         }
-        let Some(lasted) = self.away_for() else {
+        let Some(lasted) = self.outage_length() else {
             return;
         };
         self.longest = self.longest.max(lasted);
@@ -101,18 +104,18 @@ impl ServerContact {
         }
     }
 
-    fn lose(&mut self, since: Instant) {
+    fn begin_outage(&mut self, since: Instant) {
         self.away.get_or_insert(since);
     }
 
-    fn regain(&mut self, run: &FollowedRun<'_>, now: Instant) {
+    fn end_outage(&mut self, run: &FollowedRun<'_>, now: Instant) {
         let Some(since) = self.away.take() else {
             return;
         };
         let lasted = now.saturating_duration_since(since);
         self.longest = self.longest.max(lasted);
-        self.seen_until = now;
-        (self.back, self.unheard) = (now + RECOVERY_TIME, Some(now));
+        self.handled_until = now;
+        (self.back, self.silent_since) = (now + RECOVERY_TIME, Some(now));
         self.replay_due = true;
         if std::mem::take(&mut self.announced) || lasted > ANNOUNCED_MIN {
             let (server, lasted) = (&self.server, lasted.as_secs_f64());
@@ -122,12 +125,12 @@ impl ServerContact {
     }
 
     /// Time from which on silence counts.
-    pub(super) fn back(&self) -> Instant {
+    pub(super) fn silence_counts_from(&self) -> Instant {
         self.back
     }
 
     /// Length of the present outage.
-    pub(super) fn away_for(&self) -> Option<Duration> {
+    pub(super) fn outage_length(&self) -> Option<Duration> {
         self.away.map(|since| since.elapsed())
     }
 
@@ -141,34 +144,34 @@ impl ServerContact {
     }
 
     /// The message that the server is given up.
-    pub(super) fn given_up(&self) -> String {
+    pub(super) fn give_up_message(&self) -> String {
         format!(
             "the NATS server {} has not responded for {} s; giving up",
             self.server,
-            self.away_for().unwrap_or_default().as_secs()
+            self.outage_length().unwrap_or_default().as_secs()
         )
     }
 
     /// Returns true if stored messages must be read again: the server is back, or silent since its
     /// return.
-    pub(super) fn is_deaf(&self) -> bool {
-        let is_deaf = self
-            .unheard
+    pub(super) fn needs_replay(&self) -> bool {
+        let needs_replay = self
+            .silent_since
             .is_some_and(|since| since.elapsed() > REPLAY_AFTER);
-        self.away.is_none() && (is_deaf || self.replay_due)
+        self.away.is_none() && (needs_replay || self.replay_due)
     }
 
     /// Notes that this process was suspended. Silence counts from now, and messages may have been
     /// missed.
-    pub(super) fn was_unheard(&mut self) {
+    pub(super) fn note_suspension(&mut self) {
         let now = Instant::now();
-        (self.back, self.unheard) = (self.back.max(now), Some(now));
+        (self.back, self.silent_since) = (self.back.max(now), Some(now));
     }
 
     /// Notes that stored messages are being read again.
-    pub(super) fn hears_again(&mut self) {
+    pub(super) fn note_replay(&mut self) {
         // If nothing arrives, read them once more: the server may have been restarting.
-        self.unheard = self.replay_due.then(Instant::now);
+        self.silent_since = self.replay_due.then(Instant::now);
         self.replay_due = false;
     }
 }

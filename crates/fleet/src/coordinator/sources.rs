@@ -39,7 +39,7 @@ pub(super) fn divide(
     for range in given {
         let (first, last) = (range.first(), range.last());
         if first.is_loopback() {
-            share_out(first, last, &mut division.each);
+            divide_range(first, last, &mut division.each);
             continue;
         }
         let mut found: BTreeSet<&IpAddr> = BTreeSet::new();
@@ -56,12 +56,12 @@ pub(super) fn divide(
             (0, true) => {
                 return Err(format!("--source {range}: no agent has this address"));
             }
-            (had @ 1.., false) => division.notes.extend(nobodys(range, had)),
+            (found_count @ 1.., false) => division.notes.extend(unused_note(range, found_count)),
             (0, false) => {
                 division.notes.push(format!(
                     "--source {range}: no agent is registered with one of these addresses; each agent gets a part, in case a route makes them local"
                 ));
-                share_out(first, last, &mut division.each);
+                divide_range(first, last, &mut division.each);
             }
         }
     }
@@ -88,41 +88,45 @@ pub(super) fn divide(
 }
 
 /// A note about the addresses of a range that no agent has.
-fn nobodys(range: &SourceRange, had: usize) -> Option<String> {
+fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
     let count = count(range.first(), range.last());
-    let missing = count.checked_sub(had as u128).filter(|it| *it > 0)?;
+    let missing = count
+        .checked_sub(found_count as u128)
+        .filter(|it| *it > 0)?;
     let (is, all) = match missing {
         1 => ("is", "1 address".to_owned()),
         many => ("are", format!("{many} addresses")),
     };
     Some(format!(
-        "--source {range}: {all} of {count} {is} on no agent and not used; the load comes from the other {had}"
+        "--source {range}: {all} of {count} {is} on no agent and not used; the load comes from the other {found_count}"
     ))
 }
 
 /// Number of addresses in a range; at most 2^32.
 fn count(first: IpAddr, last: IpAddr) -> u128 {
-    number(last).saturating_sub(number(first)).saturating_add(1)
+    number_of(last)
+        .saturating_sub(number_of(first))
+        .saturating_add(1)
 }
 
 /// Gives each agent a contiguous part. If there are fewer addresses than agents, every agent gets
 /// all of them.
-fn share_out(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
-    let (from, count) = (number(first), count(first, last));
+fn divide_range(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
+    let (from, count) = (number_of(first), count(first, last));
     let agents = each.len() as u128;
     for (n, sources) in (0u128..).zip(each) {
         if count < agents {
-            sources.push(written(first, last));
+            sources.push(range_text(first, last));
             continue;
         }
         let before = |n: u128| count / agents * n + n.min(count % agents);
-        let begin = like(first, from + before(n));
-        let end = like(first, from + before(n + 1) - 1);
-        sources.push(written(begin, end));
+        let begin = address_of(first, from + before(n));
+        let end = address_of(first, from + before(n + 1) - 1);
+        sources.push(range_text(begin, end));
     }
 }
 
-fn written(first: IpAddr, last: IpAddr) -> String {
+fn range_text(first: IpAddr, last: IpAddr) -> String {
     if first == last {
         first.to_string()
     } else {
@@ -130,7 +134,7 @@ fn written(first: IpAddr, last: IpAddr) -> String {
     }
 }
 
-fn number(address: IpAddr) -> u128 {
+fn number_of(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(four) => four.to_bits().into(),
         IpAddr::V6(six) => six.to_bits(),
@@ -138,7 +142,7 @@ fn number(address: IpAddr) -> u128 {
 }
 
 /// The address of this number in the same family.
-fn like(family: IpAddr, number: u128) -> IpAddr {
+fn address_of(family: IpAddr, number: u128) -> IpAddr {
     match family {
         IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
         IpAddr::V6(_) => Ipv6Addr::from_bits(number).into(),
@@ -171,7 +175,7 @@ mod tests {
         }
     }
 
-    fn divided(given: &[&str]) -> Result<SourceDivision, String> {
+    fn division_of(given: &[&str]) -> Result<SourceDivision, String> {
         let a = agent("a", &["10.0.0.1", "10.0.0.2", "fd00::1"]);
         let b = agent("b", &["10.0.0.7"]);
         let given: Vec<SourceRange> = given.iter().map(|it| it.parse().unwrap()).collect();
@@ -180,23 +184,23 @@ mod tests {
 
     #[test]
     fn an_address_goes_to_the_agent_that_has_it() {
-        let division = divided(&["10.0.0.0/24"]).unwrap();
+        let division = division_of(&["10.0.0.0/24"]).unwrap();
         assert_eq!(
             division.each,
             [vec!["10.0.0.1", "10.0.0.2"], vec!["10.0.0.7"]]
         );
-        let division = divided(&["10.0.0.7", "10.0.0.2", "fd00::1"]).unwrap();
+        let division = division_of(&["10.0.0.7", "10.0.0.2", "fd00::1"]).unwrap();
         assert!(division.notes.is_empty());
         assert_eq!(
             division.each,
             [vec!["10.0.0.2", "fd00::1"], vec!["10.0.0.7"]]
         );
-        assert_eq!(divided(&[]).unwrap().each, [[""; 0], [""; 0]]);
+        assert_eq!(division_of(&[]).unwrap().each, [[""; 0], [""; 0]]);
     }
 
     #[test]
     fn addresses_of_no_agent_are_counted() {
-        let notes = divided(&["10.0.0.1-10.0.0.3", "10.0.0.7", "10.0.0.0/24"]);
+        let notes = division_of(&["10.0.0.1-10.0.0.3", "10.0.0.7", "10.0.0.0/24"]);
         let expected = [
             "--source 10.0.0.1-10.0.0.3: 1 address of its 3 is no agent's, and left out; the load \
              comes from the other 2",
@@ -214,11 +218,11 @@ mod tests {
 
     #[test]
     fn unregistered_ranges_are_divided_completely() {
-        let division = divided(&["10.9.0.1-10.9.0.5"]).unwrap();
+        let division = division_of(&["10.9.0.1-10.9.0.5"]).unwrap();
         let each = [vec!["10.9.0.1-10.9.0.3"], vec!["10.9.0.4-10.9.0.5"]];
         assert_eq!(division.each, each);
         assert!(division.notes[0].starts_with("--source 10.9.0.1-10.9.0.5: "));
-        let division = divided(&["127.0.0.2-127.0.0.3", "127.0.0.9"]).unwrap();
+        let division = division_of(&["127.0.0.2-127.0.0.3", "127.0.0.9"]).unwrap();
         let each = [
             vec!["127.0.0.2", "127.0.0.9"],
             vec!["127.0.0.3", "127.0.0.9"],
@@ -229,9 +233,9 @@ mod tests {
 
     #[test]
     fn errors_name_agents_without_addresses_and_unknown_addresses() {
-        let error = divided(&["10.0.0.1", "10.0.0.3"]).unwrap_err();
+        let error = division_of(&["10.0.0.1", "10.0.0.3"]).unwrap_err();
         assert_eq!(error, "--source 10.0.0.3: no agent has this address");
-        let error = divided(&["10.0.0.1"]).unwrap_err();
+        let error = division_of(&["10.0.0.1"]).unwrap_err();
         assert_eq!(
             error,
             "agent b has none of the addresses of --source; it has 10.0.0.7"

@@ -17,7 +17,7 @@ pub(super) fn first_start(
     let (_, first) = end?.began?;
     let (start, clock) = (manifest.start?, part.clock?);
     let due = start.saturating_add(first_due(manifest, part.shard));
-    Some(clock.here(first).saturating_sub(due))
+    Some(clock.to_local(first).saturating_sub(due))
 }
 
 /// Due time of an agent's first request since the load's start, in nanoseconds: zero in a closed

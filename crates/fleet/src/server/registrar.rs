@@ -12,7 +12,7 @@ use crate::permissions::{ENROLL_SUBJECTS, Role};
 use crate::wire::EnrollReply;
 
 /// Interval at which the folder is searched for tokens.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Age at which a subscription is renewed. After a reload of the configuration, an older one may
 /// miss requests from other accounts.
@@ -31,7 +31,7 @@ pub struct Registrar {
     setup: ServerSetup,
     prepared: PreparedServer,
     connection: Option<(NatsLink, Subscription)>,
-    looked: Option<Instant>,
+    checked_at: Option<Instant>,
     reconnect_at: Instant,
     /// Tokens in the server's configuration.
     served: Vec<TokenId>,
@@ -49,7 +49,7 @@ impl Registrar {
             },
             prepared: prepared.clone(),
             connection: None,
-            looked: None,
+            checked_at: None,
             reconnect_at: Instant::now(),
             served: Vec::new(),
             used_up: BTreeMap::new(),
@@ -59,11 +59,14 @@ impl Registrar {
     /// Handles requests for this long. Returns messages for the user.
     pub fn serve(&mut self, within: Duration) -> Vec<String> {
         let mut lines = Vec::new();
-        if self.looked.is_none_or(|at| at.elapsed() > LOOK_INTERVAL) {
-            self.looked = Some(Instant::now());
-            if let Err(why) = self.look(&mut lines) {
+        if self
+            .checked_at
+            .is_none_or(|at| at.elapsed() > CHECK_INTERVAL)
+        {
+            self.checked_at = Some(Instant::now());
+            if let Err(why) = self.check_tokens(&mut lines) {
                 lines.push(format!("can't read tokens: {why}"));
-                self.looked = Some(Instant::now() + 20 * LOOK_INTERVAL);
+                self.checked_at = Some(Instant::now() + 20 * CHECK_INTERVAL);
             }
         }
         let Some((_, requests)) = &mut self.connection else {
@@ -84,13 +87,13 @@ impl Registrar {
             if let Err(error) = self.enroll_all(&batch, &mut lines) {
                 lines.push(format!("can't enroll agents: {error}"));
             }
-            (self.looked, self.reconnect_at) = (None, Instant::now());
+            (self.checked_at, self.reconnect_at) = (None, Instant::now());
         }
         lines
     }
 
     /// Connects if there is a token, and removes tokens that have expired or are used up.
-    fn look(&mut self, lines: &mut Vec<String>) -> Result<(), String> {
+    fn check_tokens(&mut self, lines: &mut Vec<String>) -> Result<(), String> {
         let now = SystemTime::now();
         let said = |error: ServerError| error.to_string();
         let folder = &self.setup.folder;

@@ -80,7 +80,10 @@ fn one_token_enrolls_twenty_agents_and_no_more() {
     let link = NatsLink::connect(None, &FleetCredentials::Key(file.clone()), &role).unwrap();
     let soon = Duration::from_millis(500);
     assert!(link.request("prony.agent.agent-1.do", "{}", soon).is_err());
-    assert!(link.store("$KV.prony_agents.agent-1", None, "{}").is_err());
+    assert!(
+        link.request("$KV.prony_agents.agent-1", "{}", soon)
+            .is_err()
+    );
     assert!(!link.server_responds(soon));
 
     let folder = |name: &str| nats.folder.path().join("machines").join(name);
@@ -91,7 +94,7 @@ fn one_token_enrolls_twenty_agents_and_no_more() {
     };
     let error = own("agent-1").unwrap_err();
     assert!(
-        error.contains("there is an agent agent-1 already"),
+        error.contains("there is already an agent agent-1"),
         "{error}"
     );
     let names: Vec<String> = (0..20).map(|n| format!("web-{n}")).collect();

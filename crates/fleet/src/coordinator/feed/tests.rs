@@ -113,7 +113,7 @@ fn viewers_see_the_ledgers_sum_in_any_order_and_with_duplicates() {
         feed.follow();
         feed.prepare(&manifest);
         feed.begin(&manifest.load, Instant::now(), None);
-        let mut collector = ResultCollector::new(&manifest).seen_by(Some(&feed));
+        let mut collector = ResultCollector::new(&manifest).with_feed(Some(&feed));
         let mut taken = Delta::default();
         let two_rounds = 0..2 * sent.len();
         for turn in two_rounds {
@@ -153,7 +153,7 @@ fn without_a_follower_nothing_is_queued() {
 fn refused_messages_are_not_shown() {
     let (manifest, feed) = (manifest(), Arc::new(Feed::default()));
     feed.prepare(&manifest);
-    let mut collector = ResultCollector::new(&manifest).seen_by(Some(&feed));
+    let mut collector = ResultCollector::new(&manifest).with_feed(Some(&feed));
     let delta = &recorded(1, 1)[0];
     let stranger = message(&manifest, "c", 0, delta);
     let mut another_name = message(&manifest, "a", 0, delta);

@@ -1,5 +1,5 @@
-//! Scripts decide what a load does request by request, and see its responses: a request of its own each
-//! time, a think time before it, a look into the response, a line of output per request.
+//! Scripts decide what a load does request by request, and see its responses: a request of its own
+//! each time, a think time before it, a look into the response, a line of output per request.
 //!
 //! A load without a script pays nothing for this. With one, the worker calls it on the worker's own
 //! thread, so the time that a script takes is lost to the load.
@@ -23,8 +23,8 @@ pub trait Director: Sync {
     fn capture(&self) -> CaptureSpec;
 }
 
-/// The virtual users of one worker. Each has one request at a time, so that the load has as many users
-/// as connections (with HTTP/2, times streams).
+/// The virtual users of one worker. Each has one request at a time, so that the load has as many
+/// users as connections (with HTTP/2, times streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
     /// The worker's number, from 0.
@@ -49,8 +49,8 @@ pub struct CaptureSpec {
 /// The script of one worker. It identifies users by their number in the whole load.
 pub trait Script {
     /// The next step of a free user. This is called when a request could begin at once: the user's
-    /// connection has room, or there is none yet, and the load's limits allow one more request (in an
-    /// open loop, when one is due).
+    /// connection has room, or there is none yet, and the load's limits allow one more request (in
+    /// an open loop, when one is due).
     fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
         UserStep::Listed
     }
@@ -59,8 +59,8 @@ pub trait Script {
     /// [`Script::ended`] follows. This is called if heads or bodies are captured.
     fn answered(&mut self, _user: u32, _answer: &ResponseView<'_>) {}
 
-    /// A request ended in any way. This is called once per request, including those that the load's end
-    /// cuts off. A request whose redirects are followed ends once, with all of its hops.
+    /// A request ended in any way. This is called once per request, including those that the load's
+    /// end cuts off. A request whose redirects are followed ends once, with all of its hops.
     fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
     /// The load is over, and every request has ended.
@@ -72,8 +72,8 @@ pub trait Script {
 pub enum UserStep {
     /// Send the next request of the load's own list.
     Listed,
-    /// Send this request, which a [`Writer`](crate::Writer) of the load wrote. If it goes to another
-    /// target than the user's last one, the user's connection is replaced.
+    /// Send this request, which a [`Writer`](crate::Writer) of the load wrote. If it goes to
+    /// another target than the user's last one, the user's connection is replaced.
     Request(Arc<Request>),
     /// Do nothing for this time. Then the user is asked again.
     Rest(Nanos),
@@ -88,8 +88,8 @@ pub struct ResponseView<'a> {
     pub request: &'a Request,
     /// The final status.
     pub status: u16,
-    /// The status line and header fields as text, one per line with CRLF. With HTTP/2 it is made from
-    /// the fields. Empty if heads are not captured.
+    /// The status line and header fields as text, one per line with CRLF. With HTTP/2 it is made
+    /// from the fields. Empty if heads are not captured.
     pub head: &'a [u8],
     /// The captured part of the body.
     pub body: &'a [u8],
@@ -108,11 +108,11 @@ pub struct RequestEnd<'a> {
     pub outcome: Outcome,
     /// The reason for a failure as text, if the outcome alone does not show it.
     pub reason: Option<&'a str>,
-    /// Duration of the connect, including a proxy's tunnel, if a connection was made for this request. The
-    /// sum, if there were several.
+    /// Duration of the connect, including a proxy's tunnel, if a connection was made for this
+    /// request. The sum, if there were several.
     pub connect: Option<Nanos>,
     /// Duration of the TLS handshake of that connection, or the sum.
     pub tls: Option<Nanos>,
-    /// Whether the request belongs to the measured part.
+    /// The request belongs to the measured part.
     pub is_measured: bool,
 }

@@ -1,6 +1,6 @@
 //! In the steady state a worker allocates nothing for a request, and a connection costs it little
-//! memory. Alone in its binary, because it
-//! replaces the allocator; the origin runs in the same process, so threads are told by their names.
+//! memory. This test has its own binary, because it replaces the allocator. The origin runs in the
+//! same process, so threads are distinguished by their names.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -24,7 +24,7 @@ static MOST_HELD: AtomicI64 = AtomicI64::new(0);
 
 struct Counting;
 
-/// Notes an allocation of so many bytes in place of others.
+/// Notes an allocation of `bytes` that replaces one of `instead_of`.
 fn count(bytes: usize, instead_of: usize) {
     if !is_worker() {
         return;
@@ -94,7 +94,7 @@ fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     (many.saturating_sub(few), record.series.len() as u64)
 }
 
-/// What the end of a half second may cost: a list of buckets that grows by doubling.
+/// Allocations allowed at the end of a half second: a list of buckets that grows by doubling.
 const FOR_EACH_SLICE: u64 = 24;
 
 fn origin(tls: Option<Tls>) -> Origin {
@@ -106,15 +106,15 @@ fn origin(tls: Option<Tls>) -> Origin {
     .unwrap()
 }
 
-// One test, so that no other load runs beside it.
+// One test, so that no other load runs at the same time.
 #[test]
 fn memory_of_requests_and_connections() {
     requests_allocate_nothing();
     connections_take_few_bytes();
 }
 
-/// A server that reads to the end of a request's head, whatever comes before it, answers, and closes:
-/// one connection at a time on each of its threads, which end with the process.
+/// A server that reads to the end of a request's head, whatever comes before it, answers, and
+/// closes: one connection at a time on each of its threads, which end with the process.
 fn told() -> SocketAddr {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     for _ in 0..8 {
@@ -147,9 +147,9 @@ fn most_held(url: &str, words: &str) -> i64 {
     MOST_HELD.load(Ordering::Relaxed)
 }
 
-/// What one more connection may take of the heap: some 572 with readiness and 509 with io_uring, and
-/// up to ten more where a half second of the series ends at another moment. Lower it when it has
-/// become less.
+/// Heap bytes that one more connection may take: about 572 with readiness and 509 with io_uring,
+/// and up to ten more if a half second of the series ends at another time. Lower it when it gets
+/// smaller.
 const BYTES_A_CONNECTION: f64 = 590.0;
 
 fn connections_take_few_bytes() {

@@ -3,9 +3,9 @@
 use prony_protocol::h1::{Eof, H1Violation, Limits, ResponseEvent, ResponseParser, Version};
 use prony_record::{Nanos, Outcome};
 
-use super::http::Received;
 use super::pipeline::{Pipeline, PipelinedResponse};
-use super::{CapturedResponse, EventKind, HttpEvent, Progress, Reason};
+use super::stream::{EventKind, HttpEvent, Progress, Received};
+use super::{CapturedResponse, Reason};
 use crate::expect::{Body, Expectations};
 use crate::request::Request;
 use crate::script::CaptureSpec;
@@ -179,7 +179,8 @@ impl H1 {
         }
     }
 
-    /// A response is complete, and `rest` follows it. Returns none if another pipelined response is due.
+    /// A response is complete, and `rest` follows it. Returns none if another pipelined response is
+    /// due.
     #[inline]
     fn complete(
         &mut self,
@@ -246,7 +247,7 @@ impl H1 {
         pipeline.map_or_else(Vec::new, Pipeline::take)
     }
 
-    /// Whether any byte of the response in flight has come.
+    /// Returns whether any byte of the response in flight has come.
     pub(crate) fn has_response_begun(&self) -> bool {
         self.is_awaiting && self.first_byte.is_some()
     }

@@ -1,15 +1,15 @@
 //! HTTP/2 on one connection: one response for each stream number.
 //!
-//! A *stream number* is the request slot's place on the connection, from 0. It is reused by one HTTP/2
-//! stream after another.
+//! A *stream number* is the request slot's place on the connection, from 0. It is reused by one
+//! HTTP/2 stream after another.
 
 use prony_protocol::h2::{
     ClientSettings, Connection, ConnectionEvent, EncodedRequest, ErrorCode, StartError, StreamId,
 };
 use prony_record::{Nanos, Outcome};
 
-use super::http::{Received, Room};
-use super::{CapturedResponse, EventKind, HttpEvent, Progress, Reason};
+use super::stream::{EventKind, HttpEvent, Progress, Received, Room};
+use super::{CapturedResponse, Reason};
 use crate::expect::{Body, Expectations};
 use crate::protocols::StreamsLimit;
 use crate::script::CaptureSpec;
@@ -81,8 +81,8 @@ impl H2 {
         }
     }
 
-    /// Whether another request can start now. A second request waits for the peer's settings, because
-    /// the peer may refuse it before that.
+    /// Returns whether another request can start now. A second request waits for the peer's
+    /// settings, because the peer may refuse it before that.
     ///
     /// # Errors
     ///
@@ -259,14 +259,14 @@ impl H2 {
         }
     }
 
-    /// Body bytes of the request on a stream that were not handed out to be sent. Applies to the last
-    /// request there if none is in flight.
+    /// Body bytes of the request on a stream that were not handed out to be sent. Applies to the
+    /// last request there if none is in flight.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.responses[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))
     }
 
-    /// Whether the peer's settings have come, which proves that it speaks HTTP/2.
+    /// Returns whether the peer's settings have come, which proves that it speaks HTTP/2.
     #[inline]
     pub(crate) fn is_established(&self) -> bool {
         self.http.is_established()
@@ -277,7 +277,7 @@ impl H2 {
         self.http.active()
     }
 
-    /// Whether the connection takes no more requests.
+    /// Returns whether the connection takes no more requests.
     pub(crate) fn is_going_away(&self) -> bool {
         self.http.is_going_away()
     }
@@ -292,7 +292,7 @@ impl H2 {
         self.goaway_error
     }
 
-    /// Whether the peer's settings changed since the last call.
+    /// Returns whether the peer's settings changed since the last call.
     pub(crate) fn take_new_settings(&mut self) -> bool {
         std::mem::take(&mut self.has_new_settings)
     }

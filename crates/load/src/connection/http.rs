@@ -2,9 +2,10 @@
 
 use prony_record::Nanos;
 
+use super::CapturedResponse;
 use super::h1::H1;
 use super::h2::H2;
-use super::{CapturedResponse, HttpEvent, Progress};
+use super::stream::{HttpEvent, Progress, Received, Room};
 use crate::expect::Expectations;
 use crate::protocols::{Protocols, StreamsLimit};
 use crate::script::CaptureSpec;
@@ -18,31 +19,6 @@ pub(crate) enum HttpMachine {
     One(H1),
     /// HTTP/2.
     Two(Box<H2>),
-}
-
-/// Whether another request fits on a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// A request can start now.
-    Available,
-    /// The peer allows no request at all at the moment.
-    NoStreamsAllowed,
-    /// The connection carries as many requests as it may.
-    Full(StreamsLimit),
-    /// Too many bytes wait to be sent.
-    Backpressured,
-    /// Not now: the peer's settings are due, or it is going away.
-    NotNow,
-}
-
-/// The part of a response that has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Received {
-    pub(crate) status: Option<u16>,
-    pub(crate) first_byte: Option<Nanos>,
-    /// HTTP bytes, including those of the body.
-    pub(crate) bytes: u64,
-    pub(crate) body_bytes: u64,
 }
 
 impl HttpMachine {
@@ -74,7 +50,7 @@ impl HttpMachine {
         }
     }
 
-    /// Whether another request fits, given that `in_flight` are on the connection.
+    /// Returns whether another request fits, given that `in_flight` are on the connection.
     #[inline]
     pub(crate) fn room(&self, in_flight: u32) -> Room {
         match self {
@@ -109,7 +85,8 @@ impl HttpMachine {
         }
     }
 
-    /// SHA-256 of the last body on a stream. The machine must come from a factory that hashes bodies.
+    /// SHA-256 of the last body on a stream. The machine must come from a factory that hashes
+    /// bodies.
     pub(crate) fn take_hash(&mut self, stream: u32) -> [u8; 32] {
         match self {
             HttpMachine::One(h1) => h1.take_hash(),
@@ -133,7 +110,7 @@ impl HttpMachine {
         }
     }
 
-    /// Whether this is HTTP/2.
+    /// Returns whether this is HTTP/2.
     #[inline]
     pub(crate) fn is_h2(&self) -> bool {
         matches!(self, HttpMachine::Two(_))

@@ -49,12 +49,12 @@ impl Pipeline {
         })
     }
 
-    /// Whether responses are due after the current one.
+    /// Returns whether responses are due after the current one.
     pub(super) fn is_more_due(&self) -> bool {
         self.due > 0
     }
 
-    /// Whether any response is complete, taken or not.
+    /// Returns whether any response is complete, taken or not.
     pub(super) fn has_begun(&self) -> bool {
         self.due < self.additional
     }

@@ -10,7 +10,8 @@ use super::{EventKind, HttpEvent, Progress, Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::tls::{self, Tls};
 
-/// Bytes of a request that are encrypted at a time, so that a large request is never in memory twice.
+/// Bytes of a request that are encrypted at a time, so that a large request is never in memory
+/// twice.
 const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
 
 /// A connection that is ready for requests, or that drains after the last one.
@@ -124,7 +125,7 @@ impl HttpSession {
             .peer_closed(orderly, expected, &mut buffers.events)
     }
 
-    /// Whether TLS carries the connection.
+    /// Returns whether TLS carries the connection.
     #[inline]
     pub(crate) fn is_tls(&self) -> bool {
         self.tls.is_some()
@@ -138,8 +139,8 @@ impl HttpSession {
         }
     }
 
-    /// HTTP/2: appends the output of HTTP/2 and TLS. `body_of` returns the request body for a stream
-    /// number.
+    /// HTTP/2: appends the output of HTTP/2 and TLS. `body_of` returns the request body for a
+    /// stream number.
     pub(crate) fn take_frames<'b>(
         &mut self,
         out: &mut Vec<u8>,

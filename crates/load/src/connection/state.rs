@@ -12,8 +12,9 @@ use rustls::pki_types::ServerName;
 
 use super::http::HttpFactory;
 use super::session::HttpSession;
+use super::stream::{Progress, Secured};
 use super::tunnel::Tunnel;
-use super::{Progress, Reason, SharedBuffers};
+use super::{Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::tls::{self, PeerSpeaks, Tls};
 
@@ -37,17 +38,9 @@ pub(crate) enum ConnectionState {
     },
     /// The connection takes requests, or carries some.
     Ready(HttpSession),
-    /// The last response has come. The peer gets a moment to close first, so that the TIME_WAIT state
-    /// stays on its side (RFC 9293 §3.6) and the load's ports stay free.
+    /// The last response has come. The peer gets a moment to close first, so that the TIME_WAIT
+    /// state stays on its side (RFC 9293 §3.6) and the load's ports stay free.
     Draining(HttpSession),
-}
-
-/// Result of a completed TLS handshake.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Secured {
-    /// Duration of the connect before it.
-    pub(crate) connect: Nanos,
-    pub(crate) handshake: TlsHandshake,
 }
 
 impl ConnectionState {
@@ -69,24 +62,24 @@ impl ConnectionState {
         }
     }
 
-    /// Whether it is ready for requests, or carries some.
+    /// Returns whether it is ready for requests, or carries some.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self, ConnectionState::Ready(_))
     }
 
-    /// Whether it is draining.
+    /// Returns whether it is draining.
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         matches!(self, ConnectionState::Draining(_))
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there is no connection.
     pub(crate) fn is_vacant(&self) -> bool {
         matches!(self, ConnectionState::Vacant)
     }
 
-    /// Whether a connection is being made.
+    /// Returns whether a connection is being made.
     pub(crate) fn is_being_made(&self) -> bool {
         use ConnectionState::{Connecting, Handshaking, Tunneling};
         matches!(
@@ -235,7 +228,8 @@ impl ConnectionState {
         }
     }
 
-    /// HTTP/1 or a handshake: appends TLS's own output and the next piece of the `request` in flight.
+    /// HTTP/1 or a handshake: appends TLS's own output and the next piece of the `request` in
+    /// flight.
     pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
         match self {
             ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
@@ -246,7 +240,7 @@ impl ConnectionState {
         }
     }
 
-    /// Whether TLS carries the connection, or is about to.
+    /// Returns whether TLS carries the connection, or is about to.
     #[inline]
     pub(crate) fn is_tls(&self) -> bool {
         match self {

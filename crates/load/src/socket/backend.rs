@@ -24,8 +24,8 @@ impl Backend {
         }
     }
 
-    /// The backend for a flag, with the reason if it is not the best one although the choice was free.
-    /// Each of the `workers` has up to `capacity` connections.
+    /// The backend for a flag, with the reason if it is not the best one although the choice was
+    /// free. Each of the `workers` has up to `capacity` connections.
     ///
     /// # Errors
     ///

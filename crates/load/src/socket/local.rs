@@ -92,9 +92,9 @@ pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
 }
 
-/// Sets the size of a socket's send and receive buffers. This happens before it connects, because the
-/// connect announces the receive window to the peer (RFC 7323 §2.2). The system may round, and has an
-/// upper bound (net.core.rmem_max and wmem_max of socket(7)).
+/// Sets the size of a socket's send and receive buffers. This happens before it connects, because
+/// the connect announces the receive window to the peer (RFC 7323 §2.2). The system may round, and
+/// has an upper bound (net.core.rmem_max and wmem_max of socket(7)).
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     })
 }
 
-/// Whether a local route delivers packets to an IPv6 address to this machine.
+/// Returns whether a local route delivers packets to an IPv6 address to this machine.
 fn has_local_route(address: Ipv6Addr) -> bool {
     let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
     routes
@@ -184,8 +184,9 @@ pub(crate) fn sockets_in_use() -> u64 {
     count_sockets(&read("sockstat")) + count_sockets(&read("sockstat6"))
 }
 
-/// The ports that other sockets hold towards these destinations, from addresses for which `is_source`
-/// returns true. It reads the list of all connections, which takes about 100 ms for 100,000 of them.
+/// The ports that other sockets hold towards these destinations, from addresses for which
+/// `is_source` returns true. It reads the list of all connections, which takes about 100 ms for
+/// 100,000 of them.
 pub(crate) fn held_ports(
     destinations: &BTreeSet<SocketAddr>,
     is_source: impl Fn(IpAddr) -> bool,
@@ -216,8 +217,8 @@ pub(crate) fn held_ports(
     held
 }
 
-/// Whether the system gives a port in TIME_WAIT to a new connection (net.ipv4.tcp_tw_reuse in
-/// ip-sysctl.txt: 1 always, 2 within the loopback).
+/// Returns whether the system gives a port in TIME_WAIT to a new connection (net.ipv4.tcp_tw_reuse
+/// in ip-sysctl.txt: 1 always, 2 within the loopback).
 fn is_reused(setting: &str, remote: IpAddr) -> bool {
     match setting {
         "1" => true,

@@ -1,9 +1,10 @@
 //! The contract between the worker and the sockets that carry its bytes.
 //!
 //! It is built on *completions*: the worker submits an operation, goes on, and later reaps one
-//! [`Completion`] for it. io_uring maps to it directly; the readiness backend emulates it by performing
-//! the operation once the system says that it won't block. A user-space stack or a simulation with its
-//! own clock fits the same contract. Nothing above this module may assume a kernel socket.
+//! [`Completion`] for it. io_uring maps to it directly; the readiness backend emulates it by
+//! performing the operation once the system says that it won't block. A user-space stack or a
+//! simulation with its own clock fits the same contract. Nothing above this module may assume a
+//! kernel socket.
 //!
 //! The contract, which tests force on every backend:
 //!
@@ -76,10 +77,10 @@ pub(crate) struct Route<'a> {
     pub(crate) source: Option<local::Source>,
     /// Bytes of a TCP socket's send and receive buffers. The system chooses by default.
     pub(crate) buffers: Option<u32>,
-    /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
-    /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
+    /// A send may follow one that the peer has not acknowledged, and must not wait for the
+    /// acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
     pub(crate) nodelay: bool,
-    /// Whether the connection will carry many requests, which is worth some preparation.
+    /// The connection will carry many requests, which is worth some preparation.
     pub(crate) keepalive: bool,
 }
 
@@ -172,9 +173,9 @@ pub(crate) trait Sockets<'run> {
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
-    /// The time of the last wait's end, or of the completion that [`Sockets::next`] returned last. It may
-    /// be some microseconds old: reading a clock for each completion costs as much as parsing a
-    /// response.
+    /// The time of the last wait's end, or of the completion that [`Sockets::next`] returned last.
+    /// It may be some microseconds old: reading a clock for each completion costs as much as
+    /// parsing a response.
     fn cached_now(&self) -> Nanos;
 
     /// Begins a connection.
@@ -186,22 +187,23 @@ pub(crate) trait Sockets<'run> {
     /// The local address of an open connection. UNIX sockets have none.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
 
-    /// Bytes of the send in flight on a connection, or of the one that failed last, that were not sent as
-    /// far as that is known. A backend may count up to 128 KiB too much.
+    /// Bytes of the send in flight on a connection, or of the one that failed last, that were not
+    /// sent as far as that is known. A backend may count up to 128 KiB too much.
     fn unsent(&self, key: Key) -> u64;
 
     /// Ends a connection with all operations on it. Does nothing if it has ended.
     fn close(&mut self, key: Key, how: Close);
 
-    /// Sleeps until a completion can be reaped or the time `until` has come. Sometimes it ends sooner.
+    /// Sleeps until a completion can be reaped or the time `until` has come. Sometimes it ends
+    /// sooner.
     ///
     /// # Errors
     ///
     /// The system's own waiting fails. The load can't go on.
     fn wait(&mut self, until: Nanos) -> io::Result<()>;
 
-    /// Like [`Sockets::wait`], but early completions may be left until the batch is full or its time is
-    /// up. A backend without an efficient way to do this just waits.
+    /// Like [`Sockets::wait`], but early completions may be left until the batch is full or its
+    /// time is up. A backend without an efficient way to do this just waits.
     ///
     /// # Errors
     ///

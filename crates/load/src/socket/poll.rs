@@ -1,8 +1,9 @@
 //! The readiness backend: epoll on Linux, kqueue on FreeBSD, through the `polling` crate.
 //!
-//! Events are level-triggered: a short read needs no second one to prove that nothing is left, and the
-//! next wait reports an end of stream that came together with the last bytes. A connection changes its
-//! interest from writing to reading when it is made, and around a send that would block.
+//! Events are level-triggered: a short read needs no second one to prove that nothing is left, and
+//! the next wait reports an end of stream that came together with the last bytes. A connection
+//! changes its interest from writing to reading when it is made, and around a send that would
+//! block.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -297,8 +298,8 @@ impl<'run> PollConnection<'run> {
         }
         let event = Event::new(event_key(self.key), wanted.reading, wanted.writing);
         if self.interest == Interest::NONE {
-            // SAFETY: the socket stays in `connections` and is removed from the poller in `close` or
-            // `drop`, or below, before it is closed.
+            // SAFETY: the socket stays in `connections` and is removed from the poller in `close`
+            // or `drop`, or below, before it is closed.
             unsafe { poller.add_with_mode(&self.socket, event, PollMode::Level)? };
         } else if wanted == Interest::NONE {
             poller.delete(&self.socket)?;

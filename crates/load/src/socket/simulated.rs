@@ -1,5 +1,5 @@
-//! A backend with a virtual clock and scripted servers. The real worker runs over it in no time, and
-//! each run is the same to the nanosecond.
+//! A backend with a virtual clock and scripted servers. The real worker runs over it in no time,
+//! and each run is the same to the nanosecond.
 //!
 //! It also checks the worker's side of the contract: a violation panics here.
 
@@ -20,8 +20,8 @@ pub(crate) const LOCAL_PORT: u16 = 5555;
 const WAITS_MAX: u64 = 5_000_000;
 /// Waits in a row at which time stood still and nothing happened. With more, the worker spins.
 const IDLE_WAITS_MAX: u32 = 100;
-/// Waits in a row at which time stood still. With more, the worker spins, because no server does that
-/// much at once.
+/// Waits in a row at which time stood still. With more, the worker spins, because no server does
+/// that much at once.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server.
@@ -100,7 +100,7 @@ pub(crate) struct Log {
     pub(crate) connects: Vec<Nanos>,
     /// Sends: their time and bytes. With HTTP/1 each is a request.
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
-    /// How connections were closed.
+    /// The ways in which connections were closed.
     pub(crate) closes: Vec<Close>,
     /// The calls before the clock was started again, by the clock before.
     pub(crate) before: Option<Box<Log>>,

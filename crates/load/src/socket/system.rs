@@ -27,7 +27,8 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
-/// Whether a connect failed because nothing listens at the address, or no socket is at the path.
+/// Returns whether a connect failed because nothing listens at the address, or no socket is at the
+/// path.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -35,13 +36,14 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a connect failed because the backlog of a UNIX socket is full (connect(2)). Then it is worth
-/// another try within its timeout.
+/// Returns whether a connect failed because the backlog of a UNIX socket is full (connect(2)). Then
+/// it is worth another try within its timeout.
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Bytes that the system took over for a TCP connection and has not sent; 0 if it does not report them.
+/// Bytes that the system took over for a TCP connection and has not sent; 0 if it does not report
+/// them.
 pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     #[cfg(target_os = "linux")]
     {
@@ -59,8 +61,8 @@ pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     0
 }
 
-/// Closes a connection at once. Unsent and unread bytes are dropped, TCP sends RST, and no TIME_WAIT
-/// remains. Threads that wait for the socket are woken.
+/// Closes a connection at once. Unsent and unread bytes are dropped, TCP sends RST, and no
+/// TIME_WAIT remains. Threads that wait for the socket are woken.
 #[cfg(target_os = "linux")]
 pub(crate) fn abort(socket: &Socket) {
     // SAFETY: an address is plain numbers, for which zero is a value.
@@ -99,8 +101,9 @@ pub(crate) fn thread_run_delay() -> Nanos {
     Nanos::ZERO
 }
 
-/// Time for which the machine was suspended since it started, or a little less. None if the system does
-/// not report it (Linux: CLOCK_BOOTTIME counts it and CLOCK_MONOTONIC does not, clock_gettime(2)).
+/// Time for which the machine was suspended since it started, or a little less. None if the system
+/// does not report it (Linux: CLOCK_BOOTTIME counts it and CLOCK_MONOTONIC does not,
+/// clock_gettime(2)).
 pub(crate) fn suspended_time() -> Nanos {
     #[cfg(target_os = "linux")]
     {

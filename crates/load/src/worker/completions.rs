@@ -52,7 +52,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if entry.state.is_draining() {
             self.drained(index, Close::Orderly, now);
         } else if entry.send == SendState::Failed {
-            // The failed send has consumed the error of a reset, which looks like an orderly end now.
+            // The failed send has consumed the error of a reset, which looks like an orderly end
+            // now.
             let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
             self.on_receive_error(index, &reset, now);
         } else {
@@ -191,8 +192,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A connection failed, and with it the requests in flight. If it was not ready yet, the requests
-    /// that wait for it fail, too.
+    /// A connection failed, and with it the requests in flight. If it was not ready yet, the
+    /// requests that wait for it fail, too.
     pub(super) fn fail(
         &mut self,
         index: u32,

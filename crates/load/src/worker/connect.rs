@@ -15,9 +15,9 @@ use crate::socket::{Close, Peer, Route, Sockets, system};
 pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
 /// The longest backoff.
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
-/// The shortest and longest pause between two tries to connect to a UNIX socket whose backlog is full.
-/// In between it is a quarter of the time waited so far. A thousand connections that each tried again
-/// every millisecond would take a whole core, and perhaps the server's.
+/// The shortest and longest pause between two tries to connect to a UNIX socket whose backlog is
+/// full. In between it is a quarter of the time waited so far. A thousand connections that each
+/// tried again every millisecond would take a whole core, and perhaps the server's.
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

@@ -30,7 +30,8 @@ pub(super) struct ConnectionEntry {
     pub(super) target: u32,
     /// Number of the connection among all of its worker's, from 0. It wraps after 2^32.
     pub(super) number: u32,
-    /// The request slot that opened the connection; with HTTP/1, the one whose request is in flight.
+    /// The request slot that opened the connection; with HTTP/1, the one whose request is in
+    /// flight.
     pub(super) slot: u32,
     /// The last backoff after a failed connect.
     pub(super) backoff: Nanos,
@@ -53,7 +54,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Whether the load has made no connection in this entry yet.
+    /// Returns whether the load has made no connection in this entry yet.
     #[inline]
     pub(super) fn is_fresh(&self) -> bool {
         self.generation == self.fresh_generation
@@ -71,7 +72,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Whether the last send left all bytes of the connection sent.
+    /// Returns whether the last send left all bytes of the connection sent.
     pub(super) fn is_all_sent(&self) -> bool {
         self.send == SendState::Idle
     }
@@ -86,13 +87,13 @@ impl ConnectionEntry {
         self.state.session_mut()
     }
 
-    /// Whether the connection speaks HTTP/2.
+    /// Returns whether the connection speaks HTTP/2.
     #[inline]
     pub(super) fn is_h2(&self) -> bool {
         self.session().is_some_and(|session| session.http.is_h2())
     }
 
-    /// Whether the peer announced that it will close the connection, which is open.
+    /// Returns whether the peer announced that it will close the connection, which is open.
     pub(super) fn is_going_away(&self) -> bool {
         match &self.state {
             ConnectionState::Ready(session) => {
@@ -129,7 +130,7 @@ impl Connections {
         self.entries.len() as u32
     }
 
-    /// Whether a key belongs to the present connection of its entry.
+    /// Returns whether a key belongs to the present connection of its entry.
     #[inline]
     pub(super) fn is_current(&self, key: Key) -> bool {
         self.entries
@@ -253,7 +254,8 @@ impl IndexMut<u32> for Connections {
 mod tests {
     use super::*;
 
-    /// A load of 18,000 connections has as many entries. Lower the bound when an entry gets smaller.
+    /// A load of 18,000 connections has as many entries. Lower the bound when an entry gets
+    /// smaller.
     #[test]
     fn an_entry_takes_few_bytes() {
         let bytes = size_of::<ConnectionEntry>();

@@ -1,7 +1,8 @@
 //! Deadlines of things with the same timeout: a doubly linked list through an array.
 //!
-//! Every request has the same timeout, so the one that began first expires first. Adding and removing
-//! cost a few writes, allocate nothing, and leave nothing behind for requests that end in time.
+//! Every request has the same timeout, so the one that began first expires first. Adding and
+//! removing cost a few writes, allocate nothing, and leave nothing behind for requests that end in
+//! time.
 
 use prony_record::Nanos;
 

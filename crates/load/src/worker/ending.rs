@@ -2,7 +2,8 @@
 
 use prony_record::{Exchange, Nanos, Outcome};
 
-use super::dispatcher::{Pace, RequestPhase};
+use super::dispatcher::RequestPhase;
+use super::pace::Pace;
 use super::redirects::PastHops;
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
@@ -38,8 +39,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             None => PastHops::default(),
         };
         let sent = pending.sent.unwrap_or(pending.begun.max(pending.intended));
-        // A request that fails in the turn in which it was sent ends by that turn's clock, which was
-        // read before the send.
+        // A request that fails in the turn in which it was sent ends by that turn's clock, which
+        // was read before the send.
         let (sent, ended) = match outcome {
             Outcome::Unfinished => (sent.min(now), now),
             _ => (sent, now.max(sent)),
@@ -76,15 +77,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The load ends at `ended`. Requests in flight are unfinished; requests that are due and not begun
-    /// are unstarted.
+    /// The load ends at `ended`. Requests in flight are unfinished; requests that are due and not
+    /// begun are unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> WorkerResult {
         self.sink.recorder.stop_at(ended);
         for slot in 0..self.dispatcher.slots.len() as u32 {
             self.record_end(slot, Outcome::Unfinished, None, ended);
         }
         for index in 0..self.connections.len() {
-            // Aborted. Otherwise the ports of a large load would stay in TIME_WAIT for the next one.
+            // Aborted. Otherwise the ports of a large load would stay in TIME_WAIT for the next
+            // one.
             self.close(index, Close::Abort);
         }
         if let Pace::Open(schedule) = &mut self.dispatcher.pace {
@@ -104,7 +106,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 }
 
-/// Whether a complete response came, expected or not.
+/// Returns whether a complete response came, expected or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
     matches!(

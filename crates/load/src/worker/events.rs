@@ -115,8 +115,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         pending.is_some_and(|pending| pending.retried)
     }
 
-    /// Whether a request in flight may be sent again because a connection lost it that had served
-    /// others.
+    /// Returns whether a request in flight may be sent again because a connection lost it that had
+    /// served others.
     pub(super) fn may_repeat(&self, slot: u32) -> bool {
         let taken = self.dispatcher.slot(slot);
         let index = taken.connection;
@@ -176,8 +176,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.fail_streams(index, early, late, Some(&within), now);
     }
 
-    /// HTTP/2: the connection was lost. Requests whose response has not begun may be sent again. The
-    /// others end as `late` if their response has begun, or as `early`.
+    /// HTTP/2: the connection was lost. Requests whose response has not begun may be sent again.
+    /// The others end as `late` if their response has begun, or as `early`.
     pub(super) fn fail_streams(
         &mut self,
         index: u32,

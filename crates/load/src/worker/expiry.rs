@@ -23,7 +23,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                         self.on_alarm(connection, alarm, now);
                     }
                 }
-                // An abort, because the side that closes first in order keeps the port in TIME_WAIT.
+                // An abort, because the side that closes first in order keeps the port in
+                // TIME_WAIT.
                 Expired::Drain(index) => self.drained(index, Close::Abort, now),
                 Expired::Connect(index) => {
                     self.sink.refusals.rule_out();

@@ -25,6 +25,7 @@ mod dispatcher;
 mod ending;
 mod events;
 mod expiry;
+mod pace;
 mod preconnect;
 mod proxy_header;
 mod ramp;
@@ -48,7 +49,8 @@ use std::io;
 use prony_record::Nanos;
 
 use self::connections::Connections;
-use self::dispatcher::{ConnectionView, Dispatcher, Pace, pace};
+use self::dispatcher::{ConnectionView, Dispatcher};
+use self::pace::{Pace, pace};
 use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
 pub(crate) use self::script_runner::ScriptRunner;
@@ -299,7 +301,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .min(now + sleep)
     }
 
-    /// What the dispatcher sees of the connections.
+    /// The dispatcher's view of the connections.
     #[inline]
     fn view(&self) -> ConnectionView<'_> {
         ConnectionView {

@@ -5,9 +5,9 @@
 //!  preconnect ─► ready ─► maintain, while others get ready ─► restart ─► the clock starts ─► run
 //! ```
 //!
-//! Nothing of this belongs to the load. It begins with a new worker, which takes over the connections
-//! that are open. A connection that could not be opened, or that the server closed again, is opened
-//! when a request is due on it.
+//! Nothing of this belongs to the load. It begins with a new worker, which takes over the
+//! connections that are open. A connection that could not be opened, or that the server closed
+//! again, is opened when a request is due on it.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use prony_record::{Finding, FindingId, Nanos, Outcome, Severity};
 
 use super::connections::SendState;
-use super::dispatcher::Pace;
+use super::pace::Pace;
 use super::ramp::ConnectRamp;
 use super::{SLEEP_MAX, Worker};
 use crate::connection::{ConnectionState, Reason};
@@ -101,8 +101,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         used.min(self.dispatcher.primary_count)
     }
 
-    /// Opens connections before the load begins, if the spec says so. Returns when all are made or have
-    /// failed, or after [`PRECONNECT_TIMEOUT`].
+    /// Opens connections before the load begins, if the spec says so. Returns when all are made or
+    /// have failed, or after [`PRECONNECT_TIMEOUT`].
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Whether connections were opened before the load, which has not begun.
+    /// Returns whether connections were opened before the load, which has not begun.
     pub(crate) fn is_preconnecting(&self) -> bool {
         self.is_preconnecting
     }
@@ -194,7 +194,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// Whether there is nothing to wait for on an entry.
+    /// Returns whether there is nothing to wait for on an entry.
     fn is_settled(&self, index: u32) -> bool {
         let entry = &self.connections[index];
         match &entry.state {
@@ -232,8 +232,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the PROXY header of a cleartext connection, which otherwise would share a send with the
-    /// first request. A server may not wait for that.
+    /// Sends the PROXY header of a cleartext connection, which otherwise would share a send with
+    /// the first request. A server may not wait for that.
     fn send_header(&mut self, index: u32) {
         let entry = &mut self.connections[index];
         let ConnectionState::Ready(session) = &entry.state else {
@@ -245,14 +245,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Keeps an entry's connection if it can take its first request. Otherwise the entry is like new.
+    /// Keeps an entry's connection if it can take its first request. Otherwise the entry is like
+    /// new.
     fn keep_or_close(&mut self, index: u32) -> bool {
         let entry = &mut self.connections[index];
         let send = entry.send;
         let mut is_kept = false;
         if let ConnectionState::Ready(session) = &mut entry.state {
             let h2 = session.http.h2();
-            // In cleartext HTTP/1 a request would follow at once, and one send is in flight at a time.
+            // In cleartext HTTP/1 a request would follow at once, and one send is in flight at a
+            // time.
             let can_send = match send {
                 SendState::Idle => true,
                 SendState::InFlight => h2.is_some() || session.is_tls(),

@@ -1,5 +1,5 @@
-//! The PROXY protocol header, which precedes a connection's other bytes, and the source address that
-//! a connection is counted for.
+//! The PROXY protocol header, which precedes a connection's other bytes, and the source address
+//! that a connection is counted for.
 
 use super::Worker;
 use crate::proxy::Begun;
@@ -7,8 +7,8 @@ use crate::socket::Sockets;
 use crate::source::Turn;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Data from which the source of an entry's present connection follows. Workers take turns, with
-    /// connections as with virtual users.
+    /// Data from which the source of an entry's present connection follows. Workers take turns,
+    /// with connections as with virtual users.
     pub(super) fn source_turn(&self, index: u32) -> Turn {
         let among_all = |number: u32| u64::from(number) * self.shard.of + self.shard.worker;
         Turn {

@@ -1,15 +1,16 @@
 //! A closed loop with many connections opens all of them before it sends a request on any.
 //!
-//! A server accepts connections while it serves those that it has. nginx accepts one each time that it
-//! has served a request on all connections: under the load of the first thousands, the last hundreds of
-//! ten thousand wait in its backlog for seconds. That says nothing about how it serves, and it shows
-//! the more the quicker the generator is. So requests on the first connections are held until all
-//! connections have been made or have failed, at most for [`HOLD_TIME_MAX`]. The clock of a held
-//! request stands still: its response time is that of its connect and of its response.
+//! A server accepts connections while it serves those that it has. nginx accepts one each time that
+//! it has served a request on all connections: under the load of the first thousands, the last
+//! hundreds of ten thousand wait in its backlog for seconds. That says nothing about how it serves,
+//! and it shows the more the quicker the generator is. So requests on the first connections are
+//! held until all connections have been made or have failed, at most for [`HOLD_TIME_MAX`]. The
+//! clock of a held request is stopped: its response time is that of its connect and of its
+//! response.
 
 use prony_record::Nanos;
 
-use super::dispatcher::Pace;
+use super::pace::Pace;
 use crate::spec::LoadSpec;
 
 /// With fewer connections, a worker sends requests at once.
@@ -23,8 +24,8 @@ const STEP_CONNECTIONS: u32 = 16;
 const IN_FLIGHT_MAX: u32 = 256;
 /// ...and the time after which as many may begin anyway, if the server leaves them unanswered.
 const IN_FLIGHT_RENEWAL: Nanos = Nanos::from_millis(100);
-/// After this time no request is held. A SYN that a full backlog dropped is sent again after a second
-/// (RFC 6298 §2).
+/// After this time no request is held. A SYN that a full backlog dropped is sent again after a
+/// second (RFC 6298 §2).
 const HOLD_TIME_MAX: Nanos = Nanos::from_millis(1_500);
 /// Time for the server to accept the connections that its kernel holds for it.
 const ACCEPT_TIME: Nanos = Nanos::from_millis(20);
@@ -92,7 +93,7 @@ impl ConnectRamp {
         }
     }
 
-    /// Whether the next connection has to wait.
+    /// Returns whether the next connection has to wait.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let renewed = now.0 / IN_FLIGHT_RENEWAL.0 * u64::from(IN_FLIGHT_MAX);
         let is_crowded = self.in_flight >= IN_FLIGHT_MAX && u64::from(self.begun) >= renewed;
@@ -159,7 +160,7 @@ impl ConnectRamp {
         true
     }
 
-    /// Whether the request on a connection is held.
+    /// Returns whether the request on a connection is held.
     #[inline]
     pub(super) fn is_held(&self, index: u32) -> bool {
         self.phases[index as usize] == RampPhase::Held
@@ -170,7 +171,7 @@ impl ConnectRamp {
         now >= self.held_until() && !std::mem::replace(&mut self.is_released, true)
     }
 
-    /// Whether the ramp is over, so that it may be dropped.
+    /// Returns whether the ramp is over, so that it may be dropped.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         self.left == 0 && self.in_flight == 0 && now >= self.held_until()
     }

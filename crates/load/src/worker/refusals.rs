@@ -1,8 +1,9 @@
 //! A load ends early when its target refuses every connect.
 //!
-//! Each worker notes its first refusal and whether anything but a refusal happened. A worker that has
-//! seen only refusals for [`REFUSED_TIME`] ends the load, unless another worker reached the target.
-//! The two decisions exclude each other ([`Control::rule_out_refusal`], [`Control::give_up`]).
+//! Each worker notes its first refusal and whether anything but a refusal happened. A worker that
+//! has seen only refusals for [`REFUSED_TIME`] ends the load, unless another worker reached the
+//! target. The two decisions exclude each other ([`Control::rule_out_refusal`],
+//! [`Control::give_up`]).
 
 use std::io;
 
@@ -63,7 +64,7 @@ impl Refusals {
         self.ruled_out = true;
     }
 
-    /// Whether the load ends because its targets refuse every connect.
+    /// Returns whether the load ends because its targets refuse every connect.
     #[inline]
     pub(super) fn ends_load(&mut self, control: &Control) -> bool {
         !self.announced && self.decide(control)

@@ -19,7 +19,8 @@ pub(crate) struct ScriptRunner<'run> {
     first_user: u32,
     /// Users that have left for good.
     left: u32,
-    /// Durations of the connect and of the TLS handshake that each slot's request waited for, if any.
+    /// Durations of the connect and of the TLS handshake that each slot's request waited for, if
+    /// any.
     waits: Vec<(Option<Nanos>, Option<Nanos>)>,
 }
 
@@ -103,8 +104,8 @@ impl<'run> ScriptRunner<'run> {
         self.script.ended(self.first_user + slot, &end);
     }
 
-    /// Shows the script a complete response. `view` holds everything but the head, which is left out
-    /// if the script does not want heads.
+    /// Shows the script a complete response. `view` holds everything but the head, which is left
+    /// out if the script does not want heads.
     fn show(&mut self, slot: u32, view: ResponseView<'_>, head: &[u8]) {
         let head = if self.capture.heads { head } else { &[] };
         let view = ResponseView { head, ..view };
@@ -118,7 +119,7 @@ impl<'run> ScriptRunner<'run> {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Whether all users have left for good.
+    /// Returns whether all users have left for good.
     pub(super) fn have_users_left(&self) -> bool {
         let left = self.script.as_ref().map(|script| script.left);
         left == Some(self.dispatcher.slots.len() as u32)
@@ -132,8 +133,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Asks free users until one sends a request. Returns its slot and the request's index in the
-    /// load's list. If the request is the slot's own, the index is unused. Users whose connection can't
-    /// take a request are parked unasked.
+    /// load's list. If the request is the slot's own, the index is unused. Users whose connection
+    /// can't take a request are parked unasked.
     pub(super) fn ask_users(&mut self, now: Nanos) -> Option<(u32, u32)> {
         for _ in 0..CALLS_MAX {
             let view = ConnectionView {
@@ -203,8 +204,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Shows the script the responses of a pipelined batch before the current one, if it has not seen
-    /// them.
+    /// Shows the script the responses of a pipelined batch before the current one, if it has not
+    /// seen them.
     pub(super) fn show_pipelined(&mut self, slot: u32) {
         let taken = self.dispatcher.slot(slot);
         let session = self.connections[taken.connection].session_mut();

@@ -10,7 +10,7 @@ use crate::protocols::StreamsLimit;
 use crate::reasons::Reasons;
 use crate::source::SourceCounts;
 
-/// What a worker recorded. The sinks of all workers merge into one.
+/// The counts and records of a worker. The sinks of all workers merge into one.
 pub(crate) struct Sink {
     pub(crate) recorder: Recorder,
     /// Reasons of measured failures.

@@ -3,7 +3,7 @@
 use prony_record::Nanos;
 
 use super::Worker;
-use super::dispatcher::Pace;
+use super::pace::Pace;
 use crate::connection::ConnectionState;
 use crate::socket::{Close, Sockets};
 
@@ -59,8 +59,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// The time since which a slot could have taken this request. A slot whose connection was never
-    /// used is free from now: that the worker can't begin thousands of connections at once is not the
-    /// server's fault.
+    /// used is free from now: that the worker can't begin thousands of connections at once is not
+    /// the server's fault.
     fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
         let slot = self.dispatcher.slot(slot);
         if self.connections[slot.connection].is_fresh() {
@@ -75,7 +75,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         ramp.is_some_and(|ramp| ramp.is_full(now))
     }
 
-    /// Whether a request could start at once.
+    /// Returns whether a request could start at once.
     pub(super) fn can_start(&self, now: Nanos) -> bool {
         self.dispatcher.has_free_slot()
             && !self.is_ramp_full(now)

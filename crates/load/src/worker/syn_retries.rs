@@ -2,11 +2,11 @@
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
-/// Times at which a SYN is sent again, in seconds after the first one: 1 and 3 by RFC 6298, the others
-/// by Linux if it retries linearly at first.
+/// Times at which a SYN is sent again, in seconds after the first one: 1 and 3 by RFC 6298, the
+/// others by Linux if it retries linearly at first.
 const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
-/// The time after a retry in which its connect succeeds. Timers of the kernel are late, and so is the
-/// generator.
+/// The time after a retry in which its connect succeeds. Timers of the kernel are late, and so is
+/// the generator.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
 /// The window grows by one part of this many of the time until the retry.
 const RETRY_WINDOW_PART: u64 = 25;

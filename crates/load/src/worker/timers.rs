@@ -121,7 +121,7 @@ impl Timers {
         Some((slot, at))
     }
 
-    /// Whether a connection has an alarm of this kind.
+    /// Returns whether a connection has an alarm of this kind.
     #[cfg(test)]
     pub(super) fn has_alarm(&self, connection: u32, alarm: Alarm) -> bool {
         let mut alarms = self.alarms.iter();

@@ -9,7 +9,8 @@ use crate::connection::HttpMachine;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Corrects the count of bytes sent for a slot's request, which is about to leave its connection.
+    /// Corrects the count of bytes sent for a slot's request, which is about to leave its
+    /// connection.
     #[inline]
     pub(super) fn take_back_unsent(&mut self, slot: u32) {
         let taken = self.dispatcher.slot(slot);

@@ -14,7 +14,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 /// A wait that is longer than this means that what is waited for does not come.
 const LONG: Duration = Duration::from_secs(20);
 
-/// What a server has seen.
+/// The requests and connections that a server has seen.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -28,7 +28,8 @@ impl Seen {
     }
 }
 
-/// A server that counts, and closes so many of its first connections if nothing is asked on them.
+/// A server that counts, and closes this number of its first connections if no request comes on
+/// them.
 fn counting(closing: usize) -> (Raw, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let counted = seen.clone();
@@ -58,8 +59,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Runs a load that opens its connections before it begins, which is when `begin` has returned, and a
-/// while later.
+/// Runs a load that opens its connections before it begins, which is when `begin` has returned, and
+/// a while later.
 fn load(mut spec: LoadSpec, begin: impl Fn()) -> RunResult {
     spec.open_before_start();
     let begin = || {

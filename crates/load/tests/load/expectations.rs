@@ -1,4 +1,4 @@
-//! What counts as success.
+//! Expectations: the responses that count as success.
 
 use prony_origin::pattern;
 use prony_record::Outcome::{Ok as Fine, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
@@ -55,7 +55,7 @@ fn statuses_sizes_and_hashes() {
             record.status.into_iter().collect::<Vec<_>>(),
             [(status, 10)]
         );
-        // Whatever was expected: the answers were whole, and the connections are kept.
+        // The responses were complete, so the connections are kept for any expectation.
         assert_eq!(record.totals.connections_opened, 2, "{path} {words}");
     }
 }

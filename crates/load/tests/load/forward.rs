@@ -10,11 +10,11 @@ use prony_record::{Outcome, Record};
 
 use crate::harness::*;
 
-/// What a proxy was sent: the heads of requests.
+/// The request heads that a proxy received.
 type Heads = Arc<Mutex<Vec<String>>>;
 
-/// A proxy that answers requests in clear itself, and makes tunnels to wherever it is asked for after
-/// saying this.
+/// A proxy that answers requests in clear itself, and makes tunnels to wherever it is asked for
+/// after saying this.
 fn proxy(heads: &Heads, says: &'static [u8]) -> Raw {
     let heads = heads.clone();
     Raw::new(move |mut stream| {
@@ -165,7 +165,7 @@ fn over_tls_a_proxy_makes_tunnels() {
                 "{head}"
             );
         }
-        // The tunnel is no part of the requests.
+        // The tunnel does not count for the requests.
         assert!(record.totals.bytes_in >= 5000 * asked);
     }
 }

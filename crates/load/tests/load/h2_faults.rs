@@ -1,5 +1,5 @@
-//! How HTTP/2 exchanges end when they don't end well: streams that are reset, connections that go
-//! away, break or fall silent, and what becomes of the streams beside.
+//! HTTP/2 exchanges that fail: streams that are reset, connections that close, break or fall
+//! silent, and the fate of the other streams on them.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex};
@@ -246,7 +246,7 @@ fn connections_that_end_too_early() {
         (nothing, &[(ClosedEarly, 3)]),
         (halves, &[(Truncated, 3)]),
         (interim, &[(ClosedEarly, 2), (Truncated, 1)]),
-        // Half a frame is no part of any answer yet.
+        // Half a frame does not count for any response yet.
         (cut, &[(ClosedEarly, 2), (Truncated, 1)]),
     ];
     for (said, closed) in rows {
@@ -353,7 +353,7 @@ fn an_answer_that_comes_after_its_time_is_nobody_elses() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         let late = peer.request()?;
-        // The server is told that nobody waits any more.
+        // RST_STREAM shows the server that the request was given up.
         peer.next(RST_STREAM)?;
         peer.say(&answer(late, b"too late"))?;
         serve(peer)

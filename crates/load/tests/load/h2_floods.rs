@@ -28,7 +28,7 @@ fn nothing(_: u32) -> Vec<u8> {
 /// Or, where the server makes the client write and doesn't read it.
 const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
 
-/// What never ends, and moves nothing ahead.
+/// Frames that never end and make no progress.
 const FLOODS: [(Said, Said, &str); 17] = [
     (nothing, |_| settings(&[]), IDLE),
     (nothing, |_| settings(&[(4, 70_000), (3, 5)]), IDLE),

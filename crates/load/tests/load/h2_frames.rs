@@ -21,10 +21,10 @@ pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
 pub(crate) const PADDED: u8 = 0x8;
 pub(crate) const WITH_PRIORITY: u8 = 0x20;
-/// HEADERS that are all of an answer.
+/// Flags of HEADERS that are a complete response.
 pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 
-/// What is said about a stream.
+/// Frames about a stream.
 pub(crate) type Said = fn(u32) -> Vec<u8>;
 
 /// The largest window, and the last stream there can be.
@@ -103,7 +103,7 @@ pub(crate) fn head(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// A whole answer: the status 200, a length, and the body in one frame.
+/// A complete response: the status 200, a length, and the body in one frame.
 pub(crate) fn answer(stream: u32, body: &[u8]) -> Vec<u8> {
     let head = head(&[("content-length", &body.len().to_string())]);
     let head = headers(stream, END_HEADERS, &head);
@@ -115,13 +115,13 @@ pub(crate) fn head_only(stream: u32) -> Vec<u8> {
     headers(stream, END_HEADERS, &status(200))
 }
 
-/// Half of an answer: a head that promises more than comes.
+/// Half of a response: a head that promises more than comes.
 pub(crate) fn half(stream: u32) -> Vec<u8> {
     let head = head(&[("content-length", "1000")]);
     [headers(stream, END_HEADERS, &head), data(stream, 0, "some")].concat()
 }
 
-/// An answer with this Content-Length and this body.
+/// A response with this Content-Length and this body.
 pub(crate) fn with_body(stream: u32, length: &str, body: &[u8]) -> Vec<u8> {
     let head = head(&[("content-length", length)]);
     [
@@ -131,7 +131,7 @@ pub(crate) fn with_body(stream: u32, length: &str, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// An answer of 16 KB that says 47 MB of fields: an entry in the dynamic table, and then its index
+/// A response of 16 KB with 47 MB of fields: an entry in the dynamic table, and then its index
 /// again and again.
 pub(crate) fn hpack_bomb(stream: u32) -> Vec<u8> {
     let entry = [&[0x40, 1, b'a', 0x7f, 0xbd, 0x1d], &[b'x'; 3_900][..]].concat();

@@ -1,5 +1,5 @@
-//! HTTP/2 servers that break the protocol: whatever they do is told by its name, and they are told
-//! what was wrong.
+//! HTTP/2 servers that break the protocol. The load reports each violation by its name, and sends
+//! its error code to the server.
 
 use prony_record::Outcome::{self, Protocol};
 
@@ -7,7 +7,8 @@ use crate::h2_frames::*;
 use crate::h2_server::{Scripted, expect, expect_all, load_h2};
 use crate::harness::{Raw, until_gone};
 
-/// What a server says, what is told of it, and what the server is told.
+/// The frames of a server, the violation in the report, and the error code that the server
+/// receives.
 type Row = (Said, &'static str, u32);
 
 /// Error codes (RFC 9113 §7).
@@ -24,8 +25,8 @@ fn expect_codes(given: &[u32], code: u32, told: &str) {
     assert!(given.iter().all(|&it| it == code), "{told}: {given:?}");
 }
 
-/// Loads to try before a server that has heard nothing counts as told nothing: one that has no core
-/// for 10 ms finds the connection reset, and what was said on it gone.
+/// Loads to try before the test fails because the server received no error code: a server without a
+/// core for 10 ms finds the connection reset, and the code lost.
 const TRIES: u32 = 20;
 
 /// A connection error: all requests of the connection fail, and GOAWAY says why.
@@ -55,7 +56,7 @@ fn check_stream(words: &str, said: Said, told: &str, code: u32) {
     expect_codes(&server.seen().resets, code, told);
 }
 
-/// HEADERS of a whole answer with these fields behind the status.
+/// HEADERS of a complete response with these fields after the status.
 fn all(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     headers(stream, ALL, &head(fields))
 }

@@ -1,5 +1,5 @@
-//! What HTTP/2 servers allow: how many streams, how large windows and heads. Loads keep within it,
-//! and end where nothing is allowed.
+//! Limits of HTTP/2 servers on streams, windows and heads. Loads respect them, and end if nothing
+//! is allowed.
 
 use std::time::Duration;
 
@@ -220,7 +220,7 @@ fn a_large_body_that_is_answered_before_it_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
-    // With RST_STREAM (NO_ERROR) behind the answer, as RFC 9113 §8.1 has it, and without.
+    // With RST_STREAM (NO_ERROR) after the response, as in RFC 9113 §8.1, and without.
     for reset in [true, false] {
         let server = Scripted::answering(move |s| {
             let reset = if reset { rst_stream(s, 0) } else { Vec::new() };
@@ -236,7 +236,7 @@ fn a_large_body_that_is_answered_before_it_is_sent() {
 
 #[test]
 fn large_answers_need_no_windows_of_this_client() {
-    // 40 MB, of a server that doesn't read what it is told of windows before its end.
+    // 40 MB from a server that reads no window update before the end.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         loop {

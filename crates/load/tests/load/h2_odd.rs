@@ -9,7 +9,7 @@ use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect, expect_fine};
 use crate::harness::{errors, outcomes};
 
-/// An answer with everything that may be in one: 18 bytes of body.
+/// A response with everything that it may contain, and 18 bytes of body.
 fn rich(stream: u32) -> Vec<u8> {
     let block = head(&[("a", "b"), ("content-length", "18")]);
     [

@@ -27,7 +27,7 @@ impl Frame {
     }
 }
 
-/// What a server has seen of its clients.
+/// The record of a server about its clients.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) connections: usize,
@@ -38,13 +38,13 @@ pub(crate) struct Seen {
     pub(crate) resets: Vec<u32>,
     /// Bytes of bodies.
     pub(crate) body_bytes: usize,
-    /// What no client may do.
+    /// Violations of the protocol by clients.
     pub(crate) wrongs: Vec<String>,
     /// Scripts that have not ended.
     pub(crate) running: usize,
 }
 
-/// What all connections of a server share.
+/// Data that all connections of a server share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     seen: Mutex<Seen>,
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// What a connection runs over.
+/// The transport of a connection.
 pub(crate) enum Link {
     Clear(TcpStream),
     Secured(Box<StreamOwned<ServerConnection, TcpStream>>),
@@ -93,7 +93,7 @@ impl Peer {
         self.seen().wrongs.push(wrong);
     }
 
-    /// What the server has seen so far, on all its connections.
+    /// The server's record of all its connections.
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.shared.seen()
     }
@@ -215,7 +215,7 @@ impl Peer {
         }
     }
 
-    /// Pings the client, and gives the requests that came before its answer.
+    /// Pings the client, and returns the requests that came before its acknowledgement.
     pub(crate) fn requests_so_far(&mut self) -> Option<Vec<u32>> {
         self.say(&frame(PING, 0, 0, b"measured"))?;
         let mut streams = Vec::new();

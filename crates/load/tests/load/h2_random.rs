@@ -168,7 +168,7 @@ fn anything_at_random_ends_with_the_load() {
     }
 }
 
-/// Loads to try before a good server's answers count as missing: where the machine stands still for a
+/// Loads to try before a good server's responses count as missing: if the machine stalls for a
 /// second, they time out as well.
 const TRIES: u32 = 5;
 
@@ -180,7 +180,8 @@ fn a_good_server_beside_is_not_touched() {
     }
 }
 
-/// Loads a server that misbehaves and a good one; tells whether the good one's answers all came.
+/// Loads a server that misbehaves and a good one. Returns whether all responses of the good one
+/// came.
 fn beside_a_good_server(seed: u64) -> bool {
     let bad = Scripted::clear(move |peer| {
         misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))

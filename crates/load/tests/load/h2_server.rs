@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::h2_peer::{Link, Peer, Seen, Shared};
 use crate::harness::{Raw, errors, load, outcomes};
 
-/// How long a load may take until it counts as hung, however busy the machine is.
+/// Time after which a load counts as hung, even on a busy machine.
 const HUNG: Duration = Duration::from_secs(120);
 
 /// A script that has not ended.

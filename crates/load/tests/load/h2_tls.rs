@@ -164,7 +164,7 @@ fn a_violation_is_one_over_tls_as_well() {
         peer.say(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
         peer.hear_out()
     });
-    // A server that has no core for a moment finds its connection gone, and what it was told.
+    // A server without a core for a moment finds its connection closed, and the error code lost.
     for _ in 0..20 {
         let record = server.load("-n 6 -c 2 --streams 3");
         expect(&record, &[(Protocol, 6)], "PUSH_PROMISE");

@@ -66,7 +66,7 @@ pub(crate) fn errors(record: &Record) -> &str {
     found.map_or("", |finding| &finding.text)
 }
 
-/// How to reach the origin.
+/// The transport to the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
     Tcp,

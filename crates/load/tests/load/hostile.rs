@@ -164,8 +164,8 @@ fn two_answers_to_one_request() {
     const TWO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\
         Content-Length: 2\r\n\r\nok";
     check(&Raw::answering(vec![TWO]), "", Protocol, "after the end");
-    // In two pieces the second is seen as bytes that nobody asked for, or as the answer to the
-    // request after: no client can tell. All requests are accounted for in any case.
+    // If they come in two pieces, the second counts as unsolicited bytes, or as the response to the
+    // next request: no client can distinguish them. All requests are accounted for in any case.
     let record = load(&Raw::answering(vec![ONE, ONE]).url(), "-n 60 -c 2");
     assert_eq!(record.totals.ok + record.totals.failed, 60);
     // Two before anything was asked for.

@@ -23,7 +23,7 @@ fn read_line(stream: &mut impl Read) -> String {
     String::from_utf8(line).unwrap().trim_end().to_owned()
 }
 
-/// What servers were told, in the order of connections, and what was wrong with it.
+/// The PROXY headers that servers received, in the order of connections, or the errors in them.
 type Told = Arc<Mutex<Vec<String>>>;
 
 /// A server that expects a line before the first request of each connection, and nowhere else.

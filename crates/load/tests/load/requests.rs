@@ -1,4 +1,4 @@
-//! What is sent.
+//! The requests that a load sends.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -157,7 +157,7 @@ fn literal_addresses_of_both_families_and_names() {
     for address in origin.addresses() {
         let record = load(&format!("http://{address}/"), "-n 4 -c 2");
         assert_eq!(outcomes(&record), [(Outcome::Ok, 4)], "{address}");
-        // Of the addresses of a name, the one that answers is taken.
+        // Of the addresses of a name, the one that accepts connections is used.
         let resolved = format!("example.test:{}:{}", address.port(), address.ip());
         let url = format!("http://example.test:{}/", address.port());
         let record = load_with(&url, &["-n", "4", "-c", "2", "--resolve", &resolved]);

@@ -11,7 +11,7 @@ use prony_record::{Nanos, Outcome};
 
 use crate::harness::*;
 
-/// Each user posts a body of its own to `/bytes/N`, looks at the answer, and so on.
+/// Each user posts a body of its own to `/bytes/N`, checks the response, and repeats that.
 #[derive(Default)]
 struct Posting {
     writer: Option<Writer>,
@@ -21,7 +21,7 @@ struct Posting {
     connects: AtomicU64,
     handshakes: AtomicU64,
     finished: AtomicU64,
-    /// What was unlike what it should be.
+    /// Violations of the expectations.
     wrong: Mutex<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where connections come from, and where they find no port.
+//! Source addresses of connections, and sources without free ports.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;

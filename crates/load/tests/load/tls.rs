@@ -1,4 +1,4 @@
-//! Certificates, versions, ciphers, and what is told of them.
+//! Certificates, versions and ciphers, and the reports about them.
 
 use std::sync::Arc;
 

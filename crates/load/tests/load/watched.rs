@@ -1,4 +1,4 @@
-//! What other threads see of a load.
+//! The view of other threads on a load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The same loads over the readiness backend; [`harness`] tells by this crate's name.
+//! The loads of `tests/load` over the readiness backend. [`harness`] recognizes it by the name of
+//! this crate.
 
 #[path = "../load/before.rs"]
 mod before;

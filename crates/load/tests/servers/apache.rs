@@ -7,7 +7,7 @@ use crate::checks::check_all;
 use crate::process::program;
 use crate::server::{Place, Server};
 
-/// Where distributions keep its modules.
+/// Folders of its modules in different distributions.
 const MODULES: &[&str] = &[
     "/usr/lib/apache2/modules",
     "/usr/lib64/httpd/modules",

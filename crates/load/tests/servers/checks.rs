@@ -1,11 +1,11 @@
-//! What every server must be loaded with in the same way.
+//! Checks that every server must pass in the same way.
 
 use crate::load::{BACKENDS, assert_all_ok};
 use crate::server::{Server, Way, text};
 use crate::site::{SIZES, hash_of};
 
-/// How many requests of a size are enough: fewer where they are large, and over many streams more
-/// than there are streams, so that each stream number's successor is used too.
+/// The number of requests of a size: fewer if they are large, and more than the number of streams,
+/// so that each stream number is used again.
 fn requests(size: usize, streams: u64) -> u64 {
     match (size, streams) {
         (0..50_000, 1) => 20,
@@ -40,7 +40,7 @@ pub(crate) fn bodies_of_every_size(server: &Server) {
     });
 }
 
-/// Bodies of all sizes beside one another on a few connections: none gets another's bytes.
+/// Bodies of all sizes at the same time on a few connections: none gets another's bytes.
 pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     let list: String = SIZES
         .iter()

@@ -36,7 +36,7 @@ ProxyRequests On
 AllowCONNECT {allowed}
 ";
 
-/// A proxy that makes tunnels to the port of an URL.
+/// A proxy that makes tunnels to the port of a URL.
 fn proxy(allowed: &str) -> Server {
     let port = allowed
         .split(['/', ':'])
@@ -53,7 +53,7 @@ fn proxy(allowed: &str) -> Server {
     place.start(&mut command)
 }
 
-/// Where the proxy listens.
+/// The address of the proxy.
 fn address(proxy: &Server) -> String {
     let url = proxy.url(Way::Clear, "");
     url.trim_start_matches("http://").to_owned()

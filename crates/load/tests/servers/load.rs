@@ -19,7 +19,7 @@ pub(crate) fn run(url: &str, words: &[&str]) -> Record {
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
     }
-    // A machine that stands still for a while is not a server that does.
+    // A machine that stalls for a while must not look like a server that does.
     if !words.contains(&"--timeout") {
         typed.extend(["--timeout", "2m"]);
     }

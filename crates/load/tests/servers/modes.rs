@@ -88,7 +88,7 @@ fn early_hints_come_before_the_answer() {
 
 #[test]
 fn a_body_that_asks_for_leave_is_sent() {
-    // HAProxy 2.6 loses bodies of answers that come behind a 100, with every client.
+    // HAProxy 2.6 loses response bodies after a status 100, with every client.
     for (name, server) in servers_but("HAProxy") {
         let body = server.site.path("www/bytes/16385");
         let words = format!(
@@ -125,8 +125,8 @@ fn heads_of_several_frames() {
     }
 }
 
-/// Servers say beforehand how many bytes of headers they take, refuse longer ones when they come, or
-/// take them.
+/// Servers say beforehand how many bytes of headers they take, refuse longer ones when they come,
+/// or take them.
 #[test]
 fn headers_longer_than_a_server_takes_are_an_outcome() {
     let long = format!("X-Long:{}", "v".repeat(60_000));

@@ -1,5 +1,5 @@
-//! Thousands of source addresses by one local route, in a network namespace of the test's own, before
-//! an nginx that logs who connects.
+//! Thousands of source addresses by one local route, in a network namespace of the test's own,
+//! before an nginx that logs who connects.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -39,7 +39,8 @@ http {
 }
 ";
 
-/// Does something on a thread whose network is its own: nothing but a loopback, which is gone with it.
+/// Does something on a thread whose network is its own: nothing but a loopback, which is gone with
+/// it.
 fn in_namespace(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -73,7 +74,7 @@ fn nginx() -> Server {
     place.start(&mut command)
 }
 
-/// Who connected, by the server's log, once it has so many lines more.
+/// The peers in the server's log, once it has grown by this number of lines.
 fn peers(server: &Server, seen: &mut usize, lines: u64) -> BTreeMap<String, u64> {
     let began = Instant::now();
     loop {

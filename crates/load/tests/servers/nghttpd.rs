@@ -1,4 +1,4 @@
-//! nghttpd, nghttp2's own server: it can be told to send what others seldom do.
+//! nghttpd, nghttp2's own server, which has options to send frames that others seldom send.
 
 use std::process::Command;
 
@@ -52,8 +52,8 @@ fn header_tables_of_no_size_and_of_a_large_one() {
 #[test]
 fn uploads_through_the_least_windows() {
     let server = start(&["-w", "10", "-W", "10"]);
-    // The first request goes out before the server has told its windows. It has no body, as
-    // nghttpd 1.52 takes what was sent in time for too much when it reads the acknowledgement of its
+    // The first request goes out before the server has told its windows. It has no body, as nghttpd
+    // 1.52 takes what was sent in time for too much when it reads the acknowledgement of its
     // settings along with it.
     let list = "/bytes/1024\n/echo POST <www/bytes/16385\n/echo POST <www/bytes/1048576\n";
     let list = server.site.file("uploads", list);

@@ -44,7 +44,7 @@ impl Port {
     }
 }
 
-/// Where a program is, by one of its names.
+/// The path of a program, by one of its names.
 ///
 /// # Panics
 ///

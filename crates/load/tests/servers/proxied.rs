@@ -1,4 +1,4 @@
-//! The PROXY protocol before servers that others wrote, which log what they were told.
+//! The PROXY protocol with other projects' servers, which log the addresses in its header.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -88,8 +88,8 @@ fn haproxy() -> Told {
 }
 
 impl Told {
-    /// Runs a load and gives what the server logged of it: addresses, and from how many connections'
-    /// requests. A log is written after the answer, so it is waited for.
+    /// Runs a load and gives what the server logged of it: addresses, and from how many
+    /// connections' requests. A log is written after the answer, so it is waited for.
     fn load(&self, words: &str) -> (Record, Vec<Vec<String>>) {
         let log = self.server.site.path(self.log);
         let lines = || -> Vec<Vec<String>> {

@@ -11,7 +11,7 @@ use crate::process::{Port, Process};
 use crate::site::Site;
 use crate::{apache, caddy, haproxy, nghttpd, nginx};
 
-/// How connections come in.
+/// The transport of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Over TLS, HTTP/2 agreed on by ALPN.
@@ -24,7 +24,7 @@ impl Way {
     pub(crate) const BOTH: [Way; 2] = [Way::Tls, Way::Clear];
 }
 
-/// What is served, and where.
+/// A running server, with its folder and addresses.
 pub(crate) struct Server {
     /// Dropped first: they must not outlive their folder.
     processes: Vec<Process>,
@@ -35,8 +35,8 @@ pub(crate) struct Server {
     _origins: Vec<Origin>,
 }
 
-/// What a server needs before it can be started: a folder, a port for each way in, and the embedded
-/// origin behind it.
+/// The environment of a server before it starts: a folder, a port for each transport, and the
+/// embedded origin behind it.
 pub(crate) struct Place {
     pub(crate) site: Site,
     tls: Port,
@@ -54,8 +54,8 @@ impl Place {
         }
     }
 
-    /// Puts the place's folder, ports and origin, to whose `/echo` whatever is sent comes back, into
-    /// a configuration.
+    /// Puts the place's folder, ports and origin, to whose `/echo` whatever is sent comes back,
+    /// into a configuration.
     pub(crate) fn fill(&self, template: &str) -> String {
         template
             .replace("{folder}", text(self.site.root()))

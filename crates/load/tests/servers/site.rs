@@ -1,4 +1,4 @@
-//! What every server serves: the same bodies under the same paths as the embedded origin, and a
+//! The site of every server: the same bodies under the same paths as the embedded origin, and a
 //! certificate.
 
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! The contract of [`super::Sockets`], forced on every backend over real sockets.
 //!
-//! Each rule is a function over any backend. The macro at the end makes tests of them for each backend
-//! and each kind of socket.
+//! Each rule is a function over any backend. The macro at the end makes tests of them for each
+//! backend and each kind of socket.
 
 mod apparatus;
 

@@ -86,7 +86,8 @@ impl ReceiveBuffers {
         let count = usize::from(shape.count);
         let entries = Memory::zeroed(count * size_of::<BufRingEntry>());
         let address = entries.start.as_ptr() as u64;
-        // SAFETY: the memory has room for this number of entries, and the caller drops the ring first.
+        // SAFETY: the memory has room for this number of entries, and the caller drops the ring
+        // first.
         unsafe {
             ring.submitter()
                 .register_buf_ring_with_flags(address, shape.count, GROUP, flags)?;
@@ -105,11 +106,11 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// The place of a receive's bytes, and whether its buffer is consumed and has to be returned after
-    /// they were read. None for a completion without a buffer.
+    /// The place of a receive's bytes, and whether its buffer is consumed and has to be returned
+    /// after they were read. None for a completion without a buffer.
     ///
-    /// A receive of no bytes, the peer's end, never consumes a piece, even if the kernel reports that (it
-    /// does for operations other than a receive). The buffer would be in the ring twice.
+    /// A receive of no bytes, the peer's end, never consumes a piece, even if the kernel reports
+    /// that (it does for operations other than a receive). The buffer would be in the ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;

@@ -1,10 +1,10 @@
 //! The completion backend: io_uring, on Linux 6.1 and later.
 //!
-//! Operations are written into the submission queue and submitted in batches, at the latest with the
-//! next wait. A connection's receive is armed once and completes for each arrival (multishot), into
-//! [`buffers`]. If more bytes come at once than those hold, receives take turns. The kernel works on
-//! completions only during submissions and waits (DEFER_TASKRUN), which spares interrupts and keeps
-//! the order.
+//! Operations are written into the submission queue and submitted in batches, at the latest with
+//! the next wait. A connection's receive is armed once and completes for each arrival (multishot),
+//! into [`buffers`]. If more bytes come at once than those hold, receives take turns. The kernel
+//! works on completions only during submissions and waits (DEFER_TASKRUN), which spares interrupts
+//! and keeps the order.
 
 mod buffers;
 mod connection;
@@ -56,8 +56,8 @@ pub(crate) struct UringSockets<'run> {
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// The kernel has a table of sockets for this ring.
     has_table: bool,
-    /// Connections whose receive found all buffers full of unread bytes, in order. Armed again at once,
-    /// it would find them full again and again.
+    /// Connections whose receive found all buffers full of unread bytes, in order. Armed again at
+    /// once, it would find them full again and again.
     starved: VecDeque<Key>,
     received: Range<usize>,
     /// The buffer that is returned to the kernel after `received` was read.
@@ -65,8 +65,8 @@ pub(crate) struct UringSockets<'run> {
 }
 
 impl<'run> UringSockets<'run> {
-    /// A backend for up to `capacity` connections, to be used by the calling thread alone. Its clock
-    /// starts now, or with [`UringSockets::start_clock`].
+    /// A backend for up to `capacity` connections, to be used by the calling thread alone. Its
+    /// clock starts now, or with [`UringSockets::start_clock`].
     ///
     /// # Errors
     ///
@@ -154,7 +154,8 @@ impl<'run> UringSockets<'run> {
             .push_back(Completion::Failed(key, operation, error));
     }
 
-    /// A new socket. Closed sockets count until their close is submitted, which happens if none is left.
+    /// A new socket. Closed sockets count until their close is submitted, which happens if none is
+    /// left.
     fn socket(&mut self, domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
         Socket::new(domain, Type::STREAM, protocol).or_else(|error| {
             match error.raw_os_error() {
@@ -438,8 +439,8 @@ fn send_failed(key: Key, result: i32) -> Completion {
     Completion::Failed(key, Operation::Send, error)
 }
 
-/// Connects a UNIX socket, which succeeds at once or not at all, and so needs no ring. Within a ring, a
-/// full backlog would block a thread of the kernel.
+/// Connects a UNIX socket, which succeeds at once or not at all, and so needs no ring. Within a
+/// ring, a full backlog would block a thread of the kernel.
 fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)?;

@@ -1,7 +1,7 @@
 //! The ring itself: operations in, completions out, the clock, and one timer.
 //!
-//! A wait sets the timer only if the alarm that is armed would ring after the wait's end. So every wait
-//! ends.
+//! A wait sets the timer only if the alarm that is armed would ring after the wait's end. So every
+//! wait ends.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use super::operation::{ALARM, Kind, kind_of, quiet};
 
 /// Operations that wait for submission, at most.
 const SUBMISSIONS: u32 = 256;
-/// Operations are submitted as soon as this number waits, because their send time is already recorded.
+/// Operations are submitted as soon as this number waits, because their send time is already
+/// recorded.
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
 const GETEVENTS: u32 = 1;
@@ -36,8 +37,8 @@ pub(super) struct Ring {
     gathers: bool,
     /// Operations whose last completion is still to come.
     under_way: u32,
-    /// When the alarm rings, if it is armed. It ends waits, and stays armed when something else ends
-    /// one: setting and clearing a timer for each wait would cost more than the wait.
+    /// When the alarm rings, if it is armed. It ends waits, and stays armed when something else
+    /// ends one: setting and clearing a timer for each wait would cost more than the wait.
     alarm: Option<Nanos>,
     /// The alarm's time, which the kernel reads at submission.
     alarm_left: Box<Timespec>,
@@ -105,7 +106,8 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// Memory that the entry points to must live until its completion, or until the ring is dropped.
+    /// Memory that the entry points to must live until its completion, or until the ring is
+    /// dropped.
     #[must_use]
     pub(super) unsafe fn push(&mut self, entry: &Entry) -> bool {
         if self.io.submission().len() >= BATCH {
@@ -119,9 +121,9 @@ impl Ring {
         is_in
     }
 
-    /// Submits the queue. Returns whether it is empty. After a failure, the operations stay queued for
-    /// the next attempt. Bytes that have arrived stay in the kernel until the next wait: with thousands
-    /// of connections they would come faster than they are reaped, and fill all buffers.
+    /// Submits the queue. Returns whether it is empty. After a failure, the operations stay queued
+    /// for the next attempt. Bytes that have arrived stay in the kernel until the next wait: with
+    /// thousands of connections they would come faster than they are reaped, and fill all buffers.
     pub(super) fn submit(&mut self) -> bool {
         let _ = self.io.submit();
         self.read_clock();
@@ -238,8 +240,8 @@ impl Ring {
         }
     }
 
-    /// Lets the kernel finish its operations after all connections are closed. Returns whether it has
-    /// finished all. Completions go to `take`.
+    /// Lets the kernel finish its operations after all connections are closed. Returns whether it
+    /// has finished all. Completions go to `take`.
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
             // SAFETY: it points to no memory. If the queue is full, the alarm rings at its time.
@@ -259,9 +261,9 @@ impl Ring {
     }
 }
 
-/// A ring for this number of completions, or for the minimum if that is more memory than this user may
-/// lock (RLIMIT_MEMLOCK). Beyond its size the kernel keeps completions elsewhere, which costs more. The
-/// size is not halved until it fits, because other workers need memory, too.
+/// A ring for this number of completions, or for the minimum if that is more memory than this user
+/// may lock (RLIMIT_MEMLOCK). Beyond its size the kernel keeps completions elsewhere, which costs
+/// more. The size is not halved until it fits, because other workers need memory, too.
 fn built(completions: u32) -> io::Result<IoUring> {
     let build = |completions| {
         IoUring::builder()
@@ -277,7 +279,7 @@ fn built(completions: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Whether this user may lock no more memory.
+/// Returns whether this user may lock no more memory.
 pub(super) fn is_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }

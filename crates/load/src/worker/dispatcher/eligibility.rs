@@ -6,14 +6,14 @@ use crate::protocols::StreamsLimit;
 use crate::worker::connections::{Connections, SendState};
 use crate::worker::ramp::ConnectRamp;
 
-/// What the dispatcher sees of the connections.
+/// The dispatcher's view of the connections.
 #[derive(Clone, Copy)]
 pub(in crate::worker) struct ConnectionView<'a> {
     pub(in crate::worker) connections: &'a Connections,
     pub(in crate::worker) ramp: Option<&'a ConnectRamp>,
 }
 
-/// Whether a connection can take another request.
+/// The ability of a connection to take another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Eligibility {
     /// It can carry one now.
@@ -159,7 +159,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a request that waits for this connection can go out on it now.
+    /// Returns whether a request that waits for this connection can go out on it now.
     pub(in crate::worker) fn has_room(&self, connection: u32, view: ConnectionView<'_>) -> bool {
         let entry = &view.connections[connection];
         let ConnectionState::Ready(session) = &entry.state else {
@@ -174,7 +174,7 @@ impl Dispatcher {
 }
 
 impl ConnectionView<'_> {
-    /// Whether requests on a connection are held until the ramp is over.
+    /// Returns whether requests on a connection are held until the ramp is over.
     #[inline]
     fn is_held(&self, connection: u32) -> bool {
         self.ramp.is_some_and(|ramp| ramp.is_held(connection))

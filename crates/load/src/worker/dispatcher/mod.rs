@@ -1,42 +1,28 @@
 //! The request slots of a worker: which are free, which wait, and when the next request is due.
 //!
-//! Each connection of the load has a fixed number of slots: one, or with HTTP/2 one per stream. When
-//! a peer announces that it will close a connection (GOAWAY), the connection's idle slots move to a
-//! *successor connection*, while the requests in flight finish on the old one.
+//! Each connection of the load has a fixed number of slots: one, or with HTTP/2 one per stream.
+//! When a peer announces that it will close a connection (GOAWAY), the connection's idle slots move
+//! to a *successor connection*, while the requests in flight finish on the old one.
 
+mod coalescing;
 mod eligibility;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use prony_record::{MeasuredPart, Nanos};
+use prony_record::Nanos;
 
 pub(super) use self::eligibility::ConnectionView;
 pub(super) use self::slot::{Pending, RequestPhase, RequestSlot, SlotState};
-use crate::pacing::{ArrivalSchedule, ScheduleEnd, Share};
+use super::pace::Pace;
+use crate::pacing::Share;
 use crate::request::Request;
 use crate::sequence::Sequence;
-use crate::socket::WaitBatch;
-use crate::spec::{LoadSpec, Model};
-
-/// With fewer requests in flight no response waits for others.
-const COALESCE_REQUESTS_MIN: u32 = 16;
-/// A response waits for others for 1/20 of the average latency...
-const COALESCE_LATENCY_PART: u64 = 20;
-/// ...at most this long, and not at all if that is shorter than the first value.
-const COALESCE_TIME: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
-/// Weight of a new latency in the average: one part of this many.
-const EWMA_PARTS: i64 = 64;
-
-/// The source of start times.
-pub(super) enum Pace {
-    /// A request starts as soon as a slot is free, `left` more times.
-    Closed { left: u64 },
-    /// Requests are due on a schedule.
-    Open(Box<ArrivalSchedule>),
-}
+use crate::spec::LoadSpec;
 
 /// Counts of a connection's request slots.
 #[derive(Debug, Clone, Copy, Default)]
@@ -134,20 +120,20 @@ impl Dispatcher {
         &mut self.slots[slot as usize]
     }
 
-    /// Whether a slot is on this connection, and its request in this phase.
+    /// Returns whether a slot is on this connection, and its request in this phase.
     #[inline]
     pub(super) fn is_on_in(&self, slot: u32, connection: u32, phase: RequestPhase) -> bool {
         let slot = self.slot(slot);
         slot.connection == connection && slot.phase() == Some(phase)
     }
 
-    /// Whether a slot's request waits for this connection.
+    /// Returns whether a slot's request waits for this connection.
     #[inline]
     pub(super) fn is_waiting_on(&self, slot: u32, connection: u32) -> bool {
         self.is_on_in(slot, connection, RequestPhase::Waiting)
     }
 
-    /// Whether this connection carries a slot's request.
+    /// Returns whether this connection carries a slot's request.
     #[inline]
     pub(super) fn is_in_flight_on(&self, slot: u32, connection: u32) -> bool {
         self.is_on_in(slot, connection, RequestPhase::InFlight)
@@ -159,8 +145,8 @@ impl Dispatcher {
         slots.find(|&slot| self.is_waiting_on(slot, connection))
     }
 
-    /// The connection that takes over when the peer wants no more requests on this one, and the other
-    /// way around.
+    /// The connection that takes over when the peer wants no more requests on this one, and the
+    /// other way around.
     pub(super) fn successor(&self, connection: u32) -> Option<u32> {
         let has_successors = self.occupancy.len() > self.primary_count as usize;
         has_successors.then(|| {
@@ -255,14 +241,14 @@ impl Dispatcher {
         self.slot_mut(slot).state = SlotState::Away;
     }
 
-    /// Whether a free slot may suit the next request.
+    /// Returns whether a free slot may suit the next request.
     #[inline]
     pub(super) fn has_free_slot(&self) -> bool {
         !self.free.is_empty() && !self.has_no_eligible_slot
     }
 
-    /// When the next request is due; the outer option is none if no request is due by `now`, the inner
-    /// one if it is due as soon as a slot is free.
+    /// When the next request is due; the outer option is none if no request is due by `now`, the
+    /// inner one if it is due as soon as a slot is free.
     #[inline]
     pub(super) fn due(&self, now: Nanos) -> Option<Option<Nanos>> {
         match &self.pace {
@@ -337,8 +323,8 @@ impl Dispatcher {
         }
     }
 
-    /// A request in flight waits for its connection again. `retried` says whether it is sent a second
-    /// time, or is redirected.
+    /// A request in flight waits for its connection again. `retried` says whether it is sent a
+    /// second time, or is redirected.
     pub(super) fn requeue(&mut self, number: u32, retried: bool) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -386,14 +372,14 @@ impl Dispatcher {
         self.deferred.swap_remove(place);
     }
 
-    /// Whether any request is deferred.
+    /// Returns whether any request is deferred.
     #[inline]
     pub(super) fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
     }
 
-    /// A slot's request ends. Returns it with its own request, if it has one. The slot is then in no
-    /// list: the caller sets it free or parks it.
+    /// A slot's request ends. Returns it with its own request, if it has one. The slot is then in
+    /// no list: the caller sets it free or parks it.
     #[inline]
     pub(super) fn end(&mut self, number: u32) -> Option<(Pending, Option<Arc<Request>>)> {
         let slot = &mut self.slots[number as usize];
@@ -411,29 +397,7 @@ impl Dispatcher {
         Some((pending, own))
     }
 
-    /// An HTTP/2 response took this long.
-    pub(super) fn note_latency(&mut self, took: Nanos) {
-        let (took, average) = (took.0 as i64, self.ewma_latency.0 as i64);
-        self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
-    }
-
-    /// The batch that a wait may gather, if gathering pays.
-    ///
-    /// Servers send many responses on one connection in several small segments. A client that takes
-    /// each at once is woken for each, and sends one request at a time, so that the server is woken
-    /// for each, too: both are busy with wake-ups. In a closed loop with many requests in flight,
-    /// responses are taken in batches instead, each at most 5% later than it came.
-    #[inline]
-    pub(super) fn wait_batch(&self) -> Option<WaitBatch> {
-        let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(COALESCE_TIME.1);
-        let pays = max_wait >= COALESCE_TIME.0 && self.pending_count >= COALESCE_REQUESTS_MIN;
-        (pays && matches!(self.pace, Pace::Closed { .. })).then_some(WaitBatch {
-            max_completions: self.pending_count,
-            max_wait,
-        })
-    }
-
-    /// Whether no further request will start.
+    /// Returns whether no further request will start.
     #[inline]
     pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
         match &self.pace {
@@ -445,117 +409,5 @@ impl Dispatcher {
     #[cfg(test)]
     pub(super) fn free(&self) -> &VecDeque<u32> {
         &self.free
-    }
-}
-
-/// The source of a worker's start times, and the requests that are measured.
-pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, MeasuredPart) {
-    match spec.model {
-        Model::Closed => {
-            let left = spec.limit.map_or(u64::MAX, |limit| shard.part(limit));
-            let measured = match spec.limit {
-                // Exactly as many requests are measured as were asked for.
-                Some(_) => MeasuredPart::DueFrom(spec.warmup),
-                None => MeasuredPart::EndedFrom(spec.warmup),
-            };
-            (Pace::Closed { left }, measured)
-        }
-        Model::Open {
-            rate_per_s,
-            arrivals,
-        } => {
-            let until = ScheduleEnd {
-                requests: spec.limit.unwrap_or(u64::MAX),
-                counted_from: spec.warmup,
-                at: end,
-            };
-            let schedule = ArrivalSchedule::new(arrivals, rate_per_s, spec.seed, shard, until);
-            let measured = MeasuredPart::DueFrom(spec.warmup);
-            (Pace::Open(Box::new(schedule)), measured)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::worker::tests::spec;
-
-    fn dispatcher(words: &str) -> Dispatcher {
-        let spec = spec(words);
-        let shard = spec.share(0);
-        let (pace, _) = pace(&spec, shard, Nanos::MAX);
-        Dispatcher::new(&spec, shard, pace)
-    }
-
-    /// Counts of waiting, in flight, deferred and parked slots.
-    fn counts(dispatcher: &Dispatcher, connection: u32) -> [u32; 4] {
-        let occupancy = dispatcher.occupancy(connection);
-        [
-            occupancy.waiting,
-            occupancy.in_flight,
-            occupancy.deferred,
-            occupancy.parked,
-        ]
-    }
-
-    #[test]
-    fn a_request_is_counted_in_one_phase_at_a_time() {
-        let mut dispatcher = dispatcher("-c 1");
-        let now = Nanos(5);
-        dispatcher.begin(0, 0, now, now);
-        assert_eq!(counts(&dispatcher, 0), [1, 0, 0, 0]);
-        dispatcher.set_in_flight(0, 100, now);
-        assert_eq!(counts(&dispatcher, 0), [0, 1, 0, 0]);
-        dispatcher.requeue(0, true);
-        assert_eq!(counts(&dispatcher, 0), [1, 0, 0, 0]);
-        dispatcher.defer_until_idle(0);
-        assert_eq!(counts(&dispatcher, 0), [0, 0, 1, 0]);
-        dispatcher.end_deferral(0);
-        let (pending, own) = dispatcher.end(0).unwrap();
-        assert!(pending.retried && pending.bytes_out == 100 && own.is_none());
-        assert_eq!(
-            (counts(&dispatcher, 0), dispatcher.pending_count),
-            ([0; 4], 0)
-        );
-        assert!(dispatcher.end(0).is_none());
-        dispatcher.park(0);
-        assert_eq!(counts(&dispatcher, 0), [0, 0, 0, 1]);
-        dispatcher.unpark(0, now);
-        assert_eq!(counts(&dispatcher, 0), [0; 4]);
-        assert!(dispatcher.has_free_slot());
-    }
-
-    #[test]
-    fn idle_slots_move_to_the_successor() {
-        let mut dispatcher = dispatcher("-c 2 --http 2 --streams 4");
-        let now = Nanos(5);
-        assert_eq!(dispatcher.slots_of(1), 4..8);
-        let successor = dispatcher.successor(1).unwrap();
-        assert_eq!(dispatcher.successor(successor), Some(1));
-        assert_eq!(dispatcher.slots_of(successor), 4..8);
-        for slot in 4..7 {
-            dispatcher.begin(slot, 0, now, now);
-        }
-        dispatcher.set_in_flight(4, 1, now);
-        dispatcher.defer_until_idle(5);
-        dispatcher.park(7);
-        dispatcher.move_to_successor(1, successor);
-        assert_eq!(counts(&dispatcher, 1), [0, 1, 0, 0]);
-        assert_eq!(counts(&dispatcher, successor), [1, 0, 1, 1]);
-        assert_eq!(dispatcher.first_waiting(successor), Some(6));
-        assert!(dispatcher.is_in_flight_on(4, 1));
-    }
-
-    #[test]
-    fn waits_gather_responses_only_if_many_are_in_flight() {
-        let mut dispatcher = dispatcher("-c 16 --http 2");
-        (0..2_000).for_each(|_| dispatcher.note_latency(Nanos::from_millis(1)));
-        assert_eq!(dispatcher.wait_batch(), None);
-        (0..16).for_each(|slot| dispatcher.begin(slot, 0, Nanos::ZERO, Nanos::ZERO));
-        let batch = dispatcher.wait_batch().unwrap();
-        assert_eq!(batch.max_completions, 16);
-        // A twentieth of nearly 1 ms.
-        assert!(batch.max_wait <= COALESCE_TIME.1 && batch.max_wait.0 > 49_000);
     }
 }

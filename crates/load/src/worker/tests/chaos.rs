@@ -1,6 +1,6 @@
 //! Random servers against random loads. Every request must be accounted for, the load must end in
-//! bounded (virtual) time, and the worker must keep the contract of the sockets, which the simulation
-//! checks. Each case is one seed, which a failure names.
+//! bounded (virtual) time, and the worker must keep the contract of the sockets, which the
+//! simulation checks. Each case is one seed, which a failure names.
 
 use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
@@ -240,8 +240,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     match (spec.limit, spec.duration) {
-        // Only the count ends the load, so all requests ended. Each takes at most its timeout and the
-        // backoff after it, on one of at least one connection. Poisson gaps may be long.
+        // Only the count ends the load, so all requests ended. Each takes at most its timeout and
+        // the backoff after it, on one of at least one connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }

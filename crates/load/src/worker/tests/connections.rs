@@ -7,14 +7,14 @@ use crate::socket::Close;
 use crate::socket::simulated::Taken;
 
 fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server> {
-    Box::new(Scripted {
+    Box::new(FunctionServer {
         connect,
         answer: |_: &Asked| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
 }
 
-/// A server that refuses every connect but the first, which fails otherwise. With refusals alone, the
-/// load would end early.
+/// A server that refuses every connect but the first, which fails otherwise. With refusals alone,
+/// the load would end early.
 fn refusing() -> Box<dyn Server> {
     let mut first = true;
     connecting(move |_| {

@@ -98,7 +98,8 @@ fn a_closed_loop_by_time_measures_what_ends_after_the_warm_up() {
 #[test]
 fn an_open_loop_by_time_measures_what_is_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
-    // 400 requests per second are served. The 45 arrivals of the warm-up are not measured, but take time.
+    // 400 requests per second are served. The 45 arrivals of the warm-up are not measured, but take
+    // time.
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));

@@ -189,7 +189,7 @@ fn more_workers_offer_the_same_load() {
 #[test]
 fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
     // 3 ms to connect, 1 ms to the first byte, 2 ms more to the last.
-    let server = Box::new(Scripted {
+    let server = Box::new(FunctionServer {
         connect: |_| Connect::Accept(ms(3)),
         answer: |_: &Asked| {
             reply([
@@ -246,7 +246,8 @@ fn the_moments_of_a_request_are_in_order_however_slow_the_generator() {
             let with = format!("{words}, {cost} ns: {response:?} {service:?}");
             assert!(record.first_byte_us.min >= 999.0, "{with}");
             assert!(service.min >= 2_998.0, "{with}");
-            // This holds for every percentile, because each response time includes its service time.
+            // This holds for every percentile, because each response time includes its service
+            // time.
             let pairs = figures(response).into_iter().zip(figures(service));
             for ((.., response), (.., service)) in pairs {
                 assert!(response >= service * 0.999, "{with}");

@@ -40,12 +40,12 @@ const fn ms(ms: u64) -> Nanos {
 }
 
 /// A server made of two functions.
-struct Scripted<C, A> {
+struct FunctionServer<C, A> {
     connect: C,
     answer: A,
 }
 
-impl<C, A> Server for Scripted<C, A>
+impl<C, A> Server for FunctionServer<C, A>
 where
     C: FnMut(Nanos) -> Connect,
     A: FnMut(&Asked) -> Reply,
@@ -61,7 +61,7 @@ where
 
 /// A server that accepts every connection at once and responds by a function.
 fn answering(answer: impl FnMut(&Asked) -> Reply + 'static) -> Box<dyn Server> {
-    Box::new(Scripted {
+    Box::new(FunctionServer {
         connect: |_| Connect::Accept(Nanos::ZERO),
         answer,
     })

@@ -6,8 +6,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server with one function for its response to the n-th connect, from 0, and one for its steps on
-/// that connection. It responds to requests after a millisecond.
+/// A server with one function for its response to the n-th connect, from 0, and one for its steps
+/// on that connection. It responds to requests after a millisecond.
 struct Host<C, G> {
     taken: Cell<u64>,
     connect: C,

@@ -10,7 +10,7 @@ use super::*;
 /// millisecond.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     let taken = Cell::new(0);
-    Box::new(Scripted {
+    Box::new(FunctionServer {
         connect: move |_| {
             taken.set(taken.get() + 1);
             connect(taken.get())

@@ -4,7 +4,8 @@ use prony_record::FindingId;
 
 use super::*;
 
-/// A server of paths: `/` redirects to `/1`, that to `/2` and so on up to `/last`, each after 10 ms.
+/// A server of paths: `/` redirects to `/1`, that to `/2` and so on up to `/last`, each after 10
+/// ms.
 fn chain(last: u32) -> Box<dyn Server> {
     answering(move |asked| {
         let line = String::from_utf8_lossy(&asked.bytes).into_owned();

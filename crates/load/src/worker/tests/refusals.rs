@@ -5,7 +5,7 @@ use prony_record::Outcome;
 use super::*;
 
 fn refusing_with(errno: i32) -> Box<dyn Server> {
-    Box::new(Scripted {
+    Box::new(FunctionServer {
         connect: move |_| Connect::Fail(Nanos::ZERO, errno),
         answer: |_: &Asked| Reply::default(),
     })
@@ -17,7 +17,7 @@ fn refusing() -> Box<dyn Server> {
 
 /// A server that refuses all connects before a time and accepts them later.
 fn refusing_until(at: Nanos) -> Box<dyn Server> {
-    Box::new(Scripted {
+    Box::new(FunctionServer {
         connect: move |now| match now >= at {
             true => Connect::Accept(Nanos::ZERO),
             false => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
@@ -79,7 +79,7 @@ fn a_server_that_comes_up_within_a_second_is_loaded() {
 #[test]
 fn refusals_among_other_failures_do_not_end_a_load() {
     let mut connects = 0;
-    let server = Box::new(Scripted {
+    let server = Box::new(FunctionServer {
         connect: move |_| {
             connects += 1;
             match connects == 5 {

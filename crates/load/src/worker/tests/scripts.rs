@@ -242,7 +242,7 @@ fn a_lost_request_of_its_own_is_sent_once_more() {
 #[test]
 fn failures_and_what_the_end_cuts_off_are_told() {
     let mut connects = 0;
-    let server = Box::new(Scripted {
+    let server = Box::new(FunctionServer {
         connect: move |_| {
             connects += 1;
             match connects {

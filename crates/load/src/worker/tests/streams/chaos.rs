@@ -1,5 +1,6 @@
-//! Random HTTP/2 servers against random loads, like the parent's `chaos` for HTTP/1. Every request must
-//! be accounted for, the load must end in bounded (virtual) time, and no request slot may get stuck.
+//! Random HTTP/2 servers against random loads, like the parent's `chaos` for HTTP/1. Every request
+//! must be accounted for, the load must end in bounded (virtual) time, and no request slot may get
+//! stuck.
 
 use std::collections::BTreeMap;
 
@@ -315,8 +316,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         assert_eq!(totals.retried, 0);
     }
     match (spec.limit, spec.duration) {
-        // Only the count ends the load, so all requests ended. Each takes at most its timeout and the
-        // backoff after it, on one of at least one connection. Poisson gaps may be long.
+        // Only the count ends the load, so all requests ended. Each takes at most its timeout and
+        // the backoff after it, on one of at least one connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -376,8 +377,8 @@ fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
     assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
-/// A script whose users have a stream each. Its requests go to several targets, and one is a raw HTTP/1
-/// request.
+/// A script whose users have a stream each. Its requests go to several targets, and one is a raw
+/// HTTP/1 request.
 fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (connections, streams) = (random.random_range(1..4u32), random.random_range(1..8u32));

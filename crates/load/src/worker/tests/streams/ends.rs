@@ -133,8 +133,8 @@ fn a_server_of_http1_is_a_protocol_error_each_time() {
 #[test]
 fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
-        // When the 14th request comes, the fourth of its round, the server processes only the round's
-        // first two, and closes after their responses.
+        // When the 14th request comes, the fourth of its round, the server processes only the
+        // round's first two, and closes after their responses.
         let server = TwoServer::new(|call| match (call.connection, call.number) {
             (0, 13) => {
                 let mut steps = after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR));
@@ -186,8 +186,8 @@ fn servers_that_want_a_new_connection_after_so_many_requests() {
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
     let two_targets = format!("--urls {}", file.display());
-    // Each connection processes this number of requests. (With fewer than twice the streams, some are
-    // refused twice.)
+    // Each connection processes this number of requests. (With fewer than twice the streams, some
+    // are refused twice.)
     for (most, words) in [
         (16, "-c 2 --streams 8"),
         (17, "-c 2 --streams 8"),
@@ -213,7 +213,8 @@ fn servers_that_want_a_new_connection_after_so_many_requests() {
         assert_eq!(sent, 1600 + record.totals.retried, "{most} {words}");
         let fewest = 1600 / most as usize;
         let connects = outcomes.connects();
-        // With two targets, a slot that has lost its connection may take a request to the other target.
+        // With two targets, a slot that has lost its connection may take a request to the other
+        // target.
         let most = fewest + fewest / 4 + 4;
         assert!((fewest..=most).contains(&connects), "{words}: {connects}");
         // No request waits: 16 are in flight at a time.
@@ -291,8 +292,8 @@ fn a_close_between_requests_costs_nothing() {
     }
 }
 
-/// A server that ends its first connection in its `round`-th round, while four streams are open. The
-/// response of one has its head, that of another a part of its body, and two have nothing.
+/// A server that ends its first connection in its `round`-th round, while four streams are open.
+/// The response of one has its head, that of another a part of its body, and two have nothing.
 fn cut(round: u64, last: Step) -> TwoServer {
     TwoServer::new(move |call| {
         if call.connection > 0 || call.number < 4 * round {

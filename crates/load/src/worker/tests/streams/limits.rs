@@ -52,8 +52,8 @@ fn a_limit_of_none_that_is_raised_later_lets_the_load_begin() {
     let (outcomes, seen) = load("-c 1 --streams 10 -n 42", server);
     let seen = seen.borrow();
     assert_eq!(outcomes.all(), [(Outcome::Ok, 42)]);
-    // The request before the settings gets a response. The next one that is due waits for the limit,
-    // and all others wait until it has started.
+    // The request before the settings gets a response. The next one that is due waits for the
+    // limit, and all others wait until it has started.
     assert_eq!(
         (seen.at(ms(0)), seen.at(ms(55)), seen.at(ms(65))),
         (1, 10, 10)

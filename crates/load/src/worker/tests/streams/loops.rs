@@ -308,8 +308,8 @@ fn an_answer_before_the_whole_request_ends_it() {
     let body = "x".repeat(5_000);
     let (outcomes, seen) = load(&format!("-c 1 --streams 3 -n 30 --body {body}"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
-    // The first request of the connection was sent completely before the settings came, and the load
-    // ended with the last responses.
+    // The first request of the connection was sent completely before the settings came, and the
+    // load ended with the last responses.
     assert_eq!(seen.borrow().resets.len(), 30 - 1 - 3);
 }
 

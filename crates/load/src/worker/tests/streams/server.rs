@@ -244,7 +244,8 @@ pub(super) struct TwoServer {
 }
 
 impl TwoServer {
-    /// A server that accepts connections and sends its settings at once, and responds by a function.
+    /// A server that accepts connections and sends its settings at once, and responds by a
+    /// function.
     pub(super) fn new(answer: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
         TwoServer {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),

@@ -81,8 +81,8 @@ fn a_connection_that_speaks_again_keeps_its_streams() {
     let words = "-r 20 -c 1 --streams 2 -d 500ms --timeout 100ms";
     let (outcomes, seen) = load(words, server);
     let seen = seen.borrow();
-    // The third, due at 100 ms, waits because nothing has come since the first began. It is sent after
-    // the ping at 120 ms.
+    // The third, due at 100 ms, waits because nothing has come since the first began. It is sent
+    // after the ping at 120 ms.
     assert_eq!(outcomes.connects(), 1);
     assert_eq!(seen.at(ms(100)), 0);
     assert_eq!(seen.at(ms(120)), 1);
@@ -106,7 +106,8 @@ fn a_server_that_says_nothing_at_all_times_everything_out() {
 
 #[test]
 fn a_connection_on_its_way_out_that_goes_silent_is_given_up() {
-    // At 60 ms GOAWAY refuses two requests, and allows two to finish that began at 10 ms. They never do.
+    // At 60 ms GOAWAY refuses two requests, and allows two to finish that began at 10 ms. They
+    // never do.
     let server = TwoServer::new(|call| match call.number {
         0 | 1 => after(ms(10), ok(call.stream)),
         2 | 3 => after(ms(60), ok(call.stream)),
@@ -126,8 +127,8 @@ fn a_connection_on_its_way_out_that_goes_silent_is_given_up() {
 
 #[test]
 fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
-    // Three get no response. The one that began at 60 ms is refused, because only two are allowed now,
-    // and waits for room.
+    // Three get no response. The one that began at 60 ms is refused, because only two are allowed
+    // now, and waits for room.
     let server = TwoServer::new(|call| match call.number {
         0..3 => Vec::new(),
         3 => after(ms(60), ok(call.stream)),

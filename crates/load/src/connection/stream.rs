@@ -1,0 +1,87 @@
+//! The results of received bytes: the state of the connection, and events on its streams.
+
+use prony_protocol::h2::{ErrorCode, StreamViolation};
+use prony_record::{Nanos, Outcome, TlsHandshake};
+
+use super::Reason;
+use crate::protocols::StreamsLimit;
+
+/// The state of a connection after bytes, or their end, were received.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Progress {
+    /// The connection goes on. Events may be in the [`SharedBuffers`], and there may be output to
+    /// send.
+    Open,
+    /// The proxy made the tunnel.
+    Tunneled,
+    /// The TLS handshake is complete: the connection is ready.
+    Secured(Secured),
+    /// The peer closed before any byte of the response; with HTTP/2, while requests were in flight.
+    Lost,
+    /// The connection failed, and all requests in flight on it.
+    Broken(Outcome, Reason),
+    /// Bytes came while no request was in flight.
+    Unsolicited,
+    /// The peer closed while no request was in flight.
+    Closed,
+}
+
+/// The end of a request on a connection that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HttpEvent {
+    /// The request's stream number on the connection.
+    pub(crate) stream: u32,
+    pub(crate) kind: EventKind,
+}
+
+/// The way in which a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    /// The response is complete.
+    Response {
+        outcome: Outcome,
+        /// Both sides keep the connection.
+        reusable: bool,
+    },
+    /// The peer reset the stream.
+    Reset {
+        code: ErrorCode,
+        /// The peer did not process the request.
+        unprocessed: bool,
+    },
+    /// The response broke the protocol on this stream only.
+    Malformed(StreamViolation),
+}
+
+/// Result of a completed TLS handshake.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Secured {
+    /// Duration of the connect before it.
+    pub(crate) connect: Nanos,
+    pub(crate) handshake: TlsHandshake,
+}
+
+/// The room for another request on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// A request can start now.
+    Available,
+    /// The peer allows no request at all at the moment.
+    NoStreamsAllowed,
+    /// The connection carries as many requests as it may.
+    Full(StreamsLimit),
+    /// Too many bytes wait to be sent.
+    Backpressured,
+    /// Not now: the peer's settings are due, or it is going away.
+    NotNow,
+}
+
+/// The part of a response that has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) status: Option<u16>,
+    pub(crate) first_byte: Option<Nanos>,
+    /// HTTP bytes, including those of the body.
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: u64,
+}

@@ -186,8 +186,8 @@ fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
 
 #[test]
 fn connections_that_go_away_slowly_one_after_the_other() {
-    // Each takes one request and goes away before it is answered, so that the next connection is
-    // there while this one still works.
+    // Each takes one request and sends GOAWAY before its response, so that the next connection is open
+    // while this one still works.
     let server = Scripted::clear(|peer| {
         while peer.frame()?.kind != HEADERS {}
         // At once, so that no second request begins in between.
@@ -349,7 +349,7 @@ fn a_frame_that_never_ends_holds_up_all_streams() {
 
 #[test]
 fn an_answer_that_comes_after_its_time_is_nobody_elses() {
-    // The late answers come while the next requests are under way.
+    // The late responses come while the next requests are in flight.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         let late = peer.request()?;

@@ -52,9 +52,9 @@ fn header_tables_of_no_size_and_of_a_large_one() {
 #[test]
 fn uploads_through_the_least_windows() {
     let server = start(&["-w", "10", "-W", "10"]);
-    // The first request goes out before the server has told its windows. It has no body, as nghttpd
-    // 1.52 takes what was sent in time for too much when it reads the acknowledgement of its
-    // settings along with it.
+    // The first request is sent before the server's settings come. It has no body, because nghttpd
+    // 1.52 rejects a body as too long if it reads the acknowledgement of its settings together with
+    // it.
     let list = "/bytes/1024\n/echo POST <www/bytes/16385\n/echo POST <www/bytes/1048576\n";
     let list = server.site.file("uploads", list);
     for way in Way::BOTH {

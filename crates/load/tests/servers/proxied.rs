@@ -88,8 +88,8 @@ fn haproxy() -> Told {
 }
 
 impl Told {
-    /// Runs a load and gives what the server logged of it: addresses, and from how many
-    /// connections' requests. A log is written after the answer, so it is waited for.
+    /// Runs a load. Returns the addresses that the server logged for it. A log is written after the
+    /// response, so this waits for it.
     fn load(&self, words: &str) -> (Record, Vec<Vec<String>>) {
         let log = self.server.site.path(self.log);
         let lines = || -> Vec<Vec<String>> {
@@ -133,7 +133,7 @@ fn counts(lines: &[Vec<String>], word: usize) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Every address that was told is the one that the server logs, whatever comes after the header.
+/// The server logs the address in the PROXY header, for any bytes that follow the header.
 fn check_told(told: &Told) {
     for (way, http) in [
         ("clear", "--http 1.1"),
@@ -162,7 +162,7 @@ fn check_told(told: &Told) {
     }
 }
 
-/// Without addresses to tell, the connection's own are told, and on a UNIX socket none.
+/// Without given addresses, the header has the connection's own, and on a UNIX socket none.
 fn check_own(told: &Told) {
     for version in ["v1", "v2"] {
         let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");

@@ -2,11 +2,11 @@
 //! `cargo run -p prony-report --example fixtures`, then look at what changed. A test holds the kept
 //! files against what this writes; `demo-of-0.1.0` is left as an earlier version wrote it.
 
-#[path = "../tests/invented/mod.rs"]
-mod invented;
+#[path = "../tests/sample_data/mod.rs"]
+mod sample_data;
 
 use std::path::Path;
 
 fn main() -> std::io::Result<()> {
-    invented::write_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"))
+    sample_data::write_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"))
 }

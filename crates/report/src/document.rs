@@ -19,7 +19,7 @@ pub struct Document {
     pub(crate) subject: String,
     /// A phrase that follows the subject, such as `an experiment with prony`.
     pub(crate) kind: &'static str,
-    /// The question that the experiment answers; empty if there is none.
+    /// The experiment's question; empty if there is none.
     pub(crate) question: String,
     /// The version of prony that measured.
     pub(crate) version: String,
@@ -38,7 +38,7 @@ pub(crate) struct Section {
     pub(crate) blocks: Blocks,
 }
 
-/// Whether a terminal shows a section's heading.
+/// The visibility of a section's heading on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalHeading {
     Shown,
@@ -236,6 +236,19 @@ impl Document {
         if !section.blocks.0.is_empty() {
             self.sections.push(section);
         }
+    }
+
+    /// The subject to show above the first sentence; none if that sentence repeats it.
+    pub(crate) fn subject_above(&self) -> Option<&str> {
+        let mut leads = self
+            .header
+            .shown(Medium::Page)
+            .filter_map(|block| match block {
+                Block::Lead { text, .. } => Some(text),
+                _ => None,
+            });
+        let is_repeated = leads.next() == Some(&self.subject);
+        (!is_repeated).then_some(self.subject.as_str())
     }
 
     /// All charts in reading order.

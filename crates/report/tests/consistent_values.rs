@@ -1,5 +1,4 @@
-//! One quantity has one value: every output of an experiment prints the same figure, change and
-//! interval for the same variant and metric.
+//! Every output of an experiment prints the same figure, change and interval for a variant and metric.
 
 use std::fs;
 use std::path::Path;

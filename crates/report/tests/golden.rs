@@ -1,4 +1,4 @@
-//! Every output of fixed experiments and records, compared with what is kept in `tests/golden`.
+//! Snapshots of every output of fixed experiments and records in `tests/golden`.
 //! `UPDATE_GOLDEN=1 cargo test -p prony-report` rewrites them; then read the difference.
 
 use std::fs;
@@ -10,7 +10,7 @@ use prony_report::{
     Document, Experiment, PERCENTILES, csv, folder, html, markdown, text, timeline,
 };
 
-mod invented;
+mod sample_data;
 
 const EXPERIMENTS: [&str; 6] = [
     "gunicorn-sockets",
@@ -18,7 +18,7 @@ const EXPERIMENTS: [&str; 6] = [
     "errors",
     "ciphers",
     "portable",
-    // As the first version wrote it: old folders render for ever.
+    // Written by the first version: old folders always render.
     "demo-of-0.1.0",
 ];
 const LOADS: [&str; 3] = ["closed", "failing", "open"];
@@ -36,7 +36,7 @@ fn load(name: &str) -> Record {
     Record::from_json(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Compares an output with the kept one, or keeps it.
+/// Compares an output with its snapshot, or updates the snapshot.
 #[track_caller]
 fn check(name: &str, output: &str) {
     let path = tests().join("golden").join(name);
@@ -53,15 +53,15 @@ fn check(name: &str, output: &str) {
         .unwrap_or(kept.lines().count().min(output.lines().count()));
     assert!(
         kept == output,
-        "{name} differs from the kept one from line {}:\n  kept: {:.200}\n  now:  {:.200}\n\
-         (UPDATE_GOLDEN=1 keeps what there is now)",
+        "{name} differs from its snapshot in line {}:\n  snapshot: {:.200}\n  output:   {:.200}\n\
+         (UPDATE_GOLDEN=1 updates the snapshot)",
         differs + 1,
         kept.lines().nth(differs).unwrap_or("(end)"),
         output.lines().nth(differs).unwrap_or("(end)"),
     );
 }
 
-/// Everything that is printed of loads, by the name of the file that keeps it.
+/// All outputs of loads, by the name of the snapshot.
 fn of_loads() -> Vec<(String, String)> {
     let mut outputs = Vec::new();
     for name in LOADS {
@@ -80,7 +80,7 @@ fn of_loads() -> Vec<(String, String)> {
     outputs
 }
 
-/// The same of experiments.
+/// All outputs of experiments, by the name of the snapshot.
 fn of_experiments() -> Vec<(String, String)> {
     let mut outputs = Vec::new();
     for name in EXPERIMENTS {
@@ -90,7 +90,7 @@ fn of_experiments() -> Vec<(String, String)> {
         let document = Document::of_experiment(&experiment);
         put("txt", text::render(&document, TextOptions::PLAIN));
         put("md", markdown::render(&document));
-        // A page of many variants repeats what those of few show.
+        // A page of many variants shows nothing new.
         if name != "portable" {
             put("html", html::render(&document));
         }
@@ -107,14 +107,14 @@ fn of_experiments() -> Vec<(String, String)> {
 }
 
 #[test]
-fn loads_are_printed_as_kept() {
+fn loads_match_their_snapshots() {
     for (name, output) in of_loads() {
         check(&name, &output);
     }
 }
 
 #[test]
-fn experiments_are_printed_as_kept() {
+fn experiments_match_their_snapshots() {
     for (name, output) in of_experiments() {
         check(&name, &output);
     }
@@ -135,7 +135,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_kept_file_is_compared() {
+fn every_snapshot_is_compared() {
     let mut made: Vec<String> = of_loads()
         .into_iter()
         .chain(of_experiments())
@@ -151,9 +151,9 @@ fn every_kept_file_is_compared() {
 }
 
 #[test]
-fn fixtures_are_what_the_example_writes() {
+fn fixtures_match_the_example() {
     let dir = tempfile::tempdir().unwrap();
-    invented::write_all(dir.path()).unwrap();
+    sample_data::write_all(dir.path()).unwrap();
     let kept = tests().join("fixtures");
     let relative = |root: &Path, below: Vec<PathBuf>| -> Vec<PathBuf> {
         let names = below

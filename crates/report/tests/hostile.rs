@@ -1,4 +1,4 @@
-//! Names, texts and figures that a plan, a server or a broken file may hold.
+//! Hostile names, texts and figures from a plan, a server or a broken file.
 
 use std::path::Path;
 
@@ -106,7 +106,7 @@ fn printed(document: &Document) -> String {
 }
 
 #[track_caller]
-fn is_tame_page(page: &str) {
+fn assert_harmless_page(page: &str) {
     let lower = page.to_lowercase();
     assert!(!lower.contains("<script"), "markup came through");
     assert!(!page.contains("onerror=") && !page.contains(">49<"));
@@ -114,9 +114,9 @@ fn is_tame_page(page: &str) {
 }
 
 #[test]
-fn pages_show_hostile_texts_as_texts() {
-    is_tame_page(&html::render(&report(&hostile())));
-    is_tame_page(&html::render(&load_report(&hostile_load())));
+fn pages_escape_hostile_texts() {
+    assert_harmless_page(&html::render(&report(&hostile())));
+    assert_harmless_page(&html::render(&load_report(&hostile_load())));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn documents_and_charts_take_hostile_texts() {
 }
 
 #[test]
-fn markdown_shows_hostile_texts_as_texts() {
+fn markdown_escapes_hostile_texts() {
     let page = markdown::render(&report(&hostile()));
     assert!(!page.contains("<script") && !page.contains('\u{1b}'));
     assert!(page.contains("&lt;script&gt;"));
@@ -152,13 +152,13 @@ fn markdown_shows_hostile_texts_as_texts() {
 }
 
 #[test]
-fn terminals_are_not_steered() {
+fn terminals_get_no_control_characters() {
     assert!(!printed(&report(&hostile())).contains('\u{1b}'));
     assert!(!printed(&load_report(&hostile_load())).contains('\u{1b}'));
 }
 
 #[test]
-fn figures_that_are_none_are_survived() {
+fn missing_figures_are_no_nan() {
     let mut experiment = experiment();
     for variant in &mut experiment.verdict.variants {
         variant.relative_percent = None;
@@ -216,7 +216,7 @@ fn an_interrupted_block_is_in_no_chart() {
 }
 
 #[test]
-fn folders_that_are_none_are_refused_in_words() {
+fn invalid_folders_are_refused_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let refused = || folder::read(dir.path()).unwrap_err().to_string();
     assert!(refused().contains("no verdict.json"));

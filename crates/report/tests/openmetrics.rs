@@ -39,7 +39,7 @@ fn record() -> Record {
     record
 }
 
-/// What each family must end its samples' names with.
+/// The suffixes of sample names in each family.
 const SUFFIXES: [(&str, &[&str]); 4] = [
     ("counter", &["_total"]),
     ("gauge", &[""]),

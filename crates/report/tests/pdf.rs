@@ -1,4 +1,4 @@
-//! The PDF as a file, read by poppler's programs as a reader would.
+//! The PDF file, read with the programs of poppler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn report(experiment: &Experiment) -> Vec<u8> {
     pdf::render(&Document::of_experiment(experiment))
 }
 
-/// What one of poppler's programs prints of a file.
+/// The output of a poppler program for a file.
 fn poppler(program: &str, before: &[&str], file: &[u8], after: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("report.pdf");
@@ -40,7 +40,7 @@ fn poppler(program: &str, before: &[&str], file: &[u8], after: &[&str]) -> Strin
     });
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.success(), "{program}: {said}");
-    // It complains of a file that it has to mend.
+    // It reports files that it has to repair.
     assert_eq!(said, "", "{program}");
     String::from_utf8(run.stdout).unwrap()
 }
@@ -83,7 +83,7 @@ fn the_same_experiment_gives_the_same_bytes() {
 }
 
 #[test]
-fn its_text_can_be_read_in_order() {
+fn its_text_is_in_reading_order() {
     let file = report(&experiment("gunicorn-sockets"));
     in_order(
         &text(&file),
@@ -126,7 +126,7 @@ fn its_text_can_be_read_in_order() {
 }
 
 #[test]
-fn it_says_what_it_is_of_and_has_its_fonts_in_it() {
+fn it_has_metadata_bookmarks_and_embedded_fonts() {
     let file = report(&experiment("demo"));
     assert_eq!(info(&file, "Title"), "demo: tcp is 22.9% slower than unix");
     assert_eq!(info(&file, "Author"), "prony 0.1.0");
@@ -146,7 +146,7 @@ fn it_says_what_it_is_of_and_has_its_fonts_in_it() {
     let fonts: Vec<&str> = fonts.lines().skip(2).collect();
     assert_eq!(fonts.len(), 3, "{fonts:?}");
     for font in fonts {
-        // Embedded, a part of it, with what its glyphs say.
+        // Embedded, subset, with a map to Unicode.
         assert!(font.contains("yes yes yes"), "{font}");
     }
     let raw = String::from_utf8_lossy(&file);
@@ -180,7 +180,7 @@ fn screen_readers_find_headings_tables_and_charts() {
 }
 
 #[test]
-fn what_no_font_has_is_replaced_and_can_still_be_found() {
+fn characters_without_a_glyph_stay_searchable() {
     let mut experiment = experiment("demo");
     experiment.verdict.question = "Is سریع faster than 快い, or 🚀?".to_owned();
     let text = text(&report(&experiment));

@@ -1,5 +1,5 @@
-//! Two runs, conditions and tables: every output of fixed ones compared with what is kept in
-//! `tests/golden-runs`, and held against the schemas that readers go by.
+//! Two runs, conditions and tables: snapshots of every output in `tests/golden-runs`, checked against
+//! the schemas.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ fn check(name: &str, output: &str) {
 }
 
 #[test]
-fn two_runs_are_printed_as_kept() {
+fn two_runs_match_their_snapshots() {
     let document = document();
     let report = Document::of_runs(&document);
     check("runs.txt", &text::render(&report, TextOptions::PLAIN));
@@ -143,8 +143,8 @@ fn two_runs_are_printed_as_kept() {
 }
 
 #[test]
-fn what_differs_is_told_and_nothing_else_is() {
-    let told: Vec<(String, String)> = compared(&fixture("demo"), &another_day())
+fn only_differences_are_listed() {
+    let differing: Vec<(String, String)> = compared(&fixture("demo"), &another_day())
         .differences
         .iter()
         .map(|one| (one.part.name().to_owned(), one.name.clone()))
@@ -156,7 +156,7 @@ fn what_differs_is_told_and_nothing_else_is() {
         ("plan", "margin"),
     ];
     let expected = expected.map(|(part, name)| (part.to_owned(), name.to_owned()));
-    assert_eq!(told, expected);
+    assert_eq!(differing, expected);
     let same = compared(&fixture("demo"), &fixture("demo"));
     assert_eq!(same.differences, []);
     assert!(
@@ -166,7 +166,7 @@ fn what_differs_is_told_and_nothing_else_is() {
 }
 
 #[test]
-fn a_regression_is_established_where_there_is_one() {
+fn an_established_regression_is_reported() {
     let document = document();
     let regressions = prony_report::regressions(&document);
     let named: Vec<_> = regressions
@@ -177,7 +177,7 @@ fn a_regression_is_established_where_there_is_one() {
 }
 
 #[test]
-fn single_records_are_described_and_withheld() {
+fn single_records_have_no_verdict() {
     let (old, new) = (fixture("load-closed.json"), fixture("load-failing.json"));
     let document = compared(&old, &new);
     let verdict = document.comparisons[0].verdict;
@@ -205,7 +205,7 @@ fn a_pattern_and_a_folder_are_several_loads() {
     for source in [dir.path().to_owned(), dir.path().join("*.json")] {
         assert_eq!(stored::read(&source).unwrap().records().len(), 2);
     }
-    for (wrong, told) in [
+    for (wrong, reason) in [
         ("none-*.json", "no file matches"),
         ("a", "no such file"),
         (".", "verdict"),
@@ -219,7 +219,7 @@ fn a_pattern_and_a_folder_are_several_loads() {
             name => dir.path().join(name),
         };
         let error = stored::read(&path).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
     fs::write(dir.path().join("c.json"), "{}").unwrap();
     let error = stored::read(dir.path()).unwrap_err().to_string();
@@ -234,7 +234,7 @@ fn schema() -> jsonschema::Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// Refuses keys that the schema doesn't name.
+/// Makes a schema reject keys that it doesn't name.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -250,7 +250,7 @@ fn close(schema: &mut Value) {
 }
 
 #[test]
-fn the_document_passes_its_schema_and_wrong_ones_do_not() {
+fn the_schema_accepts_the_document_and_rejects_wrong_ones() {
     let schema = schema();
     let loads = compared(&fixture("load-closed.json"), &fixture("load-failing.json"));
     let good = json!(document());
@@ -276,7 +276,7 @@ fn the_document_passes_its_schema_and_wrong_ones_do_not() {
     }
 }
 
-/// What of an element the usual readers of JUnit go by.
+/// The counts that JUnit readers use.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
     cases: usize,
@@ -284,7 +284,7 @@ struct Counted {
     skipped: usize,
 }
 
-/// Which element may stand in which.
+/// The allowed parent of each element.
 const PARENTS: [(&str, &str); 8] = [
     ("testsuites", ""),
     ("testsuite", "testsuites"),
@@ -296,8 +296,8 @@ const PARENTS: [(&str, &str); 8] = [
     ("system-out", "testcase"),
 ];
 
-/// Reads a document as the usual schema has it: suites in one root, properties before cases, counts
-/// that are true, required attributes there.
+/// Checks a document against the usual schema: suites in one root, properties before cases, correct
+/// counts, and required attributes.
 fn read_junit(xml: &str) -> Counted {
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<String> = Vec::new();
@@ -399,9 +399,9 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     assert_eq!(
         ungated.failures,
         counted.failures - 1,
-        "a regression fails where it is held against"
+        "a regression fails only with --against"
     );
-    // What can't be told is skipped, and failed where that is wanted.
+    // An inconclusive condition is skipped, and fails with `strict`.
     let gates = unclear_gate(&old, &new);
     let unclear = |strict| Judged {
         new: &new,
@@ -415,7 +415,7 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     assert!(!unclear(false).has_failed() && unclear(true).has_failed());
 }
 
-/// A gate that can't be told.
+/// An inconclusive condition.
 fn unclear_gate(old: &Stored, new: &Stored) -> Vec<GateResult> {
     let gates = judged(old, new, &["retransmits_per_request of tcp > 1"]);
     assert_eq!(gates[0].ruling, Ruling::Unclear);
@@ -423,7 +423,7 @@ fn unclear_gate(old: &Stored, new: &Stored) -> Vec<GateResult> {
 }
 
 #[test]
-fn githubs_summary_and_annotations_are_as_kept() {
+fn githubs_summary_and_annotations_match_their_snapshots() {
     let new = another_day();
     let document = document();
     let judged = Judged {
@@ -510,7 +510,7 @@ fn every_column_is_documented() {
 const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*\u{ffff}";
 
 #[test]
-fn hostile_names_stay_text_in_every_form() {
+fn hostile_names_stay_text_in_every_format() {
     let mut new = another_day();
     let Content::Experiment(experiment) = &mut new.content else {
         panic!("an experiment");
@@ -524,11 +524,7 @@ fn hostile_names_stay_text_in_every_form() {
         comparison.text += EVIL;
     }
     let document = compared(&fixture("demo"), &new);
-    assert_eq!(
-        document.comparisons.len(),
-        2,
-        "levels tell what names don't"
-    );
+    assert_eq!(document.comparisons.len(), 2, "levels identify variants");
     let judged = Judged {
         new: &new,
         runs: Some(&document),

@@ -1,4 +1,4 @@
-//! What prony writes passes the schemas in `schema/`, and nothing in it is unnamed there.
+//! The schemas in `schema/` accept what prony writes, and name every key of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,7 @@ fn manifest() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A schema that also refuses keys which it does not name. The one that is handed out accepts them,
-/// as readers do.
+/// A schema that also rejects keys that it does not name. The published one accepts them, as readers do.
 fn strict(name: &str) -> jsonschema::Validator {
     let path = manifest().join("../../schema").join(name);
     let mut schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The charts as files: well-formed, whole without a page around them, and named for what they show.
+//! The charts as files: well-formed, complete without a page, and named after their content.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn names(files: &[SvgFile]) -> Vec<&str> {
     files.iter().map(|file| file.name.as_str()).collect()
 }
 
-/// The file as a tree, after a look at what every file must have.
+/// Parses a file and checks what every file must have.
 #[track_caller]
 fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
     let document = roxmltree::Document::parse(&file.svg)
@@ -37,7 +37,7 @@ fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
     };
     assert!(!child("title").text().unwrap_or_default().is_empty());
     assert!(!child("desc").text().unwrap_or_default().is_empty());
-    // Its own ground, size and fonts; nothing that a page would have to bring.
+    // Its own background, size and fonts; nothing that a page would have to provide.
     assert_eq!(child("rect").attribute("fill"), Some("#FFFFFF"));
     assert!(
         root.attribute("font-family")
@@ -57,7 +57,7 @@ fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
 }
 
 #[test]
-fn every_chart_of_the_page_is_a_file_named_for_what_it_shows() {
+fn every_chart_of_the_page_is_a_file() {
     for name in ["gunicorn-sockets", "demo", "errors", "ciphers", "portable"] {
         let experiment = experiment(name);
         let files = svg::render(&Document::of_experiment(&experiment));
@@ -100,7 +100,7 @@ fn a_load_has_its_chart() {
 }
 
 #[test]
-fn names_of_any_kind_stay_texts() {
+fn hostile_names_stay_text() {
     let evil = "</text><script>&\"\u{1b}\u{0}\u{fffe}\u{ffff}]]>\u{202e}";
     let mut experiment = experiment("demo");
     experiment.verdict.name = evil.to_owned();

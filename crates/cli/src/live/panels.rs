@@ -165,7 +165,7 @@ pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     failed.retain(|(_, rate)| *rate > 0.0);
     let end = shown_until(figures);
     let mut offered = Vec::new();
-    let mut title = "answers a second: ⠒ as expected, x failed".to_owned();
+    let mut title = "responses per second: ⠒ ok, x failed".to_owned();
     if let Some(rate) = figures.info.rate_per_s {
         title += ", - offered";
         let share = |column: usize| column as f64 / columns.max(1) as f64;

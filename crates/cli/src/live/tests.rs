@@ -19,7 +19,7 @@ use super::{Theme, ViewContext, experiment_page, load_page};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 
-/// A page on a terminal of so many cells.
+/// A view on a terminal of this size.
 fn drawn((width, height): (u16, u16), page: &Page, theme: Theme) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let said = ["prony: interrupted; taking everything down".to_owned()];
@@ -458,7 +458,7 @@ fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
     assert_eq!(seconds(state.left()), (0, 23));
 }
 
-/// What a line of agents says in so many cells.
+/// The line of agents in this width.
 fn agents_line(agents: &Agents, width: u16) -> String {
     let line = agents.line(width, Theme::new(false));
     line.spans.iter().map(|span| &*span.content).collect()

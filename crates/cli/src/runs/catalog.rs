@@ -1,5 +1,4 @@
-//! Which runs are stored, what they are, and which names they have. A name is a symbolic link next to
-//! the runs.
+//! The stored runs with their states and names. A name is a symbolic link next to the runs.
 
 use std::fs;
 use std::io;
@@ -16,10 +15,10 @@ use crate::terminal;
 /// The `schema` of the list as JSON.
 const LIST_SCHEMA: &str = "prony.stored-runs/1";
 
-/// The file that a run holds a lock on while it writes to its folder.
+/// The file that a run locks while it writes to its folder.
 const LOCK_FILE: &str = ".lock";
 
-/// Folders within folders that sizes include.
+/// The depth of nested folders that sizes include.
 const DEPTH_MAX: usize = 16;
 
 /// One run's folder.
@@ -35,20 +34,20 @@ pub(crate) struct StoredRun {
     pub(crate) bytes: u64,
 }
 
-/// How far a run came.
+/// The state of a run.
 #[derive(Debug)]
 pub(crate) enum RunState {
-    /// It has a verdict.
+    /// The run has a verdict.
     Judged(Box<VerdictDocument>),
-    /// It is in progress.
+    /// The run is in progress.
     Running,
-    /// It was interrupted before a block was complete.
+    /// The run was interrupted before a block was complete.
     Unjudged,
-    /// A file of it can't be read; the reason.
+    /// A file can't be read, for this reason.
     Damaged(String),
 }
 
-/// Verdicts and their words, in the order in which a result lists them.
+/// Verdicts with their words, in the order of a result.
 const VERDICTS: [(Verdict, &str); 5] = [
     (Verdict::Faster, "faster"),
     (Verdict::Slower, "slower"),
@@ -58,7 +57,7 @@ const VERDICTS: [(Verdict, &str); 5] = [
 ];
 
 impl StoredRun {
-    /// Its verdicts in a few words: `2 faster, 1 undecided`.
+    /// The verdicts in a few words: `2 faster, 1 undecided`.
     pub(crate) fn result(&self) -> String {
         match &self.state {
             RunState::Damaged(reason) => format!("damaged: {reason}"),
@@ -80,7 +79,7 @@ impl StoredRun {
         }
     }
 
-    /// When it started, in UTC, to the minute.
+    /// The start in UTC, to the minute.
     pub(crate) fn started_text(&self) -> String {
         let text = rfc3339(self.started_at);
         match text.get(..16) {
@@ -144,7 +143,7 @@ fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// The runs in a folder, the newest first; none where there is no such folder and it is the default.
+/// The runs in a folder, the newest first; none if the default folder doesn't exist.
 pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -182,14 +181,14 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     Ok(runs)
 }
 
-/// Whether a folder, which is no symbolic link, is one that an experiment wrote.
+/// Reports a folder that an experiment wrote; a symbolic link is none.
 pub(super) fn is_run_folder(path: &Path) -> bool {
     let is_dir = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let has = |name: &str| path.join(name).is_file();
     is_dir && has("plan.toml") && (has("state.json") || has("verdict.json"))
 }
 
-/// Whether an experiment is writing to a run's folder now.
+/// Reports a folder that an experiment is writing to.
 pub(super) fn is_running(path: &Path) -> bool {
     let Ok(lock) = fs::File::open(path.join(LOCK_FILE)) else {
         return false;
@@ -255,7 +254,7 @@ fn state(dir: &Path) -> RunState {
     }
 }
 
-/// From the folder's name as prony chooses it, or else the age of the plan's copy.
+/// The start from the folder's name as prony chooses it, or else from the plan's copy.
 fn started_at(dir: &Path) -> SystemTime {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let from_name = name.get(..17).and_then(|stamp| {
@@ -288,13 +287,13 @@ pub(crate) fn newest() -> Result<PathBuf, Failure> {
     let mut judged = runs.filter(|run| matches!(run.state, RunState::Judged(_)));
     judged.next().map(|run| run.path).ok_or_else(|| {
         Failure::wrong(format!(
-            "{RUNS_DIR} has no run with a verdict (prony compare stores one; or name a folder or a \
+            "{RUNS_DIR} has no run with a verdict (prony compare stores one, or name a folder or a \
              record)"
         ))
     })
 }
 
-/// A run as typed: a path that exists, or else a name in `prony-runs`.
+/// A run as typed: an existing path, or a name in `prony-runs`.
 pub(crate) fn resolve(typed: &Path) -> PathBuf {
     let mut parts = typed.components();
     let is_name = matches!(
@@ -337,15 +336,15 @@ pub(super) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(is_plain) {
         return Err(Failure::wrong(format!(
-            "\"{name}\": a name has letters, digits, -, _, + and . only, and begins with a letter or \
-             a digit"
+            "\"{name}\": not a valid name (letters, digits, -, _, + and . only, starting with a letter \
+             or a digit)"
         )));
     }
     fs::create_dir_all(RUNS_DIR).map_err(|error| Failure::file(RUNS_DIR, &error))?;
     let link = Path::new(RUNS_DIR).join(name);
     if link.exists() && !link.is_symlink() {
         return Err(Failure::wrong(format!(
-            "{}: this is a run's own folder; choose another name",
+            "{}: this is a run's own folder (choose another name)",
             link.display()
         )));
     }
@@ -368,7 +367,7 @@ pub(super) fn delete_name(name: &Path) -> Result<Ending, Failure> {
     let link = Path::new(RUNS_DIR).join(name.file_name().unwrap_or_default());
     if !link.is_symlink() {
         return Err(Failure::wrong(format!(
-            "{}: no such name in {RUNS_DIR}; `prony runs` lists them",
+            "{}: no such name in {RUNS_DIR} (`prony runs` lists them)",
             name.display()
         )));
     }

@@ -20,7 +20,7 @@ use crate::terminal;
 use catalog::{StoredRun, list};
 pub(crate) use catalog::{newest, resolve};
 
-/// Longer questions are cut in the table, which stands on a terminal.
+/// The longest question in the table, in characters.
 const QUESTION_CHARS_MAX: usize = 40;
 
 /// `prony runs`.
@@ -50,7 +50,7 @@ pub(crate) struct RunsArgs {
     command: Option<RunsCommand>,
 }
 
-/// What to do with stored runs.
+/// Commands for stored runs.
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
     /// Open a run's report in a browser
@@ -125,7 +125,7 @@ pub(crate) fn run(typed: &RunsArgs) -> Result<Ending, Failure> {
             dry_run,
             yes,
         }) => {
-            let kept = removal::Kept {
+            let kept = removal::KeepRule {
                 newest: *keep,
                 younger_than: *older_than,
             };
@@ -151,7 +151,7 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The runs, the newest first, as the user can name them.
+/// The table of runs, the newest first, with the paths that commands accept.
 fn table(dir: &Path, runs: &[StoredRun]) -> Table {
     let mut table = Table::new(&["run", "name", "started", "result", "size", "question"]);
     for column in [1, 2, 3, 5] {
@@ -182,7 +182,7 @@ fn table(dir: &Path, runs: &[StoredRun]) -> Table {
     table
 }
 
-/// Starts a browser, and doesn't wait for it to end.
+/// Starts a browser without waiting for it.
 fn open(run: Option<&Path>) -> Result<Ending, Failure> {
     let dir = match run {
         Some(run) => resolve(run),
@@ -212,6 +212,6 @@ fn open(run: Option<&Path>) -> Result<Ending, Failure> {
         }
     }
     Err(Failure::refused(
-        "no browser was found (set BROWSER, or open the file named above)",
+        "no browser was found (set BROWSER, or open the file above)",
     ))
 }

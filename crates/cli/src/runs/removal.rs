@@ -11,12 +11,13 @@ use super::catalog::{self, RunState, is_run_folder, is_running, links_to, not_a_
 use crate::ending::{Ending, Failure};
 use crate::terminal;
 
-/// What a run folder is known by; removed last, so that a removal that was cut short can be repeated.
+/// The files that identify a run folder. They are removed last, so that an interrupted removal can be
+/// repeated.
 const IDENTITY: [&str; 3] = ["verdict.json", "state.json", "plan.toml"];
 
-/// What `prony runs prune` keeps, besides runs that have a name.
+/// The runs that `prony runs prune` keeps, besides those with a name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct KeepRule {
     pub(super) newest: Option<usize>,
     pub(super) younger_than: Option<Duration>,
 }
@@ -26,7 +27,7 @@ pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     let mut runs: Vec<PathBuf> = Vec::new();
     for typed in typed {
         let run = resolve(typed);
-        // A name stands for its run.
+        // A name refers to its run.
         let run = match run.is_symlink() {
             true => fs::canonicalize(&run).map_err(|e| Failure::file(run.display(), &e))?,
             false => run,
@@ -39,7 +40,7 @@ pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
         }
         if is_running(&run) {
             return Err(Failure::wrong(format!(
-                "{}: this run is in progress; stop it first",
+                "{}: this run is in progress (stop it first)",
                 typed.display()
             )));
         }
@@ -52,10 +53,15 @@ pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
 }
 
 /// Removes the runs in a folder that are neither named nor kept.
-pub(super) fn prune(dir: &Path, kept: Kept, dry_run: bool, yes: bool) -> Result<Ending, Failure> {
+pub(super) fn prune(
+    dir: &Path,
+    kept: KeepRule,
+    dry_run: bool,
+    yes: bool,
+) -> Result<Ending, Failure> {
     if kept.newest.is_none() && kept.younger_than.is_none() {
         return Err(Failure::wrong(
-            "say which runs to keep: --keep N, --older-than TIME, or both",
+            "no rule for the runs to keep (give --keep N, --older-than TIME, or both)",
         ));
     }
     let now = SystemTime::now();
@@ -84,14 +90,14 @@ pub(super) fn prune(dir: &Path, kept: Kept, dry_run: bool, yes: bool) -> Result<
     remove_all(&removed)
 }
 
-/// Asks on a terminal; elsewhere --yes is needed.
+/// Asks on a terminal; without one, --yes is required.
 fn confirmed(runs: &[PathBuf], yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::wrong(
-            "nothing was removed: add --yes where nobody can be asked",
+            "nothing was removed (add --yes to remove without a terminal)",
         ));
     }
     for run in runs {
@@ -112,7 +118,7 @@ fn remove_all(runs: &[PathBuf]) -> Result<Ending, Failure> {
         let links = links_to(run);
         remove_one(run).map_err(|error| Failure::refused(format!("{}: {error}", run.display())))?;
         for link in links {
-            // The link leads nowhere now; one that stays does no harm.
+            // A link to nothing does no harm.
             let _ = fs::remove_file(link);
         }
         terminal::say(&format!("prony: removed {}", run.display()));

@@ -59,10 +59,14 @@ fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
         "{}",
         said.out
     );
-    assert!(said.out.contains("passed     failed > 50%"), "{}", said.out);
+    assert!(
+        said.out.contains("passed       failed > 50%"),
+        "{}",
+        said.out
+    );
     assert!(
         said.out
-            .contains("passed     require p(50) of new > baseline"),
+            .contains("passed       require p(50) of new > baseline"),
         "{}",
         said.out
     );
@@ -237,7 +241,12 @@ fn records_are_rendered_and_set_against_one_another() {
         said.err
     );
     let many = ["report", "before/0.json", "before/1.json", "after/0.json"];
-    assert!(room.run(&many).expect(2).err.contains("two sides at most"));
+    assert!(
+        room.run(&many)
+            .expect(2)
+            .err
+            .contains("compares at most two")
+    );
     assert!(
         room.run(&["report", "before"])
             .expect(2)

@@ -1,4 +1,4 @@
-//! A metric along a factor whose levels are numbers: panels and lines stand for the levels of the
+//! A metric along a factor whose levels are numbers: panels and lines are the levels of the
 //! other factors.
 
 use prony_stats::ScalingPoint;

@@ -1,7 +1,7 @@
 //! The colors of charts in both schemes.
 //!
-//! Variants' colors differ in lightness as well as hue, so that the common kinds of color
-//! blindness can tell neighbours apart, and stand at least 3:1 against the page in either scheme.
+//! Variants' colors differ in lightness as well as hue, so that readers with color blindness can
+//! distinguish neighbors. Their contrast with the page is at least 3:1 in either scheme.
 //! No chart relies on them alone: everything is labelled where it is drawn. Green, amber and red are
 //! left to verdicts and findings (the page's style sheet and the PDF's styles have them).
 
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(
             seen.len(),
             before,
-            "the dark rules could not tell them apart"
+            "the dark rules could not distinguish them"
         );
     }
 }

@@ -140,7 +140,7 @@ pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
     out + &elements(&drawing.shapes) + "</svg>"
 }
 
-/// Fonts for a file that stands alone: the PDF's own, then those that systems have.
+/// Fonts for a file of its own: the PDF's fonts, then those that systems have.
 const FONT_FAMILY: &str =
     "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 /// The margin around a drawing in a file of its own, in pixels.

@@ -14,8 +14,9 @@ use crate::figures::file_name;
 /// The report as a page.
 pub fn render(document: &Document) -> String {
     let mut body = String::from("<header>\n");
-    let (subject, kind) = (escaped(&document.subject), document.kind);
-    body += &format!("<p class=\"eyebrow\"><b>{subject}</b> · {kind}</p>\n");
+    let subject = document.subject_above();
+    let subject = subject.map_or(String::new(), |text| format!("<b>{}</b> · ", escaped(text)));
+    body += &format!("<p class=\"eyebrow\">{subject}{}</p>\n", document.kind);
     if !document.question.is_empty() {
         let question = escaped(&document.question);
         body += &format!("<p class=\"question\">{question}</p>\n");

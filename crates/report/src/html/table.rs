@@ -16,7 +16,7 @@ pub(super) fn table(table: &Table) -> String {
     let class = match table.kind {
         TableKind::Figures => "metrics",
         TableKind::Results => "results",
-        TableKind::Lookup => "environment",
+        TableKind::Lookup => "environment lookup",
     };
     let headings = table.columns.iter().map(|(heading, align)| {
         let align = side(*align);
@@ -32,7 +32,8 @@ pub(super) fn table(table: &Table) -> String {
         true => format!("<thead><tr>{headings}</tr></thead>\n"),
         false => String::new(),
     };
-    let width = match table.kind {
+    let kind = table.kind;
+    let width = match kind {
         TableKind::Lookup => 0,
         _ => width(table),
     };
@@ -40,10 +41,12 @@ pub(super) fn table(table: &Table) -> String {
     let hint = exceeded.map_or(String::new(), |limit| {
         format!("<p class=\"scrolls over-{limit}\">Scroll sideways for all columns →</p>\n")
     });
-    format!(
-        "{hint}<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\">\n{head}<tbody>\n{rows}\
-         </tbody></table></div>\n"
-    )
+    let table = format!("<table class=\"{class}\">\n{head}<tbody>\n{rows}</tbody></table>");
+    match kind {
+        // Its texts wrap.
+        TableKind::Lookup => format!("{table}\n"),
+        _ => format!("{hint}<div class=\"scroll\" tabindex=\"0\">{table}</div>\n"),
+    }
 }
 
 /// An estimate of the table's least width in pixels.

@@ -49,10 +49,7 @@ fn stays_on_paper(page: &Page) {
                 assert!(*x >= MARGIN - 6.0, "{text} begins at {x}");
                 assert!(end <= PAGE_WIDTH - MARGIN + 6.0, "{text} ends at {end}");
                 let is_foot = (y - FOOT).abs() < 1e-6;
-                assert!(
-                    is_foot || (TOP..=BOTTOM).contains(y),
-                    "{text} stands at {y}"
-                );
+                assert!(is_foot || (TOP..=BOTTOM).contains(y), "{text} is at {y}");
             }
             DrawOp::Begin(_) | DrawOp::Decoration => open += 1,
             DrawOp::End => open -= 1,

@@ -16,7 +16,10 @@ const VERDICT_INDENT: f64 = 78.0;
 /// The whole report as blocks on pages.
 pub(super) fn story(document: &Document) -> Story {
     let mut story = Story::default();
-    story.eyebrow(&document.subject, document.kind);
+    match document.subject_above() {
+        Some(subject) => story.eyebrow(subject, document.kind),
+        None => story.paragraph(&Paragraph::new(document.kind, FontStyle::EYEBROW).keep()),
+    }
     if !document.question.is_empty() {
         let question = Paragraph::new(&document.question, FontStyle::QUESTION);
         story.paragraph(&question.before(16.0).keep());

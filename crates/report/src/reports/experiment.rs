@@ -81,7 +81,7 @@ impl Document {
     }
 }
 
-/// The answer, whether to trust it, and the few sentences that it summarizes.
+/// The first sentence, whether to trust it, and the sentences that it summarizes if they are few.
 fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let mut header = Blocks::default();
     let (text, detail) = verdict::headline(verdict);
@@ -100,7 +100,7 @@ fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let findings_link = match (findings.len(), notes.count()) {
         (0, _) => None,
         (all, notes) if all == notes => Some(number::plural(notes as u64, "note", "notes")),
-        _ => Some("What was found".to_owned()),
+        _ => Some("Findings".to_owned()),
     };
     header.push(Block::Callout(Callout {
         tone,
@@ -157,7 +157,7 @@ fn effects(document: &mut Document, verdict: &VerdictDocument) {
     }
 }
 
-/// What changed along with each difference.
+/// The section on what changed along with each difference.
 fn why_section(verdict: &VerdictDocument) -> Section {
     let mut section = Section::new("Why");
     let whys = tables::whys(verdict);

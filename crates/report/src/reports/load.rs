@@ -93,7 +93,7 @@ fn header(record: &Record) -> Blocks {
         tone: wording::tone(record),
         parts,
         detail: wording::most_severe(record).unwrap_or_default(),
-        findings_link: (!record.findings.is_empty()).then(|| "What was found".to_owned()),
+        findings_link: (!record.findings.is_empty()).then(|| "Findings".to_owned()),
     }));
     header
 }

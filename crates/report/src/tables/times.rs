@@ -67,7 +67,7 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     row("max".to_owned(), &figure("max", |it| it.max));
     row("mean".to_owned(), &figure("mean", |it| it.mean));
     row("stdev".to_owned(), &|it| match it.summary.stdev {
-        // One value, or several equal ones that the summary can't tell from it, has no spread.
+        // Without a spread there is nothing to show, as with a single value.
         Some(us) if it.summary.min < it.summary.max => number::time(us),
         _ => "–".to_owned(),
     });

@@ -1,4 +1,4 @@
-//! How an experiment was run, in words.
+//! Sentences about the method of an experiment.
 
 use prony_stats::{Metric, VerdictDocument};
 

@@ -192,7 +192,7 @@ fn tally(all: &[&Comparison]) -> String {
     format!("Of {} comparisons: {}.", all.len(), parts.join(", "))
 }
 
-/// The answer to "Can you trust the result?", and its color.
+/// The reply to "Can you trust the result?", and its color.
 pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
         let mut ids: Vec<&str> = Vec::new();

@@ -1,7 +1,7 @@
 //! A headless Chromium, driven through its pipe by the DevTools protocol.
 //!
 //! Each message is JSON and ends with a zero byte; the browser reads them from its file 3 and
-//! answers on its file 4. It lives in a temporary folder, which holds all that it writes.
+//! replies on its file 4. It lives in a temporary folder, which holds all that it writes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long an answer may take before the browser counts as hung; a loaded machine is slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit for a reply of the browser, which is long because the machine may be busy.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Switches that keep it quiet, offline, and able to run as root.
 const SWITCHES: [&str; 13] = [
@@ -86,11 +86,11 @@ impl Chromium {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap());
+        let replies = BufReader::new(child.stdout.take().unwrap());
         let (send, from_browser) = channel();
         // Ends with the browser, whose pipe it reads.
         std::thread::spawn(move || {
-            for message in answers.split(0).map_while(Result::ok) {
+            for message in replies.split(0).map_while(Result::ok) {
                 let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
                 if send.send(message).is_err() {
                     break;
@@ -134,20 +134,20 @@ impl Chromium {
         let pipe = self.to_browser.as_mut().unwrap();
         pipe.write_all(format!("{message}\0").as_bytes()).unwrap();
         loop {
-            let answer = self.next();
-            if answer["id"] == json!(self.last_id) {
-                assert!(answer.get("error").is_none(), "{method}: {answer}");
-                return answer["result"].clone();
+            let reply = self.next();
+            if reply["id"] == json!(self.last_id) {
+                assert!(reply.get("error").is_none(), "{method}: {reply}");
+                return reply["result"].clone();
             }
-            self.events.push(answer);
+            self.events.push(reply);
         }
     }
 
     #[track_caller]
     fn next(&mut self) -> Value {
         self.from_browser
-            .recv_timeout(PATIENCE)
-            .expect("the browser did not answer (did it start? try it by hand)")
+            .recv_timeout(REPLY_TIMEOUT)
+            .expect("the browser did not reply (did it start? try it by hand)")
     }
 
     /// Loads a page of this size and scheme, and returns all events up to its end.
@@ -171,7 +171,7 @@ impl Chromium {
             let event = self.next();
             self.events.push(event);
         }
-        // What the page causes after its load comes before the answer to this.
+        // Events that the page causes after loading arrive before this reply.
         self.evaluate("document.fonts.ready.then(() => 1)");
         std::mem::take(&mut self.events)
     }

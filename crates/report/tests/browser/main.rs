@@ -1,6 +1,5 @@
-//! Opens the pages in a real browser, at desk and phone width, light and dark, and looks for what
-//! a reader would trip over: errors, requests, sideways scrolling, charts without readable text, a
-//! first screen without its verdict.
+//! Opens the pages in a real browser, at desktop and phone width, light and dark, and checks for errors,
+//! requests, sideways scrolling, charts without readable text, and a first screen without its verdict.
 //!
 //! It needs Chromium, which `cargo xtask test` installs, and fails without.
 
@@ -17,7 +16,7 @@ use serde_json::Value;
 const DESK: (u32, u32) = (1280, 800);
 const PHONE: (u32, u32) = (390, 844);
 
-/// A page, what its first screen has to say, and how many charts it has.
+/// A page, the verdict on its first screen, and its number of charts.
 struct Page {
     name: String,
     html: String,
@@ -97,7 +96,7 @@ fn pages_read_well_in_a_browser() {
                 let events = browser.open(&url, size, scheme);
                 let seen = browser.evaluate(include_str!("probe.js"));
                 let mut found = complaints(&events, &url);
-                found.extend(oddities(&page, &seen, size, scheme));
+                found.extend(problems_of(&page, &seen, size, scheme));
                 let place = format!("{} at {}×{}, {scheme}", page.name, size.0, size.1);
                 problems.extend(
                     found
@@ -111,7 +110,7 @@ fn pages_read_well_in_a_browser() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What the browser itself complained about, and requests for anything but the page.
+/// Complaints of the browser, and requests for anything but the page.
 fn complaints(events: &[Value], url: &str) -> Vec<String> {
     let methods = [
         "Runtime.consoleAPICalled",
@@ -129,8 +128,13 @@ fn complaints(events: &[Value], url: &str) -> Vec<String> {
     complaints.chain(requests).collect()
 }
 
-/// What is wrong with what the page shows.
-fn oddities(page: &Page, seen: &Value, (width, height): (u32, u32), scheme: &str) -> Vec<String> {
+/// Problems with the content of the page.
+fn problems_of(
+    page: &Page,
+    seen: &Value,
+    (width, height): (u32, u32),
+    scheme: &str,
+) -> Vec<String> {
     let number = |key: &str| seen[key].as_f64().unwrap_or(f64::NAN);
     let mut problems: Vec<String> = seen["problems"]
         .as_array()
@@ -211,7 +215,7 @@ fn every_fault_is_found() {
         figures: 3,
     };
     let mut found = complaints(&events, &url);
-    found.extend(oddities(&page, &seen, PHONE, "dark"));
+    found.extend(problems_of(&page, &seen, PHONE, "dark"));
     assert_eq!(browser.close(), Vec::<String>::new());
     for fault in [
         "a complaint",

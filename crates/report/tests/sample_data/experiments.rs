@@ -4,10 +4,10 @@ use prony_record::{Finding, FindingId, LoadInfo, Severity};
 use prony_stats::{Factor, Levels, Metric};
 
 use super::loads::closed;
-use super::{Invented, Server};
+use super::{SampleExperiment, Server};
 
 /// Every experiment.
-pub(super) fn all() -> [Invented; 5] {
+pub(super) fn all() -> [SampleExperiment; 5] {
     [sockets(), demo(), errors(), ciphers(), portable()]
 }
 
@@ -25,8 +25,8 @@ fn factor(name: &str, levels: &[&str]) -> Factor {
     }
 }
 
-fn sockets() -> Invented {
-    Invented {
+fn sockets() -> SampleExperiment {
+    SampleExperiment {
         name: "gunicorn-sockets",
         question: "What do a jail and TCP cost between nginx and gunicorn?",
         plan: "name     = \"gunicorn-sockets\"\nquestion = \"What do a jail and TCP cost between \
@@ -66,20 +66,23 @@ fn sockets() -> Invented {
                 failed_share: 0.0,
             }
         },
+        // Earlier versions stored this finding as a note.
         findings: vec![Finding {
             id: FindingId::OrderEffect.into(),
             severity: Severity::Note,
-            text: "Trials that ran first in their block were 0.4% faster than those that ran last. The \
-             order is random, so this widens the intervals and favours no variant. Nothing to do."
-                .to_owned(),
+            text:
+                "Trials that ran first in their block were 0.4% faster than those that ran last. \
+                   The order is random, so this widens the intervals and favours no variant. \
+                   Nothing to do."
+                    .to_owned(),
         }],
         withheld: None,
         seed: 42,
     }
 }
 
-fn demo() -> Invented {
-    Invented {
+fn demo() -> SampleExperiment {
+    SampleExperiment {
         name: "demo",
         question: "What does TCP cost instead of a UNIX socket, on this machine?",
         plan: "name = \"demo\"\n",
@@ -111,8 +114,8 @@ fn demo() -> Invented {
     }
 }
 
-fn errors() -> Invented {
-    Invented {
+fn errors() -> SampleExperiment {
+    SampleExperiment {
         name: "errors",
         question: "Which of the two running servers is faster?",
         plan: "",
@@ -148,9 +151,9 @@ fn errors() -> Invented {
     }
 }
 
-fn ciphers() -> Invented {
+fn ciphers() -> SampleExperiment {
     let names = ["aes-128", "aes-256", "chacha20"];
-    Invented {
+    SampleExperiment {
         name: "ciphers",
         question: "Does the cipher matter for the tail at 2,000 requests a second?",
         plan: "name = \"ciphers\"\n",
@@ -191,8 +194,8 @@ fn ciphers() -> Invented {
 }
 
 /// Many variants with long names and very large effects, each compared within its own cell.
-fn portable() -> Invented {
-    Invented {
+fn portable() -> SampleExperiment {
+    SampleExperiment {
         name: "portable",
         question: "What does a portable build of the TLS library cost, by body size and version?",
         plan: "name = \"portable\"\n",

@@ -7,9 +7,9 @@ use prony_record::{
     Record, Severity, Slice, StartGaps, Summary, Totals,
 };
 
-use super::{Invented, Noise, Server};
+use super::{Noise, SampleExperiment, Server};
 
-/// The loads that stand alone.
+/// The single loads.
 pub(super) fn all() -> [(&'static str, Record); 3] {
     let mut noise = Noise(11);
     [
@@ -40,9 +40,9 @@ pub(super) fn closed(connections: u32, duration_s: f64) -> LoadInfo {
     }
 }
 
-pub(super) fn trial(invented: &Invented, server: &Server, noise: &mut Noise) -> Record {
+pub(super) fn trial(sample_data: &SampleExperiment, server: &Server, noise: &mut Noise) -> Record {
     let mut record = load_of(
-        invented.load.clone(),
+        sample_data.load.clone(),
         server.rate,
         server.failed_share,
         noise,
@@ -171,7 +171,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
     }
 }
 
-/// Successes and answers that were not expected.
+/// Successes and unexpected responses.
 fn endings(ok: u64, failed: u64) -> (BTreeMap<Outcome, u64>, BTreeMap<u16, u64>) {
     let mut outcomes = BTreeMap::from([(Outcome::Ok, ok)]);
     let mut status = BTreeMap::from([(200, ok)]);

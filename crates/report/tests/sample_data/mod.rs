@@ -1,5 +1,5 @@
-//! The stored experiments and records that the tests render: invented figures through the real
-//! statistics, the same on every run.
+//! The stored experiments and records that the tests render: synthetic figures, evaluated by the real
+//! statistics, and the same on every run.
 
 mod experiments;
 mod loads;
@@ -16,10 +16,10 @@ use prony_stats::{
 };
 use serde_json::json;
 
-/// Writes all of them into a folder.
+/// Writes all experiments and records into a folder.
 pub(crate) fn write_all(root: &Path) -> std::io::Result<()> {
-    for invented in experiments::all() {
-        write(&root.join(invented.name), &invented)?;
+    for sample_data in experiments::all() {
+        write(&root.join(sample_data.name), &sample_data)?;
     }
     for (name, record) in loads::all() {
         fs::write(root.join(format!("load-{name}.json")), record.to_json())?;
@@ -49,7 +49,7 @@ impl Noise {
         1.0 + share * self.next()
     }
 }
-/// What one trial of a variant is like.
+/// The load and the server of one variant.
 #[derive(Clone, Copy)]
 struct Server {
     rate: f64,
@@ -61,7 +61,7 @@ struct Server {
 }
 
 /// An experiment to invent.
-struct Invented {
+struct SampleExperiment {
     name: &'static str,
     question: &'static str,
     plan: &'static str,
@@ -76,9 +76,9 @@ struct Invented {
     withheld: Option<&'static str>,
     seed: u64,
 }
-fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
+fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     let mut variants = vec![Levels::new()];
-    for factor in &invented.factors {
+    for factor in &sample_data.factors {
         let extended = variants.iter().flat_map(|levels| {
             factor.levels.iter().map(|level| {
                 let mut levels = levels.clone();
@@ -89,34 +89,34 @@ fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
         variants = extended.collect();
     }
     let design = Design {
-        factors: invented.factors.clone(),
+        factors: sample_data.factors.clone(),
         variants: variants.clone(),
-        baseline: invented.baseline.clone(),
+        baseline: sample_data.baseline.clone(),
         margin: 0.02,
-        family: invented.family.clone(),
-        blocks_min: invented.blocks,
-        blocks_max: invented.blocks,
+        family: sample_data.family.clone(),
+        blocks_min: sample_data.blocks,
+        blocks_max: sample_data.blocks,
         alpha: 0.05,
     };
-    let mut noise = Noise(invented.seed);
+    let mut noise = Noise(sample_data.seed);
     let mut trials = Trials::new();
     let mut order = Vec::new();
-    for block in 1..=invented.blocks {
+    for block in 1..=sample_data.blocks {
         let shared = noise.around(0.01);
         let mut names: Vec<String> = (0..variants.len()).map(|v| design.name_of(v)).collect();
         names.rotate_left(block as usize % variants.len());
         order.push(names);
         for (place, levels) in variants.iter().enumerate() {
-            let mut server = (invented.server)(levels);
+            let mut server = (sample_data.server)(levels);
             // An open loop's rate is the schedule's, whatever the server.
-            if invented.load.model == "closed" {
-                server.rate *= shared * noise.around(invented.noise);
+            if sample_data.load.model == "closed" {
+                server.rate *= shared * noise.around(sample_data.noise);
             }
-            server.p50_us *= noise.around(invented.noise);
-            server.p99_us *= noise.around(invented.noise * 2.0);
+            server.p50_us *= noise.around(sample_data.noise);
+            server.p99_us *= noise.around(sample_data.noise * 2.0);
             server.user *= noise.around(0.01);
             server.system *= noise.around(0.01);
-            let record = loads::trial(invented, &server, &mut noise);
+            let record = loads::trial(sample_data, &server, &mut noise);
             trials.add(block, place, values(&record, &server));
             let varying = design
                 .factors
@@ -132,17 +132,17 @@ fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
         }
     }
     let mut evaluation = evaluate(&design, &trials, &[]).map_err(std::io::Error::other)?;
-    if let Some(reason) = invented.withheld {
+    if let Some(reason) = sample_data.withheld {
         evaluation.withhold(|_| true, reason);
     }
     let about = ExperimentInfo {
-        name: invented.name.to_owned(),
-        question: invented.question.to_owned(),
+        name: sample_data.name.to_owned(),
+        question: sample_data.question.to_owned(),
         seed: 7,
         order,
     };
     let why = whys(&evaluation);
-    let document = VerdictDocument::new(about, &design, evaluation, invented.findings.clone());
+    let document = VerdictDocument::new(about, &design, evaluation, sample_data.findings.clone());
     let document = VerdictDocument { why, ..document };
     let pretty = |value: &serde_json::Value| format!("{value:#}\n");
     fs::write(
@@ -150,13 +150,13 @@ fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
         pretty(&serde_json::to_value(document)?),
     )?;
     fs::write(dir.join("environment.json"), pretty(&environment()))?;
-    if !invented.plan.is_empty() {
-        fs::write(dir.join("plan.toml"), invented.plan)?;
+    if !sample_data.plan.is_empty() {
+        fs::write(dir.join("plan.toml"), sample_data.plan)?;
     }
     Ok(())
 }
 
-/// What an experiment would say of each difference, in its form and roughly in its words.
+/// An explanation of each difference, similar to that of a real experiment.
 fn whys(evaluation: &Evaluation) -> Vec<Explanation> {
     let differing = evaluation.comparisons.iter();
     let differing = differing.filter(|c| c.verdict != Verdict::Equivalent);

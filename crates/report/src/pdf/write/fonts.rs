@@ -1,4 +1,4 @@
-//! The fonts in the file: the glyphs that are used, and the characters that they stand for.
+//! The fonts in the file: the glyphs that are used, and their characters.
 
 use std::collections::BTreeMap;
 

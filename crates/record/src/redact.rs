@@ -1,5 +1,6 @@
-//! Hides credentials in text that is stored or shown: values of Authorization and Cookie headers,
-//! user and password in URLs, and the passwords of `user` and `proxy` settings.
+//! Hides credentials in text that is stored or shown: values of Authorization, Cookie and
+//! X-Api-Key headers and their kind, user and password in URLs, and the passwords of `user` and
+//! `proxy` settings. Credentials under other names, or within bodies, are not recognized.
 //!
 //! The text may be a plan, a list of arguments or JSON. [`split`] keeps what it took out, so that
 //! [`restore`] can rebuild the text for a run that needs the credentials again.
@@ -7,11 +8,22 @@
 use std::ops::Range;
 
 /// Headers whose value is a credential.
-const SECRET_HEADERS: [&str; 4] = [
+const SECRET_HEADERS: [&str; 15] = [
     "authorization",
     "proxy-authorization",
     "cookie",
     "set-cookie",
+    "api-key",
+    "apikey",
+    "private-token",
+    "x-access-token",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-api-token",
+    "x-auth-key",
+    "x-auth-token",
+    "x-csrf-token",
+    "x-vault-token",
 ];
 
 /// Stands in for a credential in text that is only shown.
@@ -215,6 +227,10 @@ mod tests {
             (
                 "header = { Authorization = \"Basic \\\"x\\\"\", cookie='a=b; c=d' }\n",
                 "header = { Authorization = \"[redacted]\", cookie='[redacted]' }\n",
+            ),
+            (
+                "header = { X-Api-Key = \"k\", x-auth-token = 't', x-key = 1 }\n",
+                "header = { X-Api-Key = \"[redacted]\", x-auth-token = '[redacted]', x-key = 1 }\n",
             ),
             (
                 "--header=Proxy-Authorization: Basic eHg=",

@@ -1,6 +1,6 @@
 //! The command that made a load, and the machine that it ran on, as a record keeps them.
 
-use prony_experiment::environment::Machine;
+use prony_experiment::environment::MachineFacts;
 use prony_record::redact;
 use prony_report::number;
 
@@ -62,7 +62,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// A machine in one line: system, processor, cores and memory.
-pub(crate) fn machine(machine: &Machine) -> String {
+pub(crate) fn machine(machine: &MachineFacts) -> String {
     let system = format!("{} {}", machine.system, machine.kernel);
     let cpu = match machine.cpu.as_str() {
         "" => machine.architecture.as_str(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::plan::Plan;
-use prony_experiment::runner::Settings;
+use prony_experiment::runner::RunSettings;
 use prony_record::redact;
 
 use crate::arguments::{CompareArgs, RunArgs, TypedOption};
@@ -75,7 +75,11 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
 }
 
 /// Runs a plan, or says what it would do, and judges the conditions that were typed with it.
-pub(crate) fn gated(plan: &Plan, settings: &Settings, typed: &RunArgs) -> Result<Ending, Failure> {
+pub(crate) fn gated(
+    plan: &Plan,
+    settings: &RunSettings,
+    typed: &RunArgs,
+) -> Result<Ending, Failure> {
     let gating = Gating::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
     let hosts = Hosts::of_plan(plan, &typed.hosts)?;
     if typed.dry_run {

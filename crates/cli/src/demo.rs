@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::plan::{MachineProfile, Plan};
-use prony_experiment::runner::Settings;
+use prony_experiment::runner::RunSettings;
 
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
@@ -19,9 +19,9 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
         .out
         .clone()
         .unwrap_or_else(|| experiment::default_out(&plan.name));
-    let settings = Settings {
+    let settings = RunSettings {
         precheck: false,
-        ..Settings::new(out)
+        ..RunSettings::new(out)
     };
     experiment::run(&plan, &settings, typed.progress, None, None)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Plan, Resolved};
 use prony_experiment::runner::{
-    BlockTime, FailedTrial, Interrupt, Settings, UnknownTime, probe_block_time,
+    BlockTime, FailedTrial, Interrupt, RunSettings, UnknownTime, probe_block_time,
 };
 
 use crate::arguments::ProgressFlag;
@@ -18,7 +18,7 @@ use crate::{outlook, signals, terminal};
 /// Prints what would be run.
 pub(crate) fn run(
     plan: &Plan,
-    settings: &Settings,
+    settings: &RunSettings,
     hosts: Option<&Hosts>,
     flag: ProgressFlag,
 ) -> Result<Ending, Failure> {

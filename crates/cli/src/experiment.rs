@@ -8,8 +8,8 @@ use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
 use prony_experiment::plan::{DiagnosticKind, Plan, PlanErrors, forget_secrets};
 use prony_experiment::runner::{
-    Event, Finished, FolderError, Interrupt, LoadMaker, Machines, RunnerError, Settings,
-    TrialError, forecast, run_on,
+    AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Interrupt,
+    Machines, RunSettings, RunnerError, TrialError, forecast, run_on,
 };
 use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
@@ -31,9 +31,9 @@ use crate::{live, outlook, replaced_file, signals, terminal};
 /// The folder of results whose own folder was not named.
 pub(crate) const RUNS_DIR: &str = "prony-runs";
 
-/// Settings out of what was typed, for an experiment whose folder is `out`.
-pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> Settings {
-    Settings {
+/// RunSettings out of what was typed, for an experiment whose folder is `out`.
+pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
+    RunSettings {
         out,
         seed,
         blocks: typed.blocks,
@@ -69,7 +69,9 @@ pub(crate) fn default_out(name: &str) -> PathBuf {
 pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     let path = dir.join("plan.toml");
     if !path.is_file() {
-        return Err(Failure::wrong(FolderError::NoExperiment(dir.to_owned())));
+        return Err(Failure::wrong(ExperimentFolderError::NoExperiment(
+            dir.to_owned(),
+        )));
     }
     Plan::read(&path).map_err(|errors| wrong_plan(&errors))
 }
@@ -101,17 +103,19 @@ pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
 /// `hosts` are its other machines.
 pub(crate) fn run(
     plan: &Plan,
-    settings: &Settings,
+    settings: &RunSettings,
     flag: ProgressFlag,
     metrics: Option<&Metrics>,
     hosts: Option<&Hosts>,
 ) -> Result<Ending, Failure> {
     let progress = Arc::new(Progress::new(flag));
     sweep_up(&progress);
-    progress.line(&outlook::announcement(plan, settings));
+    let block_time = outlook::planned_block_time(plan);
+    let forecast = forecast(plan, settings, &block_time);
+    progress.line(&outlook::summary(plan, settings, &block_time));
     progress.line(&format!("results: {}", settings.out.display()));
     let here = LocalHost::new().map_err(Failure::refused)?;
-    let watch = Watch::new(&progress, plan, forecast(plan, settings));
+    let watch = Watch::new(&progress, plan, forecast);
     let warn = |text: &str| progress.warn(&format!("prony: {text}"));
     let show = |feed: &Arc<Feed>| {
         watch.by_agents(feed);
@@ -124,7 +128,7 @@ pub(crate) fn run(
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
-            let mut joined = hosts.join(here, plan, forecast(plan, settings).time.1);
+            let mut joined = hosts.join(here, plan, forecast.time_max());
             load = hosts.loads(&joined, &warn, show)?;
             hosts.reserve(&mut joined, load.as_mut(), &progress)?;
             Box::new(joined)
@@ -133,7 +137,7 @@ pub(crate) fn run(
     };
     let machines = Machines {
         host: &mut *host,
-        load: load.as_mut().map(|load| load as &mut dyn LoadMaker),
+        load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
     };
     let interrupt = Arc::new(Interrupt::default());
     let (stopping, say) = (interrupt.clone(), progress.clone());
@@ -150,7 +154,7 @@ pub(crate) fn run(
             if let Some(metrics) = metrics {
                 metrics.hear(&event);
             }
-            if let Event::Looked { .. } = event {
+            if let ExperimentEvent::Looked { .. } = event {
                 reports.write();
             }
         })
@@ -161,9 +165,9 @@ pub(crate) fn run(
     };
     let finished = live::with_view(&progress, &mut view, &stop, run);
     let finished = finished.map_err(|error| match error {
-        RunnerError::Folder(FolderError::File { .. } | FolderError::InUse { .. }) => {
-            Failure::refused(error)
-        }
+        RunnerError::Folder(
+            ExperimentFolderError::File { .. } | ExperimentFolderError::InUse { .. },
+        ) => Failure::refused(error),
         RunnerError::Folder(_) | RunnerError::Design(_) | RunnerError::Spent(_) => {
             Failure::wrong(error)
         }
@@ -219,7 +223,7 @@ pub(crate) fn sweep_up(progress: &Progress) {
 }
 
 /// Prints the results and says how it ended.
-fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> Ending {
+fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Reports<'_>) -> Ending {
     let document = finished.document.as_ref();
     let blocks = document.map_or(0, |document| document.blocks);
     if let Some(document) = document {
@@ -257,7 +261,7 @@ fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> 
 }
 
 /// How much of an experiment there is, and how to get the rest.
-fn how_to_go_on(blocks: u32, settings: &Settings) -> String {
+fn how_to_go_on(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
     let stored = match blocks {
         0 => "no block was completed".to_owned(),

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::plan::Plan;
-use prony_experiment::runner::{Settings, design};
+use prony_experiment::runner::{RunSettings, design};
 use prony_report::ci::{self, Judged};
 use prony_report::stored::{self, Content, Stored};
 use prony_report::{Document, regressions, text};
@@ -246,7 +246,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
 }
 
 /// What conditions on a plan's results may name, before it runs.
-pub(crate) fn known_of_plan(plan: &Plan, settings: &Settings) -> GateScope {
+pub(crate) fn known_of_plan(plan: &Plan, settings: &RunSettings) -> GateScope {
     let design = design(plan, settings);
     let variants = (0..design.variants.len()).map(|place| RunVariant {
         name: design.name_of(place),

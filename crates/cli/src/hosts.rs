@@ -250,11 +250,17 @@ impl Hosts {
         format!("\nother machines:\n{services}{loads}")
     }
 
-    /// Joins this machine with the agents' machines, for an experiment that takes at most this long.
-    pub(crate) fn join(&self, here: LocalHost, plan: &Plan, takes: Duration) -> FleetHost {
+    /// Joins this machine with the agents' machines, for an experiment that takes at most `time_max`
+    /// (`None`: unknown).
+    pub(crate) fn join(
+        &self,
+        here: LocalHost,
+        plan: &Plan,
+        time_max: Option<Duration>,
+    ) -> FleetHost {
         let holder = format!("{} on {}", plan.name, host_name());
-        let until = SystemTime::now().checked_add(takes);
-        let until = until.filter(|_| takes < RESERVATION_MAX);
+        let time_max = time_max.filter(|&time| time < RESERVATION_MAX);
+        let until = time_max.and_then(|time| SystemTime::now().checked_add(time));
         let host =
             FleetHost::new(here, self.link.clone(), self.roster.clone()).with_holder(holder, until);
         match self.typed.lease {

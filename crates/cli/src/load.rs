@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_experiment::environment::Machine;
+use prony_experiment::system::this_machine;
 use prony_load::{Control, LoadSpec, NotReady, SpecError, wait_for_server};
 use prony_record::{Condition, FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, number, text, timeline};
@@ -79,7 +79,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     }
     let mut record = watched(&spec, &control, &progress)?;
     record.command = Some(command_line::of_load(typed.url.as_deref(), &typed.typed));
-    record.machine = Some(command_line::machine(&Machine::here()));
+    record.machine = Some(command_line::machine(&this_machine()));
     let ending = ending(&record, &conditions, control.is_stopped(), &progress);
     outputs.write(&record, &typed.percentiles, &conditions)?;
     Ok(ending)

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_experiment::place::sort_settings;
-use prony_experiment::place::topology::{Block, Topology};
 use prony_experiment::plan::{Plan, PlanError, Resolved, ResolvedService};
 use prony_experiment::runner::{
-    BlockTime, Forecast, PROBE_DURATION, Settings, UnknownTime, forecast, forecast_by,
+    BlockTime, Forecast, PROBE_DURATION, RunSettings, UnknownTime, block_range, forecast,
 };
 use prony_experiment::schedule;
 use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind};
+use prony_experiment::topology::{AddressBlock, Topology};
 use prony_record::redact;
 use prony_report::number;
 
@@ -24,17 +24,17 @@ const SHOWN_BLOCKS: u32 = 5;
 const FIRST_PORT: u16 = 40_001;
 
 /// Variants, blocks, times, and what the author should know.
-pub(crate) fn summary(plan: &Plan, settings: &Settings, block_time: &BlockTime) -> String {
-    let forecast = forecast(plan, settings);
+pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> String {
+    let forecast = forecast(plan, settings, block_time);
     let (least, most) = forecast.blocks;
     let blocks = match least == most {
         true => number::plural(u64::from(least), "block", "blocks"),
         false => format!("{least} to {most} blocks"),
     };
     let time = match block_time {
-        BlockTime::Planned(block) => about(forecast_by(plan, settings, *block)),
-        BlockTime::Probed(block) => {
-            let time = about(forecast_by(plan, settings, *block));
+        BlockTime::Planned(_) => about(&forecast),
+        BlockTime::Probed(_) => {
+            let time = about(&forecast);
             format!("{time}, by a probe of {} per variant", span(PROBE_DURATION))
         }
         BlockTime::NeedsProbe => {
@@ -69,21 +69,20 @@ pub(crate) fn summary(plan: &Plan, settings: &Settings, block_time: &BlockTime) 
     lines.join("\n")
 }
 
-/// The same for a run that is about to begin, which needs no probe.
-pub(crate) fn announcement(plan: &Plan, settings: &Settings) -> String {
-    let block_time = match resolved(plan, &|_| None) {
+/// Returns the time of a block as far as the plan determines it: a run makes no probe.
+pub(crate) fn planned_block_time(plan: &Plan) -> BlockTime {
+    match resolved(plan, &|_| None) {
         Ok(variants) => match BlockTime::of(&variants) {
             BlockTime::Unknown(_) => BlockTime::NeedsProbe,
             block_time => block_time,
         },
         // The first trial reports the reason.
         Err(_) => BlockTime::Unknown(UnknownTime::Unresolved),
-    };
-    summary(plan, settings, &block_time)
+    }
 }
 
-fn about(forecast: Forecast) -> String {
-    let (soonest, latest) = forecast.time;
+fn about(forecast: &Forecast) -> String {
+    let (soonest, latest) = forecast.time.unwrap_or_default();
     match soonest == latest {
         true => format!("about {}", coarse(soonest)),
         false => format!("about {}, {} at most", coarse(soonest), coarse(latest)),
@@ -149,7 +148,7 @@ pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Res
 }
 
 /// The order of trials and what each of them starts.
-pub(crate) fn details(plan: &Plan, settings: &Settings, variants: &[Resolved]) -> String {
+pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]) -> String {
     let mut text = "\nvariants, by the names of their folders:\n".to_owned();
     let ids = plan.variants.iter().map(|variant| variant.id.as_str());
     let width = ids.clone().map(|id| id.chars().count()).max().unwrap_or(0);
@@ -166,7 +165,7 @@ pub(crate) fn details(plan: &Plan, settings: &Settings, variants: &[Resolved]) -
                 .to_owned()
         }
     };
-    let blocks = forecast(plan, settings).blocks.1;
+    let blocks = block_range(plan, settings).1;
     for block in 0..blocks.min(SHOWN_BLOCKS) {
         let Some(seed) = seed else { break };
         let order = schedule::order(seed, block as usize, plan.variants.len());
@@ -230,7 +229,7 @@ fn networks(topology: &Topology) -> Vec<(String, String)> {
         // Who may not ask the kernel has been told so before this.
         let sorted = sort_settings(&place.settings).unwrap_or_default();
         let mut parts = vec!["a network of its own".to_owned()];
-        let addresses: u64 = place.sources.iter().map(Block::size).sum();
+        let addresses: u64 = place.sources.iter().map(AddressBlock::size).sum();
         if addresses > 0 {
             parts.push(format!("{} source addresses", number::count(addresses)));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use include_dir::{Dir, DirEntry, include_dir};
 use prony_experiment::plan::{MachineProfile, Plan};
-use prony_experiment::runner::FolderError;
+use prony_experiment::runner::ExperimentFolderError;
 
 use crate::adapt::Unfit;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
@@ -99,7 +99,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     let out = typed.run.out.clone();
     let out = out.unwrap_or_else(|| experiment::default_out(name_of(study)));
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Failure::wrong(FolderError::NotEmpty(out)));
+        return Err(Failure::wrong(ExperimentFolderError::NotEmpty(out)));
     }
     let plan = unpacked(study, &out.join(FOLDER), typed)?;
     let settings = experiment::settings(&typed.run, typed.seed, out);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_experiment::plan::{Plan, PlanVariant};
-use prony_experiment::runner::{Event, Forecast, TrialResult};
+use prony_experiment::runner::{ExperimentEvent, Forecast, TrialResult};
 use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
@@ -47,14 +47,14 @@ impl<'a> Watch<'a> {
     }
 
     /// Takes note of what happened.
-    pub(crate) fn hear(&self, event: &Event<'_>) {
+    pub(crate) fn hear(&self, event: &ExperimentEvent<'_>) {
         match event {
-            Event::Resumed { blocks } => {
-                self.told.note(|state| state.resumed = *blocks);
+            ExperimentEvent::Resumed { blocks, block_time } => {
+                self.told.note(|state| state.resume(*blocks, *block_time));
                 let blocks = number::plural(u64::from(*blocks), "block", "blocks");
                 self.progress.line(&format!("read back: {blocks}"));
             }
-            Event::Checking {
+            ExperimentEvent::Checking {
                 position,
                 variants,
                 id,
@@ -69,7 +69,7 @@ impl<'a> Watch<'a> {
                     state.phase = TrialPhase::Between;
                 });
             }
-            Event::TrialBegan {
+            ExperimentEvent::TrialBegan {
                 block,
                 position,
                 id,
@@ -80,12 +80,12 @@ impl<'a> Watch<'a> {
                 state.trial = Some((self.name(id).to_owned(), position.saturating_add(1)));
                 state.phase = TrialPhase::Between;
             }),
-            Event::Starting { service } => {
+            ExperimentEvent::Starting { service } => {
                 let service = (*service).to_owned();
                 self.told
                     .note(|state| state.phase = TrialPhase::Starting(service));
             }
-            Event::Loading {
+            ExperimentEvent::Loading {
                 planned,
                 info,
                 control,
@@ -100,16 +100,16 @@ impl<'a> Watch<'a> {
                     }
                 }
             }
-            Event::Loaded => self.told.loaded(),
-            Event::TrialEnded { id, result } => {
+            ExperimentEvent::Loaded => self.told.loaded(),
+            ExperimentEvent::TrialEnded { id, result } => {
                 let line = ended(self.name(id), result);
                 self.progress.step(&line);
                 self.told.note(|state| state.trial_ended(line));
             }
-            Event::BlockEnded { block, glances } => {
+            ExperimentEvent::BlockEnded { block, glances } => {
                 self.told.note(|state| state.glanced(*block, glances));
             }
-            Event::Looked { document, next } => {
+            ExperimentEvent::Looked { document, next } => {
                 if let Some(text) = looked(document, *next) {
                     self.progress.step(&text);
                 }

@@ -1,98 +1,90 @@
-//! What a result depends on besides the plan: the machine, its settings, the programs that ran.
+//! The environment of a result: the machines, their settings, and the programs of the services.
 //!
-//! It is stored as `environment.json`. Whatever a system does not tell is left out.
+//! It is stored as `environment.json`. Facts that a system does not report are omitted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the format of `environment.json`, its first field; `schema/` describes it.
+/// Schema of `environment.json`, stored as its first field.
 pub const ENVIRONMENT_SCHEMA: &str = "prony.environment/1";
 
-/// Everything about one host.
+/// The environment of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Environment {
-    /// The machine and its settings.
-    pub machine: Machine,
-    /// The programs of each running service, the one of its first process first.
+    /// This machine and its settings.
+    pub machine: MachineFacts,
+    /// Programs of each running service, starting with that of its first process.
     pub services: BTreeMap<String, Vec<Program>>,
-    /// What became of the settings that the plan has for its named places.
+    /// Kernel settings of named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PlaceFacts>,
-    /// The other machines on which services run, by their agents' names.
+    /// Other machines on which services run, by the names of their agents.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub hosts: BTreeMap<String, Machine>,
-    /// The agents of those services that run on another machine.
+    pub hosts: BTreeMap<String, MachineFacts>,
+    /// For each service on another machine, the name of its agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosted: BTreeMap<String, String>,
 }
 
-/// Kernel settings of a place: those made in its own network, and those left out.
+/// Kernel settings of a named place.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PlaceFacts {
-    /// Settings by name, as they were made.
+    /// Applied settings by name.
     pub sysctls: BTreeMap<String, String>,
-    /// Settings that were left out, each with the reason.
+    /// Skipped settings, each with the reason.
     pub not_applicable: BTreeMap<String, String>,
 }
 
-/// A machine and the settings of it that matter to servers.
+/// A machine, and its settings that affect servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Machine {
-    /// The system's name, such as `Linux`.
+pub struct MachineFacts {
+    /// Operating system, such as `Linux`.
     pub system: String,
-    /// The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
+    /// Distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: String,
-    /// The kernel's release.
+    /// Kernel release.
     pub kernel: String,
-    /// The processor's architecture, such as `x86_64`.
+    /// Architecture, such as `x86_64`.
     pub architecture: String,
-    /// The processor's model.
+    /// Processor model.
     pub cpu: String,
-    /// Cores online.
+    /// Number of online cores.
     pub cores: usize,
-    /// Memory, bytes.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// How the cores' frequency is governed (`performance`, `powersave`).
+    /// CPU frequency governor, such as `performance` or `powersave`.
     pub cpu_governor: Option<String>,
-    /// Whether a hypervisor is below.
+    /// The machine is a virtual machine.
     pub virtualised: bool,
-    /// How the processor's counters were read: `by core`, `by process`, or `none: ` and why.
+    /// Mode of the hardware counters: `by core`, `by process`, or `none: ` and the reason.
     #[serde(default)]
     pub hardware_counters: String,
-    /// The limit of open files that services inherit: soft, hard; `None` is unlimited.
+    /// Limits of open files that services inherit: soft, hard; `None`: unlimited.
     pub open_files: (Option<u64>, Option<u64>),
     /// Kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
-    /// The processor's weaknesses and what the kernel does about them.
+    /// Vulnerabilities of the processor, with the kernel's mitigations.
     pub mitigations: BTreeMap<String, String>,
 }
 
-impl Machine {
-    /// This machine, now.
-    #[must_use]
-    pub fn here() -> Machine {
-        crate::host::system::environment(&BTreeMap::new()).machine
-    }
-}
-
-/// One executable that a service runs.
+/// A program of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Program {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The file's SHA-256, in hexadecimal.
+    /// SHA-256 of the file, in hexadecimal.
     pub sha256: Option<String>,
-    /// What it says about its version and how it was built, where prony knows how to ask.
+    /// Version and build options that it prints, for programs that prony knows.
     pub version: Option<String>,
-    /// The shared libraries that it has loaded.
+    /// Shared libraries that it has loaded.
     pub libraries: Vec<PathBuf>,
 }
 
-/// How well-known programs are asked for their version and build options. Others are not run at
-/// all: nobody knows what a stranger does with an argument.
-const QUESTIONS: [(&str, &[&str]); 26] = [
+/// Arguments with which well-known programs print their version and build options. Other programs are not
+/// run, because the effect of an argument on them is unknown.
+const VERSION_ARGUMENTS: [(&str, &[&str]); 26] = [
     ("angie", &["-V"]),
     ("apache2", &["-V"]),
     ("caddy", &["version"]),
@@ -121,13 +113,13 @@ const QUESTIONS: [(&str, &[&str]); 26] = [
     ("varnishd", &["-V"]),
 ];
 
-/// The arguments that make a program say its version, by its file name.
+/// Returns the arguments with which a program prints its version, by its file name.
 #[must_use]
-pub fn version_question(file_name: &str) -> Option<&'static [&'static str]> {
-    // python3.11, php-fpm8.2 and nginx-1.27.4 are asked like python, php-fpm and nginx.
+pub fn version_arguments(file_name: &str) -> Option<&'static [&'static str]> {
+    // python3.11, php-fpm8.2 and nginx-1.27.4 have the arguments of python, php-fpm and nginx.
     let plain = file_name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let plain = plain.strip_suffix('-').unwrap_or(plain);
-    QUESTIONS
+    VERSION_ARGUMENTS
         .iter()
         .find(|(name, _)| *name == file_name || *name == plain)
         .map(|(_, args)| *args)
@@ -138,12 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_known_programs_can_be_asked() {
-        assert_eq!(version_question("nginx"), Some(["-V"].as_slice()));
-        assert_eq!(version_question("nginx-1.27.4"), Some(["-V"].as_slice()));
-        assert_eq!(version_question("php-fpm8.2"), Some(["-v"].as_slice()));
-        assert_eq!(version_question("python3.11"), Some(["-VV"].as_slice()));
-        assert_eq!(version_question("h2o"), Some(["--version"].as_slice()));
-        assert_eq!(version_question("rm"), None);
+    fn well_known_programs_have_version_arguments() {
+        assert_eq!(version_arguments("nginx"), Some(["-V"].as_slice()));
+        assert_eq!(version_arguments("nginx-1.27.4"), Some(["-V"].as_slice()));
+        assert_eq!(version_arguments("php-fpm8.2"), Some(["-v"].as_slice()));
+        assert_eq!(version_arguments("python3.11"), Some(["-VV"].as_slice()));
+        assert_eq!(version_arguments("h2o"), Some(["--version"].as_slice()));
+        assert_eq!(version_arguments("rm"), None);
     }
 }

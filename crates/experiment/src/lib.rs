@@ -1,8 +1,7 @@
-//! A plan in, a folder of trials and a verdict out.
+//! Experiments: from a plan to a folder of trials and a verdict.
 //!
-//! Enters: a plan file. Leaves: records, telemetry, findings and the estimates made from them, as
-//! the experiment folder. It reaches machines through one trait, [`host::Host`], and never formats
-//! anything for people to read.
+//! Input: a plan file. Output: the experiment's folder with records, telemetry, findings and estimates. Machines are
+//! reached through one trait, [`host::Host`]. This crate never formats text for people to read.
 
 #[cfg(target_os = "linux")]
 pub mod crypto;
@@ -13,10 +12,12 @@ pub mod place;
 pub mod plan;
 #[cfg(target_os = "linux")]
 mod program_output;
+pub mod run_state;
 pub mod runner;
 pub mod schedule;
 pub mod service;
 pub mod sweep;
+pub mod system;
 pub mod telemetry;
+pub mod topology;
 mod undetermined;
-pub mod why;

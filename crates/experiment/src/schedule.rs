@@ -1,23 +1,22 @@
-//! The order of trials: randomised complete blocks.
+//! The order of trials: randomized complete blocks.
 //!
-//! Every variant runs once in each block, in an order drawn anew for each block, so that drift of
-//! the machine falls on all variants alike (R. A. Fisher, *The Design of Experiments*, 1935,
-//! chapter IV).
+//! Every variant runs once in each block, in a random order for each block, so that drift of the machine
+//! affects all variants equally (R. A. Fisher, *The Design of Experiments*, 1935, chapter IV).
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The order in which a block runs its variants, as positions in the plan's list.
+/// Returns the order of a block's variants, as indexes in the plan's list.
 ///
-/// `block` counts from 0. The order depends on the arguments alone and never on earlier blocks, so
-/// that a resumed experiment goes on with the schedule that it began with.
+/// `block` counts from 0. The order depends only on the arguments, not on earlier blocks, so that a
+/// resumed experiment continues its original schedule.
 pub fn order(seed: u64, block: usize, variants: usize) -> Vec<usize> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // A stream of its own for each block: no block's draw hangs on how many were drawn before it.
+    // Each block has its own stream, so its order does not depend on earlier blocks.
     random.set_stream(block as u64);
     let mut order: Vec<usize> = (0..variants).collect();
-    // Fisher and Yates, written out because the shuffles of libraries may change between their
-    // versions, and a recorded seed has to keep its meaning.
+    // The Fisher–Yates shuffle, written out because a library's shuffle may change between versions, and
+    // a recorded seed must keep its meaning.
     for last in (1..variants).rev() {
         order.swap(last, below(last as u64 + 1, &mut random) as usize);
     }

@@ -1,9 +1,7 @@
-//! The nouns that the plan, the host and the runner share: a service, where it lives, where it
-//! listens.
+//! Types that the plan, the host and the runner share: a service, its place, and its endpoints.
 //!
-//! A trial passes through them in this order: the host allocates an [`Endpoint`] for every listener
-//! of every service, the plan's templates are rendered with those endpoints into a [`ServiceSpec`],
-//! and the host starts that.
+//! In a trial, the host first allocates an [`Endpoint`] for every listener of every service. Then the
+//! plan's templates are rendered with these endpoints into [`ServiceSpec`]s, which the host starts.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,117 +9,114 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a listener is made of.
+/// Kind of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListenKind {
-    /// TCP on an address and port that the host picks.
+    /// TCP, on an address and port that the host picks.
     Tcp,
-    /// A UNIX stream socket at a path that the host picks.
+    /// A UNIX stream socket, at a path that the host picks.
     Unix,
 }
 
-/// Where a service listens, once the host has picked it.
+/// Address of a listener, picked by the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
     /// A TCP address.
     Tcp(SocketAddr),
-    /// A UNIX socket's path.
+    /// Path of a UNIX socket.
     Unix(PathBuf),
 }
 
-/// Where a service's processes live.
+/// Place of a service's processes, or of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceKind {
     /// The host itself.
     Native,
-    /// Linux: its own network, mount, process and user namespaces, with an address over a veth
-    /// pair.
+    /// Linux: own network, mount, process and user namespaces, with an address over a veth pair.
     Namespace,
-    /// FreeBSD: a jail with its own address.
+    /// FreeBSD (experimental): a jail with its own address.
     Jail,
-    /// A named place of the plan, by its position in the trial's
-    /// [`Topology`](crate::place::topology::Topology): a network of its own, which links join to
-    /// others, with the host's files and processes.
+    /// A named place of the plan, by its index in the trial's [`Topology`](crate::topology::Topology): a
+    /// separate network that links join to others, with the host's files and processes.
     Named(usize),
 }
 
-/// What has to exist before a service can be rendered and started: its place and its listeners.
+/// Resources that a service needs before it can be rendered and started: its place and its listeners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
-    /// The service's name in the plan.
+    /// Name of the service in the plan.
     pub service: String,
-    /// The machine, as the plan names it; none is the one that runs the experiment.
+    /// Machine, as named in the plan; `None`: the one that runs the experiment.
     pub host: Option<String>,
-    /// Whether somebody on another machine has to reach it: the load, or a service that needs it.
+    /// The load, or a service that needs this one, is on another machine.
     pub exposed: bool,
-    /// Where it will live.
+    /// Its place.
     pub place: PlaceKind,
-    /// Its listeners by name; a service with a single unnamed listener calls it `""`.
+    /// Its listeners by name. The name of an unnamed listener is `""`.
     pub listen: BTreeMap<String, ListenKind>,
 }
 
-/// What a host gave a service: the answer to an [`Allocation`].
+/// Resources that a host allocated for an [`Allocation`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocated {
-    /// One endpoint for each listener asked for, under the same names. In a named place it is the
-    /// one that the place itself reaches, on its loopback; who else reaches the service, and at which
-    /// address, is the topology's to say.
+    /// Endpoint of each listener, by name. In a named place, this is the endpoint on the place's loopback.
+    /// The topology determines the addresses at which other places reach it.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// The folder in which the service's rendered files will lie, absolute, readable by every user.
+    /// Folder of the service's rendered files: an absolute path, readable by every user.
     pub files_dir: PathBuf,
 }
 
-/// Where processes are found that belong to a service but are not below the one that was started:
-/// daemons of another service manager, containers.
+/// Processes of a service that do not descend from the started one, such as daemons of another service
+/// manager and containers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Follow {
-    /// A control group (Linux), by its path below the root of the groups.
+    /// Path of a control group (Linux), relative to the root of all groups.
     pub cgroup: Option<String>,
-    /// A file whose first line is the id of a process; all that descends from it counts, too.
+    /// A file whose first line is a process id. That process and its descendants are followed.
     pub pid_file: Option<PathBuf>,
 }
 
 impl Follow {
-    /// Whether nothing is followed.
+    /// Returns true if nothing is followed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cgroup.is_none() && self.pid_file.is_none()
     }
 }
 
-/// A service as it will be started: every template rendered, nothing left to decide.
+/// A service that can be started: all templates are rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
-    /// The service's name in the plan.
+    /// Name of the service in the plan.
     pub name: String,
-    /// The program and its arguments, a `wrapper` already put before them.
+    /// Program and arguments, including the `wrapper` before them.
     pub command: Vec<String>,
-    /// How many of these words are the wrapper's; the service's own program comes after them.
+    /// Number of words of the wrapper. The service's program follows them.
     pub wrapper_words: usize,
-    /// Variables added to prony's own environment.
+    /// Environment variables, in addition to prony's own.
     pub env: BTreeMap<String, String>,
-    /// The working directory, absolute.
+    /// Working directory, an absolute path.
     pub cwd: PathBuf,
-    /// Rendered files by name, to be written to [`Allocated::files_dir`] before the start. Between
-    /// machines they travel apart from the rest.
+    /// Rendered files by name, written to [`Allocated::files_dir`] before the start. They are sent to other
+    /// machines separately.
     #[serde(skip)]
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Files that only their owner may read and that no result keeps, by name: private keys.
+    /// Files that only their owner may read and that are not stored with results, such as private keys.
     #[serde(skip)]
     pub secrets: BTreeMap<String, Vec<u8>>,
-    /// The cores it may run on (empty: any).
+    /// Cores that it may use; empty: any.
     pub cores: Vec<usize>,
-    /// The place it lives in.
+    /// Its place.
     pub place: PlaceKind,
-    /// The signal that asks it to end, by number (default SIGTERM).
+    /// Number of the stop signal (default SIGTERM).
     pub stop_signal: i32,
-    /// A directory put before the dynamic loader's search path, if any.
+    /// Folder put before the dynamic loader's search path.
     pub library_path: Option<PathBuf>,
-    /// The limit of open files, if the plan sets one.
+    /// Limit of open files, if the plan sets one.
     pub open_files: Option<u64>,
-    /// Processes of the service that leave its tree.
+    /// Processes of the service that do not descend from the started one.
     pub follow: Follow,
 }

@@ -6,7 +6,6 @@
 
 mod csv;
 mod difference;
-mod sampling;
 mod summary;
 mod watch;
 
@@ -15,11 +14,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::place::topology::LinkTraffic;
+use crate::topology::LinkTraffic;
 
 pub use csv::{COLUMNS, write_csv};
-pub(crate) use sampling::keep_off;
-pub use sampling::{LatestSample, collect};
 pub use summary::{ForeignUse, HostSummary, ServiceSummary, TelemetrySummary, summary};
 pub use watch::{CounterMode, RemoteMachine, RemoteService, WatchSpec};
 

@@ -1,8 +1,7 @@
-//! A prony killed with SIGKILL while its services run, and the sweep that the next start does.
+//! A run that is killed with SIGKILL while its services run, and the sweep of the next start.
 //!
-//! The run that dies is this test binary again, as a child process (see `the_run_that_dies`). Its
-//! services are nginx with a master that becomes a daemon and two workers where nginx is installed,
-//! and trees of shells that fork twice and begin sessions of their own.
+//! The killed run is this test binary as a child process (see `the_killed_run`). Its services are nginx, if it
+//! is installed, as a daemon with two workers, and trees of shells that fork twice and start new sessions.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,24 +11,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, program};
 use prony_experiment::place;
-use prony_experiment::place::topology::{Block, Link, LinkEnd, NamedPlace, Rate, Topology};
 use prony_experiment::service::{
     Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
 };
-use prony_experiment::sweep::{Removed, sweep_in};
+use prony_experiment::sweep::{RemovedResource, sweep_in};
+use prony_experiment::system::program;
+use prony_experiment::topology::{
+    AddressBlock, LinkEnd, LinkRate, NamedPlace, NetworkLink, Topology,
+};
 
-/// Long enough for a busy machine; nothing waits that long unless it fails.
-const SOON: Duration = Duration::from_secs(20);
+/// Timeout for every wait, long enough for a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const STATE: &str = "PRONY_TEST_STATE_OF_THE_RUN_THAT_DIES";
 
 const NGINX: &str = "pid nginx.pid; error_log /dev/stderr; worker_processes 2; events {} \
     http { access_log off; server { listen LISTEN; location / { return 200 ok; } } }";
 
-/// A daemon in a session of its own that forks twice, and a child that ignores SIGTERM.
+/// A daemon that forks twice and has its own session, and a child that ignores SIGTERM.
 const TREE: &str = "setsid sh -c 'setsid sh -c \"sleep 1000 & wait\" & sleep 1000 & exit 0' & \
     sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & wait";
 
@@ -67,7 +69,7 @@ fn topology() -> Topology {
         name: name.to_owned(),
         settings: BTreeMap::new(),
         where_possible: false,
-        sources: Block::cover(sources).unwrap(),
+        sources: AddressBlock::cover(sources).unwrap(),
     };
     let end = |place, last| LinkEnd {
         place,
@@ -78,10 +80,10 @@ fn topology() -> Topology {
             place("clients", "10.98.0.0/16"),
             place("front", "10.97.0.1"),
         ],
-        links: vec![Link {
+        links: vec![NetworkLink {
             name: "wan".to_owned(),
             ends: [end(0, 1), end(1, 2)],
-            rate: Some(Rate::new(100_000_000)),
+            rate: Some(LinkRate::new(100_000_000)),
         }],
     }
 }
@@ -126,10 +128,10 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
     }
 }
 
-/// No test, but the run that the tests here kill; alone it does nothing.
+/// The run that the tests kill. It does nothing when it runs as a test.
 #[test]
 #[ignore = "it is started by the other tests"]
-fn the_run_that_dies() {
+fn the_killed_run() {
     let Some(state) = std::env::var_os(STATE).map(PathBuf::from) else {
         return;
     };
@@ -151,7 +153,7 @@ fn the_run_that_dies() {
         .any(|service| service.processes < 3)
     {
         assert!(
-            began.elapsed() < SOON,
+            began.elapsed() < WAIT_TIMEOUT,
             "{:?} {}",
             host.sample().services,
             host.log_tail("nginx", 9)
@@ -177,7 +179,7 @@ impl Run {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_run_that_dies", "--ignored", "--nocapture"])
+            .args(["--exact", "the_killed_run", "--ignored", "--nocapture"])
             .env(STATE, state.path())
             .stdout(Stdio::piped())
             .spawn()
@@ -208,7 +210,7 @@ impl Run {
         self.child.wait().unwrap();
     }
 
-    /// The names that the run recorded of one kind.
+    /// Returns the recorded names of resources of one kind.
     fn names(&self, kind: &str) -> BTreeSet<String> {
         let prefix = format!("{{\"kind\":\"{kind}\",\"name\":\"");
         let names = self
@@ -220,7 +222,7 @@ impl Run {
             .collect()
     }
 
-    /// The recorded processes that live, by id.
+    /// Returns the ids of recorded processes that are alive.
     fn living(&self) -> Vec<i32> {
         let processes = self
             .made
@@ -233,8 +235,8 @@ impl Run {
             .collect()
     }
 
-    /// Links and namespaces of the run's that are there. A link's name may be another run's by now,
-    /// so it is the alias that counts.
+    /// Returns existing links and namespaces of the run. Links are identified by their alias, because another
+    /// run may have reused the name.
     fn networks_left(&self) -> usize {
         let namespaces = self.names("namespace");
         let links = std::fs::read_dir("/sys/class/net").unwrap().flatten();
@@ -265,7 +267,7 @@ impl Drop for Run {
     }
 }
 
-/// The start time of a process that has not ended.
+/// Returns the start time of a live process.
 fn start_of(pid: &str) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -275,13 +277,13 @@ fn start_of(pid: &str) -> Option<String> {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < SOON, "{what}: not in time");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "{what}: not in time");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn what_a_killed_run_left_is_swept_and_a_living_run_is_spared() {
+fn a_sweep_removes_leftovers_of_killed_runs_only() {
     let (mut run, spared) = (Run::begin(), Run::begin());
     let (alive_before, spared_before) = (run.living().len(), spared.living().len());
     assert!(alive_before >= 12, "{:?}", run.made);
@@ -302,14 +304,14 @@ fn what_a_killed_run_left_is_swept_and_a_living_run_is_spared() {
         swept
             .removed
             .iter()
-            .any(|removed| matches!(removed, Removed::Folder(_))),
+            .any(|removed| matches!(removed, RemovedResource::Folder(_))),
         "{:?}",
         swept.removed
     );
     let namespaces = swept
         .removed
         .iter()
-        .filter(|removed| matches!(removed, Removed::Namespace(_)))
+        .filter(|removed| matches!(removed, RemovedResource::Namespace(_)))
         .count();
     assert_eq!(namespaces, 4, "{:?}", swept.removed);
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
@@ -353,7 +355,7 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
     let processes = swept
         .removed
         .iter()
-        .filter(|removed| matches!(removed, Removed::Process(..)))
+        .filter(|removed| matches!(removed, RemovedResource::Process(..)))
         .count();
     assert!(processes >= 5, "{:?}", swept.removed);
     assert!(run.living().is_empty());

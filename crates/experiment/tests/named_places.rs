@@ -1,7 +1,7 @@
-//! Named places and links on this machine: who reaches whom, what a link lets through, what is left.
+//! Named places and links on this machine: reachability, rates, settings and cleanup.
 //!
-//! They want root and iproute2, and nginx for the one that runs a plan, which `cargo xtask test` sees
-//! to; they fail without.
+//! The tests require root and iproute2, and those that run a plan also nginx. `cargo xtask test` installs
+//! them; the tests fail without them.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::place::topology::{
-    Block, Link, LinkEnd, LinkTraffic, NamedPlace, Rate, Topology,
-};
-use prony_experiment::place::{self, Door};
+use prony_experiment::place::{self, NetnsHandle};
 use prony_experiment::plan::{MachineProfile, Plan};
-use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
+use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
 use prony_experiment::service::PlaceKind;
+use prony_experiment::topology::{
+    AddressBlock, LinkEnd, LinkRate, LinkTraffic, NamedPlace, NetworkLink, Topology,
+};
 use prony_stats::Metric;
 
-/// Long enough for a busy machine; nothing waits that long unless it fails.
-const SOON: Duration = Duration::from_secs(20);
+/// Timeout for every wait, long enough for a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const CLIENTS: usize = 0;
 const FRONT: usize = 1;
 const BACK: usize = 2;
 
-/// A host whose state lies in a folder of its own.
+/// A host with its own state folder.
 struct Lab {
     folder: tempfile::TempDir,
     host: LocalHost,
@@ -49,17 +49,25 @@ impl Lab {
         Self { folder, host }
     }
 
-    fn door(&self, place: usize) -> Door {
-        self.host.door(PlaceKind::Named(place)).unwrap().unwrap()
+    fn netns_handle(&self, place: usize) -> NetnsHandle {
+        self.host
+            .netns_handle(PlaceKind::Named(place))
+            .unwrap()
+            .unwrap()
     }
 
-    /// Runs a plan whose places are called by names that end with `own`, and sees that none is left.
-    fn run(&mut self, plan: &str, own: &str, on: &mut dyn FnMut(&Interrupt, &Event)) -> Finished {
+    /// Runs a plan whose places have names that end with `own`, and checks that none is left.
+    fn run(
+        &mut self,
+        plan: &str,
+        own: &str,
+        on: &mut dyn FnMut(&Interrupt, &ExperimentEvent),
+    ) -> ExperimentOutcome {
         let plan = Plan::from_str(plan, Path::new("places.toml"), MachineProfile::this());
         let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
         plan.check_machine()
             .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
-        let settings = Settings::new(self.out());
+        let settings = RunSettings::new(self.out());
         let interrupt = Interrupt::default();
         let finished = run(&plan, &mut self.host, &settings, &interrupt, &mut |event| {
             on(&interrupt, &event);
@@ -74,8 +82,8 @@ impl Lab {
     }
 }
 
-/// The namespaces of this process's runs whose names end so. Other tests of this file run beside in
-/// the same process.
+/// Returns the namespaces of this process's runs whose names end with `own`. Other tests run in the same process
+/// at the same time.
 fn namespaces(own: &str) -> BTreeSet<String> {
     let prefix = format!("prony-{}-", std::process::id());
     let names = std::fs::read_dir("/run/netns")
@@ -97,20 +105,20 @@ fn place(name: &str) -> NamedPlace {
     }
 }
 
-/// clients ── wan ── front ── lan ── back, the wan limited.
+/// Returns the topology clients ── wan ── front ── lan ── back, with a rate on wan.
 fn chain() -> Topology {
     let link = |name: &str, [a, b]: [usize; 2], subnet, rate| {
         let end = |place, last| LinkEnd {
             place,
             address: Ipv4Addr::new(10, 77, subnet, last),
         };
-        Link {
+        NetworkLink {
             name: name.to_owned(),
             ends: [end(a, 1), end(b, 2)],
             rate,
         }
     };
-    let rate = Some(Rate::new(20_000_000));
+    let rate = Some(LinkRate::new(20_000_000));
     Topology {
         places: vec![place("clients"), place("front"), place("back")],
         links: vec![
@@ -120,28 +128,28 @@ fn chain() -> Topology {
     }
 }
 
-/// A listener on all addresses of a place.
-fn listen(door: &Door) -> (TcpListener, u16) {
-    let listener = door
-        .within(|| TcpListener::bind("0.0.0.0:0").unwrap())
+/// Listens on all addresses of a place.
+fn listen(netns: &NetnsHandle) -> (TcpListener, u16) {
+    let listener = netns
+        .run_inside(|| TcpListener::bind("0.0.0.0:0").unwrap())
         .unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
 
-fn reaches(door: &Door, address: Ipv4Addr, port: u16) -> bool {
+fn reaches(netns: &NetnsHandle, address: Ipv4Addr, port: u16) -> bool {
     let address = SocketAddr::from((address, port));
     let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(3)).is_ok();
-    door.within(connect).unwrap()
+    netns.run_inside(connect).unwrap()
 }
 
 #[test]
-fn links_and_nothing_else_lead_from_place_to_place() {
+fn only_links_connect_places() {
     let mut lab = Lab::new();
     let mut topology = chain();
-    topology.places[CLIENTS].sources = Block::cover("10.50.0.0/22").unwrap();
+    topology.places[CLIENTS].sources = AddressBlock::cover("10.50.0.0/22").unwrap();
     lab.host.allocate(&[], &topology).unwrap();
-    let [clients, front, back] = [CLIENTS, FRONT, BACK].map(|place| lab.door(place));
+    let [clients, front, back] = [CLIENTS, FRONT, BACK].map(|place| lab.netns_handle(place));
     let (listener, port) = listen(&front);
     let leg = |from| topology.address(FRONT, from).unwrap();
     assert!(reaches(&clients, leg(CLIENTS), port));
@@ -158,15 +166,15 @@ fn links_and_nothing_else_lead_from_place_to_place() {
         &SocketAddr::from((leg(CLIENTS), port)),
         Duration::from_millis(300),
     );
-    assert!(from_outside.is_err(), "the host is no part of it");
+    assert!(from_outside.is_err(), "the host is outside");
 
-    // Every address of the block can be bound and is answered.
+    // Every address of the block can be bound and reached.
     while listener.set_nonblocking(true).is_ok() && listener.accept().is_ok() {}
     listener.set_nonblocking(false).unwrap();
     for source in ["10.50.0.1", "10.50.1.77", "10.50.3.254"] {
         let source: Ipv4Addr = source.parse().unwrap();
         let connected = clients
-            .within(|| connect_from(source, leg(CLIENTS), port))
+            .run_inside(|| connect_from(source, leg(CLIENTS), port))
             .unwrap();
         let (_accepted, peer) = listener.accept().unwrap();
         assert_eq!(peer.ip(), source);
@@ -174,10 +182,10 @@ fn links_and_nothing_else_lead_from_place_to_place() {
     }
     drop((clients, front, back));
     lab.host.release().unwrap();
-    assert!(lab.host.door(PlaceKind::Named(FRONT)).is_err());
+    assert!(lab.host.netns_handle(PlaceKind::Named(FRONT)).is_err());
 }
 
-/// A connection from an address: what the load does for each of its sources.
+/// Connects from an address, as the load does for each of its sources.
 fn connect_from(source: Ipv4Addr, address: Ipv4Addr, port: u16) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -196,7 +204,7 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
     let mut lab = Lab::new();
     let topology = chain();
     lab.host.allocate(&[], &topology).unwrap();
-    let doors = [lab.door(CLIENTS), lab.door(FRONT)];
+    let doors = [lab.netns_handle(CLIENTS), lab.netns_handle(FRONT)];
     let rate = topology.links[0].rate.unwrap();
     for (sender, receiver) in [(CLIENTS, FRONT), (FRONT, CLIENTS)] {
         let (listener, port) = listen(&doors[receiver]);
@@ -212,15 +220,15 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
                 let mut stream = TcpStream::connect((address, port)).unwrap();
                 stream.write_all(&vec![7; PAYLOAD]).unwrap();
             };
-            doors[sender].within(send).unwrap();
+            doors[sender].run_inside(send).unwrap();
             reading.join().unwrap()
         });
         let took_s = began.elapsed().as_secs_f64();
         assert_eq!(received as usize, PAYLOAD);
         let crossed = traffic(&mut lab, "wan").since(&before);
         let (bytes, packets) = match sender {
-            CLIENTS => (crossed.forth_bytes, crossed.forth_packets),
-            _ => (crossed.back_bytes, crossed.back_packets),
+            CLIENTS => (crossed.forward_bytes, crossed.forward_packets),
+            _ => (crossed.reverse_bytes, crossed.reverse_packets),
         };
         // A busy machine can only make it slower.
         let most = rate.bits_per_s as f64 / 8.0 * took_s * 1.05 + rate.burst_bytes as f64;
@@ -255,8 +263,8 @@ fn settings_are_the_places_own_and_those_of_the_machine_are_refused() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
     lab.host.allocate(&[], &topology).unwrap();
-    assert_eq!(lab.door(0).within(read).unwrap().trim(), "1234");
-    assert_eq!(lab.door(1).within(read).unwrap(), outside);
+    assert_eq!(lab.netns_handle(0).run_inside(read).unwrap().trim(), "1234");
+    assert_eq!(lab.netns_handle(1).run_inside(read).unwrap(), outside);
     assert_eq!(read(), outside);
 
     let machines = ("net.core.netdev_max_backlog".to_owned(), "7".to_owned());
@@ -286,7 +294,7 @@ fn settings_are_the_places_own_and_those_of_the_machine_are_refused() {
     );
 }
 
-/// A load over a limited link to an nginx that passes on to another, which has two legs.
+/// A load over a limited link to an nginx that is a proxy for another one, each in its own place.
 const TWO_LEGS: &str = r#"
 name = "two-legs"
 baseline = { rate = "slow" }
@@ -398,13 +406,13 @@ fn a_plan_with_two_legs_runs_and_leaves_nothing() {
         .read_to_string(&mut log)
         .unwrap();
     let sources: BTreeSet<Ipv4Addr> = log.lines().filter_map(|line| line.parse().ok()).collect();
-    let block = Block::cover("10.60.0.0/20").unwrap()[0];
+    let block = AddressBlock::cover("10.60.0.0/20").unwrap()[0];
     let of_load = sources.iter().filter(|&&source| block.has(source)).count();
     assert!(of_load > 100, "{of_load} of the load's addresses were seen");
 }
 
 #[test]
-fn an_interrupted_load_in_a_place_ends_at_once_and_leaves_nothing() {
+fn an_interrupted_load_in_a_place_ends_at_once() {
     let mut lab = Lab::new();
     let seen = lab.folder.path().join("seen.log");
     let plan = TWO_LEGS
@@ -413,10 +421,13 @@ fn an_interrupted_load_in_a_place_ends_at_once_and_leaves_nothing() {
         .replace("duration = \"1s\"", "duration = \"10m\"");
     let began = Instant::now();
     let finished = lab.run(&plan, "_stopped", &mut |interrupt, event| {
-        if matches!(event, Event::Loading { .. }) {
+        if matches!(event, ExperimentEvent::Loading { .. }) {
             interrupt.stop();
         }
     });
     assert!(finished.interrupted && finished.failed.is_none());
-    assert!(began.elapsed() < SOON, "it waited for the load's end");
+    assert!(
+        began.elapsed() < WAIT_TIMEOUT,
+        "it waited for the load's end"
+    );
 }

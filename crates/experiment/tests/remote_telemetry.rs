@@ -1,7 +1,7 @@
-//! Telemetry of a machine elsewhere, over ssh to a server of our own on this one.
+//! Telemetry of a remote machine, over ssh to a server that the test starts on this machine.
 //!
-//! The tests want OpenSSH's client and server and python3, and fail without (`cargo xtask test`
-//! installs them). They run as any user: the server then takes logins of that user alone.
+//! The tests require python3 and the client and server of OpenSSH, which `cargo xtask test` installs. Any user
+//! can run them: the server then accepts logins of that user only.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -17,10 +17,10 @@ use prony_experiment::service::Follow;
 use prony_experiment::telemetry::{MemoryKind, RemoteMachine, RemoteService, WatchSpec, summary};
 use prony_record::FindingId;
 
-/// Long enough for a busy machine; nothing waits that long unless it fails.
-const SOON: Duration = Duration::from_secs(30);
+/// Timeout for every wait, long enough for a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -30,7 +30,7 @@ impl Drop for Killed {
     }
 }
 
-/// An ssh server with keys of its own, on a port that was free a moment before.
+/// An ssh server with its own keys, on a port that was free before its start.
 struct Sshd {
     folder: tempfile::TempDir,
     port: u16,
@@ -90,7 +90,7 @@ impl Sshd {
                 .spawn()
                 .map(Killed)
                 .unwrap();
-            // Its own word, for whoever answers at the port may be another.
+            // Check its log: another process may listen on the port.
             let said = || fs::read_to_string(path("log")).unwrap_or_default();
             let listens = wait_for("the ssh server", || {
                 let has_ended = process.0.try_wait().unwrap().is_some();
@@ -113,7 +113,7 @@ impl Sshd {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// How ssh gets in here.
+    /// Returns the options of ssh for this server.
     fn machine(&self, name: &str, service: RemoteService) -> RemoteMachine {
         let key = self.folder.path().join("user_key");
         let words = [
@@ -144,12 +144,12 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < SOON, "{what} did not come");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "{what} did not come");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A server that has a busy worker, and its port.
+/// Starts a server with a busy worker, and returns its port.
 fn server() -> (Killed, u16) {
     let program = "import os,socket,time\n\
         s=socket.create_server(('127.0.0.1',0))\n\
@@ -189,7 +189,7 @@ fn assert_is_read(host: &mut LocalHost, sshd: &Sshd) {
 }
 
 #[test]
-fn a_service_elsewhere_is_found_by_its_port_and_measured() {
+fn a_remote_service_is_found_by_its_port_and_measured() {
     let sshd = Sshd::start();
     let (_server, port) = server();
     let state = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ fn a_service_elsewhere_is_found_by_its_port_and_measured() {
 }
 
 #[test]
-fn a_pid_file_elsewhere_names_the_service() {
+fn a_remote_pid_file_identifies_the_service() {
     let sshd = Sshd::start();
     let (server, _) = server();
     let state = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_pid_file_elsewhere_names_the_service() {
 }
 
 #[test]
-fn what_ssh_can_not_do_is_a_finding_and_samples_go_on() {
+fn an_ssh_failure_is_a_finding_and_sampling_continues() {
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
     let sshd = Sshd::start();
@@ -279,7 +279,7 @@ fn what_ssh_can_not_do_is_a_finding_and_samples_go_on() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_anew_for_the_next_trial() {
+fn a_broken_connection_is_reopened_for_the_next_trial() {
     let mut sshd = Sshd::start();
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
@@ -306,7 +306,7 @@ fn a_connection_that_breaks_is_made_anew_for_the_next_trial() {
     assert!(sshd.process.0.try_wait().unwrap().is_none());
 }
 
-/// What descends from a process, the shells of its sessions among them.
+/// Returns the descendants of a process.
 fn sessions_of(root: u32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut next = vec![root.cast_signed()];

@@ -1,6 +1,6 @@
-//! What this machine tells of real processes: those of a tree, and those that left it.
+//! Telemetry of real processes on this machine, inside and outside a keeper's tree.
 //!
-//! They want python3; those of namespaces and of control groups root, too, and fail without.
+//! The tests require python3, and those with namespaces and control groups also root. They fail without them.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::place::topology::Topology;
 use prony_experiment::service::{Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
 use prony_experiment::telemetry::{
     CounterMode, ServiceSample, TelemetrySample, WatchSpec, summary,
 };
+use prony_experiment::topology::Topology;
 
-/// Long enough for a busy machine; nothing waits that long unless it fails.
-const SOON: Duration = Duration::from_secs(30);
+/// Timeout for every wait, long enough for a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -35,7 +35,7 @@ impl Bench {
         Self { folder, host }
     }
 
-    /// Starts a service, and yields where it listens.
+    /// Starts a service and returns its address.
     fn start(&mut self, place: PlaceKind, change: impl FnOnce(&Endpoint, &mut ServiceSpec)) {
         let wanted = Allocation {
             service: "s".to_owned(),
@@ -83,12 +83,12 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < SOON, "{what} did not come");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "{what} did not come");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -98,7 +98,7 @@ impl Drop for Killed {
     }
 }
 
-/// A process outside of any tree of prony's services, with a busy child that ends with it; ready.
+/// Starts a foreign process with a busy child, and waits until it is ready.
 fn stranger(cgroup: Option<&Path>) -> Killed {
     let program = "import os,sys,time\n\
         if len(sys.argv)>1: open(sys.argv[1]+'/cgroup.procs','w').write(str(os.getpid()))\n\
@@ -124,7 +124,7 @@ fn stranger(cgroup: Option<&Path>) -> Killed {
 }
 
 #[test]
-fn a_short_burst_shows_though_it_is_shorter_than_a_tick() {
+fn a_burst_shorter_than_a_tick_is_counted() {
     let mut bench = Bench::new();
     bench.start(PlaceKind::Native, |_, spec| {
         spec.command = python(
@@ -145,7 +145,7 @@ fn a_short_burst_shows_though_it_is_shorter_than_a_tick() {
 }
 
 #[test]
-fn waiting_and_losing_a_core_are_told_apart() {
+fn voluntary_and_involuntary_switches_are_distinguished() {
     let mut bench = Bench::new();
     bench.start(PlaceKind::Native, |_, spec| {
         spec.command = python("import time\nwhile True: time.sleep(0.001)\n", &[]);
@@ -203,7 +203,7 @@ fn a_namespaces_own_interfaces_and_counters_are_read() {
 }
 
 #[test]
-fn a_pid_file_brings_in_what_left_the_tree() {
+fn a_pid_file_adds_processes_outside_the_tree() {
     let stranger = stranger(None);
     let mut bench = Bench::new();
     let file = bench.folder.path().join("stranger.pid");
@@ -220,7 +220,7 @@ fn a_pid_file_brings_in_what_left_the_tree() {
     let is_theirs = |pid: i32| pid == stranger.0.id().cast_signed();
     assert!(
         !foreign.iter().any(|process| is_theirs(process.pid)),
-        "it is no foreign process any more"
+        "it is not foreign any more"
     );
     // It goes on without, and the total doesn't fall.
     fs::remove_file(&file).unwrap();
@@ -230,7 +230,7 @@ fn a_pid_file_brings_in_what_left_the_tree() {
 }
 
 #[test]
-fn a_service_that_somebody_else_started_is_followed() {
+fn an_external_service_is_followed() {
     let stranger = stranger(None);
     let mut bench = Bench::new();
     let file = bench.folder.path().join("stranger.pid");
@@ -247,7 +247,7 @@ fn a_service_that_somebody_else_started_is_followed() {
     assert_eq!(sample.services["theirs"].processes, 2);
 }
 
-/// A control group of the test's own.
+/// A control group for one test.
 struct Group(PathBuf);
 
 impl Group {
@@ -267,7 +267,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let began = Instant::now();
         // It can go when its last process has.
-        while fs::remove_dir(&self.0).is_err() && began.elapsed() < SOON {
+        while fs::remove_dir(&self.0).is_err() && began.elapsed() < WAIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -296,7 +296,7 @@ fn a_control_group_brings_in_its_processes_and_keeps_the_time_of_those_that_end(
     assert!(without.cpu_s >= with.cpu_s);
 }
 
-/// Whether this machine's processor counts; the environment says why not.
+/// Returns true if hardware counters are available on this machine.
 fn counts(bench: &mut Bench) -> bool {
     let how = bench.host.environment().machine.hardware_counters;
     assert!(how.starts_with("by ") || how.starts_with("none: "), "{how}");
@@ -304,7 +304,7 @@ fn counts(bench: &mut Bench) -> bool {
 }
 
 #[test]
-fn the_processor_counts_by_process_or_the_environment_says_why_not() {
+fn counters_by_process_count_or_the_environment_has_the_reason() {
     let mut bench = Bench::new();
     bench.host.watch(WatchSpec {
         counters: CounterMode::Processes,
@@ -329,7 +329,7 @@ fn the_processor_counts_by_process_or_the_environment_says_why_not() {
 }
 
 #[test]
-fn the_processor_counts_by_core_where_a_service_is_alone() {
+fn counters_by_core_count_for_a_service_alone_on_its_cores() {
     let mut bench = Bench::new();
     let watch = |load_cores: &[usize]| WatchSpec {
         load_cores: load_cores.to_vec(),

@@ -92,8 +92,9 @@ metrics! {
     MachineSystemPercent = "machine_system_percent", "system CPU of the machine", Percent, Neither, Ratio, Aside;
     /// Idle CPU of the services' whole machine, in percent of one core.
     MachineIdlePercent = "machine_idle_percent", "idle CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// System calls of the services that read or write files, per request.
-    IoCallsPerRequest = "io_calls_per_request", "read and write calls per request", Count, Neither, Ratio, Cost;
+    /// Calls of `read`, `write` and their variants by the services, per request. Linux does not count
+    /// other system calls for a process, such as `send` and `recv`.
+    IoCallsPerRequest = "io_calls_per_request", "read and write calls per request (send and recv not counted)", Count, Neither, Ratio, Cost;
     /// Bytes that the services wrote to disks, per request.
     DiskWrittenBytesPerRequest = "disk_written_bytes_per_request", "bytes written to disk per request", Bytes, Neither, Ratio, Cost;
     /// Processor instructions per request, for services whose plan enables the counter.

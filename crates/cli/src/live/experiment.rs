@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_experiment::runner::{Forecast, Interrupt};
-use prony_experiment::telemetry::{HostSample, LatestSample, TelemetrySample};
+use prony_experiment::runner::{Forecast, Interrupt, LatestSample};
+use prony_experiment::telemetry::{HostSample, TelemetrySample};
 use prony_stats::{Comparison, Effect, InterimEstimate, Metric, Verdict};
 use ratatui::Frame;
 
@@ -27,12 +27,16 @@ pub(crate) struct ExperimentState {
     pub(crate) blocks: (u32, u32),
     /// The number of variants.
     pub(crate) variants: u32,
-    /// The least and the greatest time that was forecast.
-    pub(crate) time: (Duration, Duration),
+    /// Least and greatest time by the forecast; `None` if that was unknown.
+    pub(crate) time: Option<(Duration, Duration)>,
+    /// Time budget, if there is one.
+    pub(crate) budget: Option<Duration>,
     /// Time since the start.
     pub(crate) elapsed: Duration,
     /// Blocks completed before the experiment was resumed.
     pub(crate) resumed: u32,
+    /// Mean time of the trials in those blocks.
+    pub(crate) earlier_trial: Option<Duration>,
     /// The current block, from 1.
     pub(crate) block: u32,
     /// Trials that ended since the start or resumption.
@@ -105,8 +109,15 @@ impl ExperimentState {
             blocks: forecast.blocks,
             variants: u32::try_from(forecast.variants).unwrap_or(u32::MAX),
             time: forecast.time,
+            budget: forecast.budget,
             ..ExperimentState::default()
         }
+    }
+
+    /// Takes over the blocks of an earlier run, and their mean time.
+    pub(crate) fn resume(&mut self, blocks: u32, block_time: Option<Duration>) {
+        self.resumed = blocks;
+        self.earlier_trial = block_time.map(|time| time / self.variants.max(1));
     }
 
     /// Takes a block's estimates; the verdicts stay those of the last look.
@@ -145,21 +156,27 @@ impl ExperimentState {
         }
     }
 
-    /// The least and the greatest remaining time, estimated from the trials so far.
-    pub(crate) fn left(&self) -> (Duration, Duration) {
-        let by_forecast = self.time.1.saturating_sub(self.elapsed);
-        if self.trials_ended == 0 {
-            return (self.time.0.saturating_sub(self.elapsed), by_forecast);
-        }
-        let each = self.trials_took / self.trials_ended;
+    /// Least and greatest time that is left: by the trials so far, or by the forecast before the first
+    /// one has ended. `None` if neither is known.
+    pub(crate) fn left(&self) -> Option<(Duration, Duration)> {
+        let left_of = |time: Duration| time.saturating_sub(self.elapsed);
+        let measured = match self.trials_ended {
+            0 => self.earlier_trial,
+            ended => Some(self.trials_took / ended),
+        };
+        let Some(each) = measured else {
+            return self
+                .time
+                .map(|(least, most)| (left_of(least), left_of(most)));
+        };
         let into_this_one = self.elapsed.saturating_sub(self.trials_took).min(each);
         let done = self.resumed * self.variants + self.trials_ended;
         let [least, most] = [self.blocks.0, self.blocks.1].map(|blocks| {
             let left = (blocks * self.variants).saturating_sub(done);
             (each * left).saturating_sub(into_this_one)
         });
-        // The budget limits the time.
-        (least, most.min(by_forecast.max(least)))
+        let within_budget = self.budget.map_or(Duration::MAX, left_of);
+        Some((least, most.min(within_budget.max(least))))
     }
 }
 

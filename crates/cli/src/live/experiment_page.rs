@@ -71,12 +71,14 @@ fn progress(state: &ExperimentState) -> (String, f64) {
         false if state.block <= least => format!("of {least} to {most}"),
         false => format!("of {most} at most"),
     };
-    let (soonest, latest) = state.left();
-    let [soonest, latest] = [soonest, latest].map(rounded);
-    let left = match (state.is_stopped, soonest == latest) {
-        (true, _) => "stopping".to_owned(),
-        (false, true) => format!("{soonest} left"),
-        (false, false) => format!("{soonest} to {latest} left"),
+    let left = state
+        .left()
+        .map(|(least, most)| (rounded(least), rounded(most)));
+    let left = match left {
+        _ if state.is_stopped => "stopping".to_owned(),
+        None => "time left unknown".to_owned(),
+        Some((least, most)) if least == most => format!("{least} left"),
+        Some((least, most)) => format!("{least} to {most} left"),
     };
     let done = state.resumed * state.variants + state.trials_ended;
     let words = format!(

@@ -277,7 +277,8 @@ fn beginning() -> ExperimentState {
         title: "demo: What does TCP cost where a UNIX socket would do?".to_owned(),
         blocks: (5, 12),
         variants: 2,
-        time: (Duration::from_secs(23), Duration::from_secs(50)),
+        time: Some((Duration::from_secs(23), Duration::from_secs(50))),
+        budget: Some(Duration::from_secs(50)),
         elapsed: Duration::from_millis(600),
         block: 1,
         trial: Some(("tcp".to_owned(), 1)),
@@ -434,13 +435,13 @@ fn without_colors_the_text_is_the_same_and_nothing_is_colored() {
 #[test]
 fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
     let mut state = beginning();
-    assert_eq!(state.left().1, Duration::from_millis(49_400));
+    assert_eq!(state.left().unwrap().1, Duration::from_millis(49_400));
     let mut before = Duration::MAX;
     for trial in 1..=24 {
         state.trials_ended = trial;
         state.elapsed = Duration::from_secs(2) * trial;
         state.trials_took = state.elapsed;
-        let (least, most) = state.left();
+        let (least, most) = state.left().unwrap();
         assert!(
             least <= most && most <= before,
             "{trial}: {least:?} {most:?}"
@@ -455,7 +456,26 @@ fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
     state.trials_took = Duration::from_secs(8);
     state.elapsed = Duration::from_secs(9);
     let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
-    assert_eq!(seconds(state.left()), (0, 23));
+    assert_eq!(seconds(state.left().unwrap()), (0, 23));
+}
+
+#[test]
+fn an_unknown_trial_length_is_no_guess() {
+    let mut state = ExperimentState {
+        time: None,
+        budget: None,
+        ..beginning()
+    };
+    assert_eq!(state.left(), None);
+    // Blocks of two trials: 5 to 12 of them, of which 4 are done.
+    state.resume(4, Some(Duration::from_secs(20)));
+    state.elapsed = Duration::ZERO;
+    let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
+    assert_eq!(state.left().map(seconds), Some((20, 160)));
+    state.trials_ended = 1;
+    state.trials_took = Duration::from_secs(3);
+    state.elapsed = Duration::from_secs(3);
+    assert_eq!(state.left().map(seconds), Some((3, 45)));
 }
 
 /// The line of agents in this width.

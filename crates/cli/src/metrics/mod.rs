@@ -10,7 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prony_experiment::plan::Plan;
-use prony_experiment::runner::{Event, Settings, design};
+use prony_experiment::runner::{ExperimentEvent, RunSettings, design};
 use prony_record::Record;
 use prony_report::openmetrics::{self, Labels};
 
@@ -66,7 +66,7 @@ impl Metrics {
     pub(crate) fn of_experiment(
         typed: &str,
         plan: &Plan,
-        settings: &Settings,
+        settings: &RunSettings,
     ) -> Result<Metrics, Failure> {
         let mut metrics = Metrics::serve(typed)?;
         let design = design(plan, settings);
@@ -88,21 +88,21 @@ impl Metrics {
     }
 
     /// Takes note of what happened to an experiment.
-    pub(crate) fn hear(&self, event: &Event<'_>) {
+    pub(crate) fn hear(&self, event: &ExperimentEvent<'_>) {
         match event {
-            Event::TrialBegan { id, .. } => {
+            ExperimentEvent::TrialBegan { id, .. } => {
                 let mut variants = self.variants.iter();
                 let found = variants.find(|(variant, _)| variant == id);
                 *lock(&self.labels) = found.map_or_else(Labels::new, |(_, labels)| labels.clone());
             }
             // Of one that agents make they tell.
-            Event::Loading {
+            ExperimentEvent::Loading {
                 info,
                 control,
                 agents: None,
                 ..
             } => self.running(UnderWay::here(control, info)),
-            Event::TrialEnded { result, .. } => {
+            ExperimentEvent::TrialEnded { result, .. } => {
                 let mut numbers = lock(&self.numbers);
                 numbers.running = None;
                 if let Some(record) = &result.record {

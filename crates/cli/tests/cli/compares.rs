@@ -363,7 +363,7 @@ fn studies_can_be_listed_shown_and_tried() {
     let said = room.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
     let installed = |program| {
         let here = std::path::Path::new("/");
-        prony_experiment::host::program::find(program, here, None).is_ok()
+        prony_experiment::system::program::find(program, here, None).is_ok()
     };
     if installed("nginx") && installed("gunicorn") {
         let said = said.expect(0);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use prony_experiment::host::state;
+use prony_experiment::run_state;
 use prony_experiment::schedule;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -175,7 +175,7 @@ fn what_a_killed_run_left_is_gone_after_the_next_start() {
     let said = room.run(&["compare", "--resume", "r", "--blocks", "3"]);
     assert!([0, 1].contains(&said.status), "{}", said.err);
     room.wait_until_quiet();
-    let left = names(&state::base().unwrap());
+    let left = names(&run_state::base().unwrap());
     assert!(
         !left.iter().any(|name| name.starts_with(&state_of_run)),
         "{left:?}"

@@ -6,8 +6,8 @@ use std::time::Instant;
 use procfs::{CurrentSI, KernelStats};
 
 use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck, thousands};
-use crate::host::linux::{self, read};
-use crate::host::process::Table;
+use crate::system::linux::{self, read};
+use crate::system::process::ProcessTable;
 
 const PORTS: CheckTopic = CheckTopic {
     id: "local-ports",
@@ -101,7 +101,7 @@ const CONNTRACK: CheckTopic = CheckTopic {
 #[derive(Debug)]
 pub(super) struct CpuSnapshot {
     at: Instant,
-    table: Table,
+    table: ProcessTable,
     /// Busy time of all cores since the boot, in ticks; likewise stolen and total time.
     busy: u64,
     steal: u64,
@@ -285,7 +285,7 @@ fn check_cpu_shares(
 }
 
 /// The three processes that used the most CPU between the snapshots, without prony itself.
-fn busiest(before: &Table, after: &Table, own: &[i32]) -> Vec<String> {
+fn busiest(before: &ProcessTable, after: &ProcessTable, own: &[i32]) -> Vec<String> {
     let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
     let mut used: Vec<(f64, String)> = after
         .all()
@@ -398,17 +398,17 @@ mod tests {
 
     #[test]
     fn the_busiest_come_first_without_prony_itself() {
-        let process = |pid, user_s| crate::host::process::Process {
+        let process = |pid, user_s| crate::system::process::Process {
             pid,
             user_s,
             name: format!("p{pid}"),
             ..Default::default()
         };
         let own_pid = i32::try_from(std::process::id()).unwrap();
-        let before: Table = [process(1, 0.0), process(2, 0.0), process(own_pid, 0.0)]
+        let before: ProcessTable = [process(1, 0.0), process(2, 0.0), process(own_pid, 0.0)]
             .into_iter()
             .collect();
-        let after: Table = [process(1, 0.2), process(2, 0.9), process(own_pid, 1.0)]
+        let after: ProcessTable = [process(1, 0.2), process(2, 0.9), process(own_pid, 1.0)]
             .into_iter()
             .collect();
         let expected = ["p2 (process 2, of the server)", "p1 (process 1)"];

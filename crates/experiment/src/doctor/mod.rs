@@ -182,7 +182,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
 /// A process does not exist.
 #[cfg(target_os = "freebsd")]
 pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
-    let table = crate::host::freebsd::processes();
+    let table = crate::system::freebsd::processes();
     if let Some(missing) = pids.iter().find(|pid| table.get(**pid).is_none()) {
         return Err(ProcessError::Missing(*missing));
     }

@@ -4,7 +4,7 @@ use std::mem::zeroed;
 use std::os::fd::AsRawFd;
 
 use super::check::{CheckResults, CheckStatus, CheckTopic};
-use crate::host::linux::read;
+use crate::system::linux::read;
 
 const OFFLOADS: CheckTopic = CheckTopic {
     id: "offloads",

@@ -7,8 +7,8 @@ use procfs::process::Process;
 
 use super::ProcessError;
 use crate::crypto::{ProcessFiles, without_deleted_mark};
-use crate::host::linux;
-use crate::host::process::Table;
+use crate::system::linux;
+use crate::system::process::ProcessTable;
 
 /// The most bytes that are read of a configuration file.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
@@ -117,7 +117,7 @@ impl ServerProcess {
 
 /// Follows the parents as long as they run the same program. Processes whose program can't be read,
 /// since they are another user's, are compared by name.
-fn master(table: &Table, pid: i32) -> i32 {
+fn master(table: &ProcessTable, pid: i32) -> i32 {
     let program = |pid: i32| Process::new(pid).and_then(|process| process.exe()).ok();
     let name = |pid: i32| table.get(pid).map(|process| process.name.clone());
     let mut current = pid;

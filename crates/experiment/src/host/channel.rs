@@ -1,80 +1,25 @@
-//! The words that prony and a service's keeper exchange, and the socket that carries them.
+//! Messages between prony and a service's keeper, and the socket that carries them.
 //!
-//! Both ends die with their owner, and each end takes the other's silence for a command: a keeper
-//! whose prony is gone kills its service. Everything here is safe between `fork` and `exec`: no
-//! allocation, no lock.
+//! The kernel closes an end when its process ends. A keeper whose prony is gone kills its service.
+//! Everything here is safe between `fork` and `exec`: no allocation, no lock.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// From the keeper to prony.
+use crate::system::fork::LaunchStep;
+
+/// Message from the keeper to prony.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
-    /// A step before the service's program failed; the cause comes through `spawn` itself.
-    Failed(Step),
-    /// The main process is about to execute the service's program; its id.
+pub(super) enum KeeperMessage {
+    /// A step before `exec` failed. `spawn` returns the cause.
+    Failed(LaunchStep),
+    /// The main process, with this id, is about to execute the service's program.
     MainStarted(i32),
     /// The main process ended with this wait status.
     MainEnded(i32),
 }
 
-/// What happens between `fork` and `exec`; each system takes its own of these steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "each system takes its own steps")
-)]
-pub(crate) enum Step {
-    Session = 1,
-    Orphans,
-    Fork,
-    JoinNetwork,
-    NewProcessSpace,
-    NewMountSpace,
-    MountProc,
-    NewUserSpace,
-    MapUsers,
-    Cores,
-    OpenFiles,
-    EnterJail,
-}
-
-impl Step {
-    const ALL: [Self; 12] = [
-        Self::Session,
-        Self::Orphans,
-        Self::Fork,
-        Self::JoinNetwork,
-        Self::NewProcessSpace,
-        Self::NewMountSpace,
-        Self::MountProc,
-        Self::NewUserSpace,
-        Self::MapUsers,
-        Self::Cores,
-        Self::OpenFiles,
-        Self::EnterJail,
-    ];
-
-    /// What the step does, to stand after "could not".
-    pub(super) fn describe(self) -> &'static str {
-        match self {
-            Self::Session => "begin a session",
-            Self::Orphans => "become the parent of orphans",
-            Self::Fork => "fork",
-            Self::JoinNetwork => "join the network namespace",
-            Self::NewProcessSpace => "make a process namespace (in a container: run it privileged)",
-            Self::NewMountSpace => "make a mount namespace (in a container: run it privileged)",
-            Self::MountProc => "mount /proc in the namespace",
-            Self::NewUserSpace => "make a user namespace (see sysctl user.max_user_namespaces)",
-            Self::MapUsers => "map users into the namespace",
-            Self::Cores => "bind to the plan's cores (are they online and allowed?)",
-            Self::OpenFiles => "set the limit of open files",
-            Self::EnterJail => "enter the jail",
-        }
-    }
-}
-
-/// Makes the two ends: prony's, which never blocks, and the keeper's. Both close on `exec`.
+/// Creates the two ends: first prony's, then the keeper's. Both close on `exec`.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -86,12 +31,12 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Sends news to prony. If prony is gone there is nobody left to tell, so failures are ignored.
-pub(super) fn tell(channel: RawFd, news: News) {
-    let words: [i32; 2] = match news {
-        News::Failed(step) => [1, step as i32],
-        News::MainEnded(status) => [2, status],
-        News::MainStarted(pid) => [3, pid],
+/// Sends a message to prony. Errors are ignored: they mean that prony is gone.
+pub(super) fn send(channel: RawFd, message: KeeperMessage) {
+    let words: [i32; 2] = match message {
+        KeeperMessage::Failed(step) => [1, step as i32],
+        KeeperMessage::MainEnded(status) => [2, status],
+        KeeperMessage::MainStarted(pid) => [3, pid],
     };
     // SAFETY: the buffer is the eight bytes of `words`.
     unsafe {
@@ -104,8 +49,8 @@ pub(super) fn tell(channel: RawFd, news: News) {
     };
 }
 
-/// Reads one piece of news without waiting; `None` if there is none now.
-pub(super) fn hear(channel: &OwnedFd) -> Option<News> {
+/// Reads one message without blocking; `None` if there is none.
+pub(super) fn receive(channel: &OwnedFd) -> Option<KeeperMessage> {
     let mut words = [0_i32; 2];
     // SAFETY: the buffer is the eight bytes of `words`.
     let got = unsafe {
@@ -120,17 +65,17 @@ pub(super) fn hear(channel: &OwnedFd) -> Option<News> {
         return None;
     }
     match words[0] {
-        1 => Step::ALL
+        1 => LaunchStep::ALL
             .into_iter()
             .find(|step| *step as i32 == words[1])
-            .map(News::Failed),
-        2 => Some(News::MainEnded(words[1])),
-        3 => Some(News::MainStarted(words[1])),
+            .map(KeeperMessage::Failed),
+        2 => Some(KeeperMessage::MainEnded(words[1])),
+        3 => Some(KeeperMessage::MainStarted(words[1])),
         _ => None,
     }
 }
 
-/// Asks the keeper to pass a signal on to its service.
+/// Asks the keeper to forward a signal to its service.
 pub(super) fn ask_to_signal(channel: &OwnedFd, signal: i32) -> io::Result<()> {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the buffer is the four bytes of `signal`.
@@ -142,24 +87,24 @@ pub(super) fn ask_to_signal(channel: &OwnedFd, signal: i32) -> io::Result<()> {
     }
 }
 
-/// What the keeper reads from prony.
-pub(super) enum Request {
-    /// Pass this signal on.
+/// Command from prony to the keeper.
+pub(super) enum KeeperCommand {
+    /// Forward this signal.
     Signal(i32),
-    /// Prony is gone or wants the service gone.
+    /// Kill the service: prony closed the channel, or is gone.
     End,
 }
 
-/// Reads one request; the keeper calls it when its end is readable.
-pub(super) fn take_request(channel: RawFd) -> Option<Request> {
+/// Reads one command. The keeper calls it when its end is readable.
+pub(super) fn take_command(channel: RawFd) -> Option<KeeperCommand> {
     let mut signal = 0_i32;
     // SAFETY: the buffer is the four bytes of `signal`.
     let got = unsafe { libc::recv(channel, (&raw mut signal).cast(), 4, libc::MSG_DONTWAIT) };
     match got {
-        4 => Some(Request::Signal(signal)),
-        0 => Some(Request::End),
+        4 => Some(KeeperCommand::Signal(signal)),
+        0 => Some(KeeperCommand::End),
         _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => None,
-        _ => Some(Request::End),
+        _ => Some(KeeperCommand::End),
     }
 }
 
@@ -168,30 +113,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_arrives_as_it_was_told() {
+    fn messages_arrive_unchanged() {
         let (ours, theirs) = pair().unwrap();
-        assert_eq!(hear(&ours), None);
-        for step in Step::ALL {
-            tell(theirs.as_raw_fd(), News::Failed(step));
-            assert_eq!(hear(&ours), Some(News::Failed(step)));
+        assert_eq!(receive(&ours), None);
+        for step in LaunchStep::ALL {
+            send(theirs.as_raw_fd(), KeeperMessage::Failed(step));
+            assert_eq!(receive(&ours), Some(KeeperMessage::Failed(step)));
         }
-        tell(theirs.as_raw_fd(), News::MainEnded(9));
-        assert_eq!(hear(&ours), Some(News::MainEnded(9)));
+        send(theirs.as_raw_fd(), KeeperMessage::MainEnded(9));
+        assert_eq!(receive(&ours), Some(KeeperMessage::MainEnded(9)));
     }
 
     #[test]
-    fn a_closed_end_asks_for_the_end() {
+    fn a_closed_channel_means_kill() {
         let (ours, theirs) = pair().unwrap();
-        assert!(take_request(theirs.as_raw_fd()).is_none());
+        assert!(take_command(theirs.as_raw_fd()).is_none());
         ask_to_signal(&ours, libc::SIGHUP).unwrap();
         assert!(matches!(
-            take_request(theirs.as_raw_fd()),
-            Some(Request::Signal(libc::SIGHUP))
+            take_command(theirs.as_raw_fd()),
+            Some(KeeperCommand::Signal(libc::SIGHUP))
         ));
         drop(ours);
         assert!(matches!(
-            take_request(theirs.as_raw_fd()),
-            Some(Request::End)
+            take_command(theirs.as_raw_fd()),
+            Some(KeeperCommand::End)
         ));
     }
 }

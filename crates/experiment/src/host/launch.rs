@@ -1,4 +1,4 @@
-//! From a service's spec to a running keeper with the service below it.
+//! Starts a service below its keeper, and controls both.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -12,50 +12,50 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::channel::{self, News};
-use super::keeper::{self, CoreSet, Orders};
-use super::{HostError, program};
-use crate::place::Entry;
+use super::channel::{self, KeeperMessage};
+use super::keeper::{self, CoreSet, KeeperSetup};
+use crate::place::SandboxEntry;
 use crate::service::ServiceSpec;
+use crate::system::{HostError, program};
 
-/// How often the end of a service is looked for while it is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Interval at which the end of a keeper is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A service that was started and whose keeper has not been waited for yet, or only just.
+/// A started service and its keeper.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningService {
     keeper: Child,
     keeper_ended: Option<ExitStatus>,
-    /// `None` once the keeper was told to kill everything.
+    /// `None` after the keeper got the command to kill the service.
     channel: Option<OwnedFd>,
-    /// The main process, unless it is in a place with process ids of its own.
+    /// Process id of the main process; `None` in a sandbox, whose process ids differ.
     main_pid: Option<i32>,
     main_ended: Option<ExitStatus>,
     stop_signal: i32,
 }
 
-/// Where a service's processes go.
+/// Isolation with which a service is launched.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way<'a> {
-    /// They stay with the host.
-    Stay,
-    /// Into a room of their own: another network, other processes, other users.
-    Into(&'a Entry),
-    /// Into another network and nothing else.
-    Network(&'a Entry),
+pub(super) enum LaunchMode<'a> {
+    /// None: the service runs directly on the host.
+    Native,
+    /// In a sandbox, with its own network, process ids and users.
+    Sandbox(&'a SandboxEntry),
+    /// In another network, without further isolation.
+    Network(&'a SandboxEntry),
 }
 
-/// Starts a service in a place or natively, its output appended to `log`. A service without cores of
-/// its own may use `any_core`.
+/// Starts a service and appends its output to `log`. A service to which the plan gives no cores may use
+/// `default_cores`.
 ///
 /// # Errors
 /// [`HostError::MissingProgram`], [`HostError::Start`], [`HostError::File`].
 pub(super) fn launch(
     spec: &ServiceSpec,
-    way: Way<'_>,
-    any_core: &[usize],
+    mode: LaunchMode<'_>,
+    default_cores: &[usize],
     log: &Path,
-) -> Result<Running, HostError> {
+) -> Result<RunningService, HostError> {
     let failed = |step, source| HostError::Start {
         service: spec.name.clone(),
         step,
@@ -69,31 +69,32 @@ pub(super) fn launch(
         .map_err(HostError::file("create", log))?;
     let errors = output.try_clone().map_err(HostError::file("open", log))?;
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
-    let (ours, theirs) = channel::pair().map_err(|error| failed("make a channel", error))?;
+    let (ours, theirs) =
+        channel::pair().map_err(|error| failed("create the keeper's channel", error))?;
     let cores = if spec.cores.is_empty() {
-        any_core
+        default_cores
     } else {
         &spec.cores
     };
-    let orders = Orders {
+    let setup = KeeperSetup {
         channel: theirs.as_raw_fd(),
-        cores: core_set(cores, any_core)
+        cores: core_set(cores, default_cores)
             .map_err(|error| failed("bind to the plan's cores", error))?,
         open_files: spec.open_files,
-        place: match way {
-            Way::Into(entry) => Some(entry.number()),
-            Way::Stay | Way::Network(_) => None,
+        sandbox: match mode {
+            LaunchMode::Sandbox(entry) => Some(entry.raw()),
+            LaunchMode::Native | LaunchMode::Network(_) => None,
         },
-        network: match way {
-            Way::Network(entry) => Some(entry.number()),
-            Way::Stay | Way::Into(_) => None,
+        network: match mode {
+            LaunchMode::Network(entry) => Some(entry.raw()),
+            LaunchMode::Native | LaunchMode::Sandbox(_) => None,
         },
     };
-    // SAFETY: `split` keeps to calls that are safe after a fork.
-    unsafe { command.pre_exec(move || keeper::split(&orders)) };
+    // SAFETY: `split` only uses calls that are safe after a fork.
+    unsafe { command.pre_exec(move || keeper::split(&setup)) };
     match command.spawn() {
         Ok(keeper) => {
-            let mut running = Running {
+            let mut running = RunningService {
                 keeper,
                 keeper_ended: None,
                 channel: Some(ours),
@@ -101,13 +102,13 @@ pub(super) fn launch(
                 main_ended: None,
                 stop_signal: spec.stop_signal,
             };
-            // The main process said its id before it executed its program.
-            running.hear();
+            // The main process has sent its id before `exec`.
+            running.receive_messages();
             Ok(running)
         }
         Err(source) => {
-            let step = match channel::hear(&ours) {
-                Some(News::Failed(step)) => step.describe(),
+            let step = match channel::receive(&ours) {
+                Some(KeeperMessage::Failed(step)) => step.describe(),
                 _ => "execute its program",
             };
             Err(failed(step, source))
@@ -115,7 +116,7 @@ pub(super) fn launch(
     }
 }
 
-/// The command without its output: program, arguments, working directory, environment.
+/// Builds the command: program, arguments, working directory, environment.
 fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
     let (program, args) = spec
         .command
@@ -139,72 +140,74 @@ fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
     Ok(command)
 }
 
-/// The plan's folder before whatever the search path was.
+/// Puts the plan's folder before the existing search path.
 fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
-    let before = spec
+    let existing = spec
         .env
         .get("LD_LIBRARY_PATH")
         .map(OsString::from)
         .or_else(|| std::env::var_os("LD_LIBRARY_PATH"));
     let mut path = spec.cwd.join(folder).into_os_string();
-    if let Some(before) = before.filter(|before| !before.is_empty()) {
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
         path.push(":");
-        path.push(before);
+        path.push(existing);
     }
     path
 }
 
-/// `None` for no cores, which means any. The system itself would silently leave out those that are
-/// not there.
+/// Returns the set of these cores; `None` for an empty list, which means any core. Checks that each
+/// core exists, because the system would silently ignore a missing one.
 fn core_set(cores: &[usize], available: &[usize]) -> io::Result<Option<CoreSet>> {
     if cores.is_empty() {
         return Ok(None);
     }
-    let is_there = |core: usize| available.is_empty() || available.contains(&core);
+    let exists = |core: usize| available.is_empty() || available.contains(&core);
     // SAFETY: all-zero is the empty set.
     let mut set: CoreSet = unsafe { std::mem::zeroed() };
     for &core in cores {
-        if core >= 8 * size_of::<CoreSet>() || !is_there(core) {
+        if core >= 8 * size_of::<CoreSet>() || !exists(core) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("there is no core {core} (prony may use {available:?})"),
+                format!("core {core} is not available (prony may use {available:?})"),
             ));
         }
-        // SAFETY: the core lies inside the set.
+        // SAFETY: the core is within the set.
         unsafe { libc::CPU_SET(core, &mut set) };
     }
     Ok(Some(set))
 }
 
-impl Running {
-    /// The keeper's process id.
+impl RunningService {
+    /// Process id of the keeper.
     pub(super) fn keeper_pid(&self) -> i32 {
         self.keeper.id().cast_signed()
     }
 
-    /// How the main process ended, if it did.
+    /// Exit status of the main process, if it has ended.
     pub(super) fn main_ended(&mut self) -> Option<ExitStatus> {
-        self.hear();
+        self.receive_messages();
         self.main_ended
     }
 
-    /// The main process's id, where it is one of this system's.
+    /// Process id of the main process, if it is known.
     pub(super) fn main_pid(&self) -> Option<i32> {
         self.main_pid
     }
 
-    fn hear(&mut self) {
-        while let Some(news) = self.channel.as_ref().and_then(channel::hear) {
-            match news {
-                News::MainStarted(pid) => self.main_pid = Some(pid),
-                News::MainEnded(status) => self.main_ended = Some(ExitStatus::from_raw(status)),
-                News::Failed(_) => {}
+    fn receive_messages(&mut self) {
+        while let Some(message) = self.channel.as_ref().and_then(channel::receive) {
+            match message {
+                KeeperMessage::MainStarted(pid) => self.main_pid = Some(pid),
+                KeeperMessage::MainEnded(status) => {
+                    self.main_ended = Some(ExitStatus::from_raw(status))
+                }
+                KeeperMessage::Failed(_) => {}
             }
         }
     }
 
-    /// How the keeper ended, if it did; then nothing of the service is left, unless the keeper was
-    /// killed by a stranger.
+    /// Exit status of the keeper, if it has ended. No process of the service is left then, unless the
+    /// keeper itself was killed.
     pub(super) fn keeper_ended(&mut self) -> Option<ExitStatus> {
         if self.keeper_ended.is_none() {
             self.keeper_ended = self.keeper.try_wait().ok().flatten();
@@ -212,71 +215,71 @@ impl Running {
         self.keeper_ended
     }
 
-    /// Asks the service to end and waits until nothing of it is left, at most for `patience`.
-    pub(super) fn ask_to_end(&mut self, patience: Duration) -> bool {
+    /// Sends the stop signal and waits for the service's last process. Returns false after `timeout`.
+    pub(super) fn ask_to_end(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
-            // A keeper that is gone can't be asked; the wait then ends at once.
+            // An error means that the keeper is gone. The wait then ends at once.
             let _ = channel::ask_to_signal(channel, self.stop_signal);
         }
-        self.wait(patience)
+        self.wait(timeout)
     }
 
-    /// Kills whatever is left and waits until nothing is, at most for `patience`.
-    pub(super) fn kill(&mut self, patience: Duration) -> bool {
-        self.hear();
+    /// Has the keeper kill the service, and waits. Returns false after `timeout`.
+    pub(super) fn kill(&mut self, timeout: Duration) -> bool {
+        self.receive_messages();
         self.signal_keeper(Signal::CONT);
         self.channel = None;
-        self.wait(patience)
+        self.wait(timeout)
     }
 
-    /// Kills the keeper itself, which its service keeps from doing its work, and waits until it has
-    /// ended. Its service is then left to whoever adopts orphans.
-    pub(super) fn kill_keeper(&mut self, patience: Duration) -> bool {
+    /// Kills a keeper that does not respond, and waits for its end. This process then adopts the
+    /// service's processes.
+    pub(super) fn kill_keeper(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::KILL);
-        self.wait(patience)
+        self.wait(timeout)
     }
 
     fn signal_keeper(&mut self, signal: Signal) {
         if self.keeper_ended().is_none()
             && let Some(pid) = Pid::from_raw(self.keeper_pid())
         {
-            // It is our child and was not waited for, so the id is its own.
+            // This process has not reaped it yet, so the id can't belong to another process.
             let _ = kill_process(pid, signal);
         }
     }
 
-    fn wait(&mut self, patience: Duration) -> bool {
+    fn wait(&mut self, timeout: Duration) -> bool {
         let began = Instant::now();
         loop {
             if self.keeper_ended().is_some() {
                 return true;
             }
-            if began.elapsed() >= patience {
+            if began.elapsed() >= timeout {
                 return false;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// Writes a service's rendered files below `folder`, which exists.
+/// Writes a service's rendered files into the existing folder `folder`.
 ///
 /// # Errors
-/// [`HostError::BadName`] for a name that leads out of the folder, [`HostError::File`].
+/// [`HostError::BadName`] for a path that leads out of the folder; [`HostError::File`].
 pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostError> {
     for (name, content) in &spec.files {
-        let path = place_for(folder, name)?;
+        let path = prepare_path(folder, name)?;
         std::fs::write(&path, content).map_err(HostError::file("write", path))?;
     }
     for (name, content) in &spec.secrets {
-        let path = place_for(folder, name)?;
+        let path = prepare_path(folder, name)?;
         write_secret(&path, content).map_err(HostError::file("write", path))?;
     }
     Ok(())
 }
 
-/// Writes a file that nobody else could read at any moment, whatever lay there before.
+/// Replaces a file by one that other users can't read at any moment.
 fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -291,16 +294,16 @@ fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// A file's path, its folder made.
-fn place_for(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
+/// Returns the path of a file, after creating its folder.
+fn prepare_path(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
     let path = inside(folder, name)?;
     if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
-        super::state::make_folder(parent)?;
+        crate::run_state::make_folder(parent)?;
     }
     Ok(path)
 }
 
-/// `folder/name`, if that lies below the folder.
+/// Returns `folder/name` if that is below the folder.
 pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
     let plain = Path::new(name)
         .components()
@@ -317,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_lead_out_are_refused() {
+    fn names_that_lead_out_of_the_folder_are_refused() {
         let folder = Path::new("/run/x");
         assert_eq!(
             inside(folder, "conf.d/a.conf").unwrap(),

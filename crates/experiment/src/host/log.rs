@@ -1,8 +1,8 @@
-//! Logs of services: their disk space is bounded while they are written, and they are cut to their
-//! head and tail when their service has ended.
+//! Logs of services. Their disk space is limited while the service runs, and they are cut to their
+//! head and tail after it has ended.
 //!
-//! A service writes to its log directly. A pipe through this process would bound it exactly, but
-//! would wake this process for every line, which a measurement must not do.
+//! A service writes to its log directly. A pipe through this process would limit the log exactly, but
+//! it would wake this process for every line and so disturb the measurement.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,28 +11,30 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes kept of a log's head, and of its tail.
+/// Number of bytes kept of a log's head, and of its tail.
 const KEPT_BYTES: u64 = 512 * 1024;
-/// A log that is longer than its two parts by this much is worth freeing space of.
+/// Number of bytes between head and tail that are worth freeing.
 const TRIM_BYTES_MIN: u64 = 4 * 1024 * 1024;
-/// Time between two looks at the size of the logs.
+/// Time between two checks of the logs' sizes.
 const TRIM_INTERVAL: Duration = Duration::from_millis(50);
+/// Number of bytes at the end of a log in which its last lines are searched.
+const TAIL_WINDOW_BYTES: u64 = 64 * 1024;
 
 /// A thread that frees the disk space in the middle of logs that grow without bound.
 #[derive(Debug, Default)]
 pub(super) struct LogTrimmer {
-    shared: Arc<Shared>,
+    shared: Arc<TrimmerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct TrimmerShared {
+    state: Mutex<TrimmerState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TrimmerState {
     logs: Vec<TrimmedLog>,
     ended: bool,
 }
@@ -44,7 +46,7 @@ struct TrimmedLog {
 }
 
 impl LogTrimmer {
-    /// Watches a log from now on, until it is forgotten.
+    /// Starts to limit a log, until [`LogTrimmer::forget`].
     pub(super) fn watch(&mut self, log: &Path) {
         self.shared.lock().logs.push(TrimmedLog {
             path: log.to_owned(),
@@ -57,7 +59,7 @@ impl LogTrimmer {
         }
     }
 
-    /// Leaves a log alone whose service has ended.
+    /// Stops limiting a log. Called after its service has ended.
     pub(super) fn forget(&self, log: &Path) {
         self.shared
             .lock()
@@ -65,12 +67,12 @@ impl LogTrimmer {
             .retain(|trimmed| trimmed.path != log);
     }
 
-    /// Ends the thread, and forgets all logs.
+    /// Ends the thread and forgets all logs.
     pub(super) fn end(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been printed; the logs are cut without it.
+            // A panic of the thread was printed. The logs are still cut at the end.
             let _ = thread.join();
         }
         self.shared = Arc::default();
@@ -83,8 +85,8 @@ impl Drop for LogTrimmer {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl TrimmerShared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TrimmerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,30 +103,30 @@ impl Shared {
 }
 
 impl TrimmedLog {
-    /// Makes a hole of what is neither head nor tail. Writers append, so that nothing moves.
+    /// Punches a hole between head and tail. Since writers append, offsets stay valid.
     fn trim(&mut self) {
         let size = fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let tail = size.saturating_sub(KEPT_BYTES);
         if tail < self.freed_to + TRIM_BYTES_MIN {
             return;
         }
-        // Opened for a moment only: a process that is being started has copies of what is open.
+        // Open only briefly: a process that starts now would inherit the descriptor.
         #[cfg(target_os = "linux")]
         if let Ok(file) = File::options().write(true).open(&self.path) {
             use rustix::fs::{FallocateFlags, fallocate};
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // A file system that can't make holes keeps it all until the service has ended.
+            // A file system without holes keeps the whole log until the service has ended.
             let _ = fallocate(&file, hole, self.freed_to, tail - self.freed_to);
         }
         self.freed_to = tail;
     }
 }
 
-/// Cuts a log whose service has ended to its head and tail, at line ends, with a line between them
-/// that says how many bytes are missing. Yields that number, 0 for a log that is short enough.
+/// Cuts the log of an ended service to its head and tail, at line ends, and puts the number of removed
+/// bytes between them. Returns that number; 0 if the log is short enough.
 ///
 /// # Errors
-/// The log can't be read or replaced.
+/// If the log can't be read or replaced.
 pub(super) fn cut(log: &Path) -> io::Result<u64> {
     let mut file = File::open(log)?;
     let size = file.metadata()?.len();
@@ -136,7 +138,7 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(size - KEPT_BYTES))?;
     file.take(KEPT_BYTES).read_to_end(&mut tail)?;
-    // A line longer than a whole part is cut in its middle.
+    // A line longer than the head or the tail is cut in its middle.
     if let Some(end) = head.iter().rposition(|byte| *byte == b'\n') {
         head.truncate(end + 1);
     }
@@ -154,6 +156,22 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
     out.write_all(&tail)?;
     fs::rename(&short, log)?;
     Ok(cut)
+}
+
+/// Returns the last lines of a log, from its last [`TAIL_WINDOW_BYTES`]. Empty if it can't be read.
+pub(super) fn tail(path: &Path, lines: usize) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_WINDOW_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_WINDOW_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
 }
 
 #[cfg(test)]

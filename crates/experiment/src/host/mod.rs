@@ -1,157 +1,122 @@
-//! The one door to a machine: places, processes, their figures, and what they leave behind.
+//! Access to a machine on which services run.
 //!
-//! A trial asks a [`Host`] in this order: [`allocate`](Host::allocate) the places and addresses of
-//! all its services at once, [`start`](Host::start) them one by one, poll [`alive`](Host::alive)
-//! while they get ready, [`sample`](Host::sample) while the load runs, [`stop`](Host::stop) them in
-//! reverse, [`release`](Host::release). [`local::LocalHost`] is this machine.
+//! A trial calls a [`Host`] in this order: [`allocate`](Host::allocate) the places and addresses of all
+//! services, [`start`](Host::start) each service and poll [`alive`](Host::alive) until it is ready,
+//! [`sample`](Host::sample) during the load, [`stop`](Host::stop) the services in reverse order, and
+//! [`release`](Host::release). [`local::LocalHost`] is this machine.
 
 mod channel;
-mod error;
-mod examine;
-pub mod freebsd;
-mod inspect;
+mod crypto_findings;
+mod exit;
 mod keeper;
-pub mod knock;
 mod launch;
-#[cfg(target_os = "linux")]
-pub(crate) mod linux;
 pub mod local;
 mod log;
-pub mod port;
-pub(crate) mod proc_files;
-pub mod process;
-pub mod program;
+mod monitors;
+pub mod readiness_probe;
 mod remote;
-pub mod state;
-mod watching;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
-use crate::place::Door;
-use crate::place::topology::Topology;
+use crate::place::NetnsHandle;
 use crate::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use crate::topology::Topology;
 use prony_record::Finding;
 
 use crate::telemetry::{TelemetrySample, WatchSpec};
 
-pub use error::{Exited, HostError};
-pub use knock::Knock;
+pub use crate::system::HostError;
+pub use exit::{ServiceExit, ServiceStop};
+pub use readiness_probe::ReadinessProbe;
 
-#[cfg(target_os = "linux")]
-pub(crate) use {channel::Step, keeper::fork};
-
-#[cfg(target_os = "freebsd")]
-pub(crate) use freebsd as system;
-#[cfg(target_os = "linux")]
-pub(crate) use linux as system;
-
-/// The name that keepers bear among processes; `pkill prony` spares it.
-pub(crate) const KEEPER_NAME: &str = "keeper";
-
-/// How a service ended when it was asked to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// How its main process ended, in the words of the system (`exit status: 0`); `None` if it had
-    /// detached itself from its main process or ended unseen.
-    pub status: Option<String>,
-    /// Whether it ignored the stop signal for too long and had to be killed.
-    pub killed: bool,
-    /// From the stop signal until nothing of it was left.
-    pub took: Duration,
-    /// Bytes cut from the middle of its log, which keeps its head and tail.
-    #[serde(default)]
-    pub log_bytes_cut: u64,
-}
-
-/// A machine on which services run. This machine is one implementation, a remote one another.
+/// A machine on which services run: this one, or a group of machines reached through agents.
 pub trait Host: Send {
-    /// Makes the places and picks the addresses of all services of one trial, listed in the order
-    /// in which they will start.
+    /// Creates the places and picks the addresses of all services of a trial, listed in the order of
+    /// their starts.
     ///
-    /// They are asked for together because they must reach each other: a native service before one
-    /// in a namespace, which may need it, gets an address that is reachable from there instead of
-    /// 127.0.0.1. The named places and links of `topology` are made whether or not a service lives
-    /// in them.
+    /// One call covers all services because they must reach each other. For example, a native service
+    /// that starts before a service in a namespace gets an address that is reachable from there, not
+    /// 127.0.0.1. All named places and links of `topology` are created, also those without a service.
     ///
     /// # Errors
-    /// Nothing is left behind when it fails.
+    /// If any of it fails. Everything that was created is removed again.
     fn allocate(
         &mut self,
         wanted: &[Allocation],
         topology: &Topology,
     ) -> Result<BTreeMap<String, Allocated>, HostError>;
 
-    /// The way into a named place for threads of this process, such as the load's; `None` for the
-    /// other kinds, whose services are reached from where this process is.
+    /// Returns a handle to the network of a named place, in which threads of this process can run, such
+    /// as the load's. `None` for other kinds of places: this process reaches their services directly.
     ///
     /// # Errors
-    /// The place was not allocated, or its host is another machine.
-    fn door(&self, place: PlaceKind) -> Result<Option<Door>, HostError>;
+    /// If the place was not allocated, or is on another machine.
+    fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError>;
 
-    /// Writes the service's files and starts it; standard output and error go to
-    /// `<log_dir>/<service>.log`. It returns once the program has been executed, which says nothing
-    /// about readiness.
+    /// Writes the service's files and starts it. Standard output and error go to
+    /// `<log_dir>/<service>.log`. Returns once the program is executed; it may not be ready yet.
     ///
     /// # Errors
-    /// [`HostError::NotAllocated`] before [`Host::allocate`]; otherwise what stood in the way.
+    /// [`HostError::NotAllocated`] before [`Host::allocate`]; other errors if the start fails.
     fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError>;
 
-    /// Whether the service still runs. A main process that ended with status 0 and left others
-    /// behind has become a daemon and counts as running.
+    /// Checks that the service is running. If the main process ended with status 0 and left other
+    /// processes, the service is a daemon and counts as running.
     ///
     /// # Errors
-    /// How it ended and the last lines of its log.
-    fn alive(&mut self, service: &str) -> Result<(), Exited>;
+    /// The exit status and the last lines of the log.
+    fn alive(&mut self, service: &str) -> Result<(), ServiceExit>;
 
-    /// Asks a service something from where it lives, whoever else reaches it.
+    /// Probes a service once, from within its own place. Returns the HTTP status, or `None` if the probe
+    /// only connects.
     ///
     /// # Errors
-    /// Why there is no answer yet, in words.
-    fn knock(&mut self, service: &str, knock: &Knock) -> Result<Option<u16>, String>;
+    /// Why the service is not ready, as text for the user.
+    fn probe_readiness(
+        &mut self,
+        service: &str,
+        probe: &ReadinessProbe,
+    ) -> Result<Option<u16>, String>;
 
-    /// The last lines of the service's log, empty if there is none.
+    /// Returns the last lines of the service's log; empty if there is none.
     fn log_tail(&self, service: &str, lines: usize) -> String;
 
-    /// Says what is to be watched beside the services' process trees, from now on; before they are
-    /// started. What can't be watched is a finding, never an error.
+    /// Sets what is watched in addition to the services' processes. Called before services start.
+    /// Failures are reported by [`Host::unwatched`].
     fn watch(&mut self, watch: WatchSpec);
 
-    /// What every running service's process tree and the machine have used by now.
+    /// Reads the resource usage of each running service and of the machine.
     fn sample(&mut self) -> TelemetrySample;
 
-    /// Whether a machine that this trial needs is gone, as far as the samples showed: its load need not
-    /// go on.
+    /// Returns true if a sample showed that a machine of this trial is lost, so that the load can stop.
     fn is_lost(&self) -> bool {
         false
     }
 
-    /// What could not be watched, and what the system logged about the services, since this was
-    /// asked last.
+    /// Returns findings since the last call: failures of telemetry, and messages of the kernel about
+    /// the services.
     fn unwatched(&mut self) -> Vec<Finding>;
 
-    /// What is to be said of the cryptography of a service that runs, measured as it has it mapped;
-    /// it takes seconds of a core the first time. What can't be told is no finding.
+    /// Measures the cryptographic library that a running service has mapped, and returns a finding if it
+    /// is slow. Takes seconds of one core for each new library.
     fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding>;
 
-    /// Sends the stop signal, waits a bounded time, then kills the whole process tree. A service
-    /// that does not run is no error.
+    /// Sends the stop signal, and kills the whole process tree after a timeout. Does nothing if the
+    /// service is not running.
     ///
     /// # Errors
-    /// [`HostError::Survived`] if processes are left even so.
-    fn stop(&mut self, service: &str) -> Result<Stopped, HostError>;
+    /// [`HostError::Survived`] if processes outlive SIGKILL.
+    fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError>;
 
-    /// Stops whatever runs, the last started first, and takes down all that was allocated: namespaces, links, sockets,
-    /// files. The host can then allocate anew.
+    /// Stops all services, the last started first, and removes everything that was allocated:
+    /// namespaces, links, sockets, files. [`Host::allocate`] can be called again afterwards.
     ///
     /// # Errors
-    /// The first thing that could not be removed; the rest is removed all the same.
+    /// The first failure. Everything else is still removed.
     fn release(&mut self) -> Result<(), HostError>;
 
-    /// The machine as it is now, and the programs of the services that run.
+    /// Returns the facts of the machine, and the programs of the running services.
     fn environment(&mut self) -> Environment;
 }

@@ -1,40 +1,43 @@
-//! The jail place (FreeBSD): its own processes and its own address on the loopback interface, with
-//! the host's files.
+//! Jails (FreeBSD): own processes and an own address on the loopback interface, with the host's files.
 //!
-//! **Not yet run on FreeBSD.** The command lines are pure functions, tested on every system.
+//! **Experimental: written for FreeBSD, never run there.** The command lines are pure functions, tested
+//! on every system.
 
 #[cfg(target_os = "freebsd")]
-pub(crate) use system::{Entry, Jail, free_base, processes_in, remove};
+pub(crate) use system::{JailId, JailSandbox, free_base, processes_in, remove};
 
 use std::net::Ipv4Addr;
 
-/// The interface that carries the addresses of jails.
+/// Interface for the addresses of jails.
 const INTERFACE: &str = "lo0";
 
-/// Whether this machine and this user can have jails, or what is missing and how to mend it.
+/// Checks that this user can create jails on this machine.
+///
+/// # Errors
+/// The missing requirement, with a hint.
 pub(crate) fn check() -> Result<(), String> {
     if !cfg!(target_os = "freebsd") {
         return Err("jails exist on FreeBSD only (on Linux use the place namespace)".to_owned());
     }
     if !rustix::process::geteuid().is_root() {
-        return Err("must be root to make jails (run prony with sudo or doas)".to_owned());
+        return Err("creating jails requires root (run prony with sudo or doas)".to_owned());
     }
     Ok(())
 }
 
-/// The arguments of ifconfig(8) that add an address of its own.
+/// Arguments of ifconfig(8) that add an address.
 #[must_use]
 pub fn add_address(address: Ipv4Addr) -> Vec<String> {
     words(&[INTERFACE, "inet", &format!("{address}/32"), "alias"])
 }
 
-/// The arguments of ifconfig(8) that remove it.
+/// Arguments of ifconfig(8) that remove an address.
 #[must_use]
 pub fn remove_address(address: Ipv4Addr) -> Vec<String> {
     words(&[INTERFACE, "inet", &address.to_string(), "-alias"])
 }
 
-/// The arguments of jail(8) that make a jail without a process and print its id.
+/// Arguments of jail(8) that create a jail without a process and print its id.
 #[must_use]
 pub fn create(name: &str, address: Ipv4Addr) -> Vec<String> {
     words(&[
@@ -50,13 +53,13 @@ pub fn create(name: &str, address: Ipv4Addr) -> Vec<String> {
     ])
 }
 
-/// The arguments of jail(8) that remove a jail and kill what runs in it.
+/// Arguments of jail(8) that remove a jail and kill its processes.
 #[must_use]
 pub fn destroy(name: &str) -> Vec<String> {
     words(&["-r", name])
 }
 
-/// The name that a run's jail gets: a dot would make it the child of another jail.
+/// Returns a valid name for a jail: a dot would make it the child of another jail.
 #[must_use]
 pub fn jail_name(name: &str) -> String {
     name.replace('.', "-")
@@ -71,38 +74,36 @@ mod system {
     use std::net::Ipv4Addr;
 
     use super::{INTERFACE, add_address, create, destroy, jail_name, remove_address};
-    use crate::host::freebsd::parse;
-    use crate::host::state::{Made, RunState};
-    use crate::host::{HostError, system};
-    use crate::place::command::run;
     use crate::place::subnet::Subnet;
+    use crate::run_state::{CreatedResource, RemovedResource, RunState};
     use crate::service::PlaceKind;
-    use crate::sweep::Removed;
+    use crate::system::command::run;
+    use crate::system::freebsd::parse;
+    use crate::system::{self, HostError};
 
-    /// What [`free_base`] says: single addresses of it are tried, so it need not be free as a whole.
+    /// Network of the addresses. Single addresses are tried, so it need not be free as a whole.
     const BASE: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 0);
 
-    /// The network of which each jail gets a part.
+    /// Returns the network from which jails get their addresses.
     pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
         Ok(BASE)
     }
 
-    /// A jail made for one service.
+    /// A jail for one service.
     #[derive(Debug)]
-    pub(crate) struct Jail {
+    pub(crate) struct JailSandbox {
         id: i32,
-        /// The service's address.
+        /// Address of the service.
         pub(crate) inside: Ipv4Addr,
-        /// An address of the host's at which native services can be reached from jails, where
-        /// 127.0.0.1 means the jail's own address.
+        /// Address at which jails reach native services. In a jail, 127.0.0.1 is the jail's own address.
         pub(crate) outside: Ipv4Addr,
     }
 
-    impl Jail {
-        /// The service shares the host's network stack and list of processes.
-        pub(crate) const IS_APART: bool = false;
+    impl JailSandbox {
+        /// A jail shares the network stack and the process ids of the host.
+        pub(crate) const IS_ISOLATED: bool = false;
 
-        /// Makes a jail of that name, recording it in the run's state.
+        /// Creates a jail with this name and records it in the run state.
         pub(crate) fn make(
             name: &str,
             base: Ipv4Addr,
@@ -121,15 +122,15 @@ mod system {
                 })?;
             let (inside, outside) = (subnet.inside(), subnet.outside());
             for address in [inside, outside] {
-                state.record(&Made::Address { address })?;
+                state.record(&CreatedResource::Address { address })?;
                 command("ifconfig", add_address(address))?;
             }
             let name = jail_name(name);
-            state.record(&Made::Jail { name: name.clone() })?;
+            state.record(&CreatedResource::Jail { name: name.clone() })?;
             let id = command("jail", create(&name, inside))?;
             let id = id.trim().parse().map_err(|_| HostError::Command {
                 command: "jail -i -c".to_owned(),
-                message: format!("it printed {id:?} where a number was expected"),
+                message: format!("it printed {id:?}, not a number"),
             })?;
             Ok(Self {
                 id,
@@ -138,48 +139,48 @@ mod system {
             })
         }
 
-        /// The way in.
-        pub(crate) fn entry(&self) -> Result<Entry, HostError> {
-            Ok(Entry(self.id))
+        /// Returns the jail's id.
+        pub(crate) fn entry(&self) -> Result<JailId, HostError> {
+            Ok(JailId(self.id))
         }
     }
 
-    /// A jail's id.
+    /// Id of a jail.
     #[derive(Debug)]
-    pub(crate) struct Entry(i32);
+    pub(crate) struct JailId(i32);
 
-    impl Entry {
-        /// The id.
-        pub(crate) fn number(&self) -> i32 {
+    impl JailId {
+        /// The id as a number.
+        pub(crate) fn raw(&self) -> i32 {
             self.0
         }
     }
 
-    /// Removes a jail or an address that a run has made; one that is gone is no error.
-    pub(crate) fn remove(made: &Made) -> Result<Option<Removed>, HostError> {
-        match made {
-            Made::Jail { name }
+    /// Removes a jail or an address of a run, if it exists.
+    pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
+        match created {
+            CreatedResource::Jail { name }
                 if command("jls", vec!["-j".into(), name.clone(), "jid".into()]).is_ok() =>
             {
                 command("jail", destroy(name))?;
-                Ok(Some(Removed::Jail(name.clone())))
+                Ok(Some(RemovedResource::Jail(name.clone())))
             }
-            Made::Address { address } => {
+            CreatedResource::Address { address } => {
                 let here =
                     parse::addresses(&command("ifconfig", vec![INTERFACE.into(), "inet".into()])?);
                 if !here.contains(address) {
                     return Ok(None);
                 }
                 command("ifconfig", remove_address(*address))?;
-                Ok(Some(Removed::Address(*address)))
+                Ok(Some(RemovedResource::Address(*address)))
             }
             _ => Ok(None),
         }
     }
 
-    /// The processes that live in a jail that a run has made.
-    pub(crate) fn processes_in(made: &Made) -> Vec<i32> {
-        let Made::Jail { name } = made else {
+    /// Lists the processes in a jail of a run.
+    pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
+        let CreatedResource::Jail { name } = created else {
             return Vec::new();
         };
         let list = command(
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     #[cfg(not(target_os = "freebsd"))]
-    fn elsewhere_it_says_where_jails_are() {
+    fn on_other_systems_the_error_names_the_alternative() {
         assert!(
             check()
                 .unwrap_err()

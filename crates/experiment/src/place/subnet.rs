@@ -1,11 +1,11 @@
-//! Private addresses for veth pairs: one /16 that is free on the host, cut into /30s.
+//! Private addresses for veth pairs: /30 subnets of one /16 that is free on the host.
 
 use std::net::Ipv4Addr;
 
 #[cfg(target_os = "linux")]
-use crate::place::command;
+use crate::system::command;
 
-/// The /16 networks to choose from, the ones that others rarely use first.
+/// The /16 networks to choose from, rarely used ones first.
 #[cfg(any(target_os = "linux", test))]
 const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(10, 213, 0, 0),
@@ -15,7 +15,7 @@ const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(192, 168, 0, 0),
 ];
 
-/// One /30: four addresses, of which the host has the second and the service the third.
+/// A /30: four addresses. The second is the host's, the third the service's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subnet {
     base: Ipv4Addr,
@@ -23,28 +23,28 @@ pub(crate) struct Subnet {
 }
 
 impl Subnet {
-    /// The 16,384 subnets of a /16, in order.
+    /// Iterates over the 16,384 subnets of a /16.
     pub(crate) fn all(base: Ipv4Addr) -> impl Iterator<Item = Self> {
         (0..1 << 14).map(move |number| Self { base, number })
     }
 
-    /// The host's address.
+    /// Address of the host.
     pub(crate) fn outside(self) -> Ipv4Addr {
         self.address(1)
     }
 
-    /// The service's address.
+    /// Address of the service.
     pub(crate) fn inside(self) -> Ipv4Addr {
         self.address(2)
     }
 
-    /// The /16 that all subnets share, as a route's destination.
+    /// The /16 of all subnets, as a route's destination.
     #[cfg(target_os = "linux")]
     pub(crate) fn base_route(self) -> String {
         format!("{}/16", self.base)
     }
 
-    /// The name of the host's end of the link.
+    /// Name of the host's end of the link.
     #[cfg(any(target_os = "linux", test))]
     pub(crate) fn link_name(self) -> String {
         format!("prony{}", self.number)
@@ -55,7 +55,7 @@ impl Subnet {
     }
 }
 
-/// The first base with which no address and no route of this host overlaps.
+/// Returns the first base that overlaps no address and no route of this host.
 #[cfg(target_os = "linux")]
 pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     let routes = command::run("ip", &["-4", "-o", "route", "show", "table", "all"])
@@ -69,9 +69,8 @@ pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     })
 }
 
-/// Chooses by the output of `ip -4 -o route show table all`; local addresses are routes, too.
-/// Routes over links of prony's own are no hindrance, nor are those whose link has just vanished
-/// (`if12`).
+/// Chooses a base by the output of `ip -4 -o route show table all`, which includes local addresses.
+/// Ignores routes over prony's own links, and routes of links that were just removed (`if12`).
 #[cfg(any(target_os = "linux", test))]
 fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     let taken: Vec<(u32, u32)> = routes
@@ -94,7 +93,7 @@ fn is_own_link(word: &str) -> bool {
     numbers.any(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The first and last address of `a.b.c.d` or `a.b.c.d/n`; a default route covers nothing.
+/// Returns the first and last address of `a.b.c.d` or `a.b.c.d/n`; `None` for a default route.
 #[cfg(any(target_os = "linux", test))]
 fn parse_network(word: &str) -> Option<(u32, u32)> {
     let (address, bits) = match word.split_once('/') {
@@ -120,7 +119,7 @@ mod tests {
         local 127.0.0.0/8 dev lo table local proto kernel scope host src 127.0.0.1 \n";
 
     #[test]
-    fn the_first_base_is_taken_where_nothing_overlaps() {
+    fn the_first_base_is_chosen_if_nothing_overlaps() {
         assert_eq!(choose_base(PLAIN), Some(BASES[0]));
     }
 

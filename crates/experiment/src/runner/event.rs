@@ -1,4 +1,4 @@
-//! What an experiment tells while it runs.
+//! Events of a running experiment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,75 +8,77 @@ use prony_record::LoadInfo;
 use prony_stats::{InterimEstimate, VerdictDocument};
 
 use super::TrialResult;
-use crate::telemetry::LatestSample;
+use super::sampling::LatestSample;
 
-/// Something that happened. Texts for people are the listener's business.
+/// An event of a running experiment. Text for the user is up to the listener.
 #[derive(Debug)]
-pub enum Event<'a> {
-    /// An earlier part of the same experiment was read back.
+pub enum ExperimentEvent<'a> {
+    /// An earlier run of the experiment was loaded.
     Resumed {
-        /// Its complete blocks.
+        /// Number of its complete blocks.
         blocks: u32,
+        /// Mean length of the loads of a block.
+        block_time: Option<Duration>,
     },
-    /// The pre-check starts a variant: before the first block each of them is started once.
+    /// The pre-check, which starts each variant once before the first block, starts a variant.
     Checking {
-        /// Its place in the plan, from 0.
+        /// Index of the variant in the plan.
         position: usize,
-        /// How many variants are checked.
+        /// Number of variants.
         variants: usize,
-        /// The variant.
+        /// Id of the variant.
         id: &'a str,
     },
-    /// A trial begins.
+    /// A trial began.
     TrialBegan {
-        /// Its block, from 1.
+        /// Block, from 1.
         block: u32,
-        /// Its place in the block, from 0.
+        /// Position within the block, from 0.
         position: usize,
-        /// How many variants the block has.
+        /// Number of variants.
         variants: usize,
-        /// The variant.
+        /// Id of the variant.
         id: &'a str,
     },
-    /// A service is being started or waited for.
+    /// A service is starting.
     Starting {
-        /// The service.
+        /// Name of the service.
         service: &'a str,
     },
-    /// The load begins.
+    /// The load began.
     Loading {
-        /// Warm-up and measurement.
+        /// Planned length, including the warm-up.
         planned: Duration,
-        /// What it is.
+        /// Description of the load.
         info: &'a LoadInfo,
-        /// A handle on it, for whoever watches.
+        /// Progress of the load, and a way to stop it.
         control: &'a Arc<Control>,
-        /// The agents that are asked to make it, as the plan names them; the handle then only stops it.
+        /// Agents that generate the load, as named in the plan. `control` then has no progress.
         agents: Option<&'a str>,
-        /// What its services use meanwhile.
+        /// LatestSample telemetry of the services.
         latest: &'a Arc<LatestSample>,
     },
-    /// The load is over; its services are looked at and stopped.
+    /// The load ended, and the services are being stopped.
     Loaded,
-    /// The trial ended and is stored.
+    /// The trial ended and was stored.
     TrialEnded {
-        /// The variant.
+        /// Id of the variant.
         id: &'a str,
-        /// What it gave.
+        /// Result of the trial.
         result: &'a TrialResult,
     },
-    /// A block is complete.
+    /// A block ended.
     BlockEnded {
-        /// Which, from 1.
+        /// Block, from 1.
         block: u32,
-        /// What the blocks so far look like; verdicts come with [`Event::Looked`].
+        /// Interim estimates. Verdicts come with [`ExperimentEvent::Looked`].
         glances: &'a [InterimEstimate],
     },
-    /// Verdicts were sought.
+    /// A look ended.
     Looked {
-        /// What they are so far.
+        /// Verdicts so far.
         document: &'a VerdictDocument,
-        /// The number of blocks after which they are sought again; none if this was the last time.
+        /// Number of blocks at the next look; `None` after the last one.
         next: Option<u32>,
     },
 }

@@ -10,12 +10,12 @@ use prony_stats::{
     BottleneckKind, Comparison, Design, Evaluation, Levels, Metric, Verdict, critical,
 };
 
+use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::noise::{self, NoiseEffect, lost_percent};
-use super::response_findings;
-use super::trial::TrialResult;
-use super::values::LEAST_WATCHED_S;
+use super::trial_result::TrialResult;
+use super::values::CPU_LOAD_S_MIN;
+use super::{response_findings, why};
 use crate::plan::{BodyComparison, Plan};
-use crate::why;
 
 /// Services that use less than this share of their cores do not limit a closed loop.
 const IDLE_SHARE_MAX: f64 = 0.7;
@@ -23,28 +23,10 @@ const IDLE_SHARE_MAX: f64 = 0.7;
 const CROWDED_PERCENT: f64 = 20.0;
 /// The probability of an `order-effect` by chance.
 const ORDER_ALPHA: f64 = 0.01;
-/// With fewer blocks than this the intervals are wide.
-pub(super) const FEW_BLOCKS: u32 = 5;
 /// Maximum difference between the rates of the last and the first third of a load that has settled.
 const DRIFT_MAX: f64 = 0.2;
 /// Number of slices that a trial needs for this.
 const DRIFT_SLICES_MIN: usize = 6;
-
-/// A finding and the indexes of the variants that it is about; none if it is about all.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ExperimentFinding {
-    pub(crate) finding: Finding,
-    pub(crate) variants: Vec<usize>,
-}
-
-impl ExperimentFinding {
-    pub(crate) fn of_all(id: FindingId, severity: Severity, text: String) -> ExperimentFinding {
-        ExperimentFinding {
-            finding: Finding::new(id, severity, text),
-            variants: Vec::new(),
-        }
-    }
-}
 
 /// All findings of an experiment. `noise` is the effect of noise on each comparison of the evaluation.
 pub(crate) fn of(
@@ -363,7 +345,7 @@ fn server_idle(
 
 /// True if the load waited only for the server, and for long enough.
 fn can_show_idleness(record: &Record) -> bool {
-    is_closed(record) && record.totals.elapsed_s >= LEAST_WATCHED_S
+    is_closed(record) && record.totals.elapsed_s >= CPU_LOAD_S_MIN
 }
 
 fn is_closed(record: &Record) -> bool {
@@ -523,16 +505,6 @@ fn few_blocks(blocks: u32) -> Option<ExperimentFinding> {
 fn average(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0usize), |(sum, count), v| (sum + v, count + 1));
     sum / count.max(1) as f64
-}
-
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
 }
 
 /// Withholds the verdicts that findings with the severity `error` may have distorted.

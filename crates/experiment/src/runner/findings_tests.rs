@@ -4,8 +4,8 @@ use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, S
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
-use crate::runner::trial::Watched;
-use crate::why::{CoreParties, CoreUse};
+use crate::runner::capacity::{CoreParties, CoreUse};
+use crate::runner::TrialTelemetry;
 
 const NAMES: [&str; 2] = ["tcp", "unix"];
 
@@ -35,10 +35,10 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         variant,
         position,
         values: Values::from([(Metric::RatePerS, rate)]),
-        telemetry: Watched {
+        telemetry: TrialTelemetry {
             services_percent: 95.0,
             services_cores: 1,
-            ..Watched::default()
+            ..TrialTelemetry::default()
         },
         capacity: Default::default(),
         responses: Default::default(),

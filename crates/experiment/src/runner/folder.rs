@@ -1,130 +1,54 @@
-//! The experiment's folder: written while the experiment runs, read back to resume it.
+//! The experiment's folder: written while the experiment runs, and read to resume it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_record::Record;
 use prony_stats::{Look, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
-use super::findings::ExperimentFinding;
+use super::experiment_finding::ExperimentFinding;
+use super::folder_error::ExperimentFolderError;
 use super::lock::{self, FolderLock};
 use super::plan_changes::{self, AcceptedChange, PlanCopy};
-use super::trial::TrialResult;
-use crate::environment::{ENVIRONMENT_SCHEMA, Environment, Machine, PlaceFacts, Program};
+use super::trial_result::TrialResult;
+use crate::environment::{ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program};
 use crate::plan::Plan;
 
-/// What may lie in an experiment's folder before it begins.
-const STUDY: &str = "study";
+/// Folder with the files of a ready-made study, which may exist before the experiment begins.
+const STUDY_DIR: &str = "study";
 
-/// Why an experiment's folder can't be used.
-#[derive(Debug)]
-pub enum FolderError {
-    /// Something is in it already.
-    NotEmpty(PathBuf),
-    /// It holds no experiment that could be resumed.
-    NoExperiment(PathBuf),
-    /// It holds an experiment with other variants.
-    OtherPlan(PathBuf),
-    /// Another run writes to it.
-    InUse {
-        /// The folder.
-        dir: PathBuf,
-        /// That run's process id, where it is known.
-        pid: Option<u32>,
-    },
-    /// Its plan was changed after the experiment began.
-    PlanChanged {
-        /// The folder.
-        dir: PathBuf,
-        /// The differences, a phrase each.
-        changes: Vec<String>,
-    },
-    /// A file can't be read or written.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's or the parser's reason.
-        error: String,
-    },
-}
-
-impl fmt::Display for FolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FolderError::NotEmpty(dir) => write!(
-                f,
-                "{}: there is something in it already (name another folder with --out, or go on \
-                 with --resume)",
-                dir.display()
-            ),
-            FolderError::NoExperiment(dir) => {
-                write!(f, "{}: no experiment in it to resume", dir.display())
-            }
-            FolderError::OtherPlan(dir) => {
-                write!(
-                    f,
-                    "{}: its experiment has other variants than this plan",
-                    dir.display()
-                )
-            }
-            FolderError::InUse { dir, pid } => {
-                let who = match pid {
-                    Some(pid) => format!("another prony (process {pid})"),
-                    None => "another prony".to_owned(),
-                };
-                write!(
-                    f,
-                    "{}: {who} is running an experiment in it (wait until that ends, or name \
-                     another folder with --out)",
-                    dir.display()
-                )
-            }
-            FolderError::PlanChanged { dir, changes } => write!(
-                f,
-                "{}: the plan was changed after the experiment began: {} (undo that, run the plan \
-                 into a new folder, or mix both in one result with --accept-plan-changes)",
-                dir.join("plan.toml").display(),
-                changes.join("; ")
-            ),
-            FolderError::File { path, error } => write!(f, "{}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for FolderError {}
-
-/// What has to be known again to go on, beside the trials: `state.json`.
+/// Contents of `state.json`: facts needed to resume the experiment, in addition to its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct State {
+struct StoredState {
     seed: u64,
     variants: Vec<String>,
-    /// The plan as it was run last; none in folders of earlier versions.
+    /// Plan of the last run; `None` in folders of earlier versions.
     #[serde(default)]
     plan: Option<PlanCopy>,
-    /// Changes of the plan that were accepted by a resumption.
+    /// Plan changes that the user accepted when resuming.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plan_changes: Vec<AcceptedChange>,
 }
 
-/// `environment.json`.
+/// Contents of `environment.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredEnvironment {
     #[serde(default = "environment_schema")]
     schema: String,
-    machine: Machine,
+    machine: MachineFacts,
     /// Programs by variant, then by service.
     services: BTreeMap<String, BTreeMap<String, Vec<Program>>>,
     /// Settings of named places by variant, then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
-    /// The other machines, by their agents' names.
+    /// Other machines, by the names of their agents.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    hosts: BTreeMap<String, Machine>,
-    /// The agents of services on other machines, by variant, then by service.
+    hosts: BTreeMap<String, MachineFacts>,
+    /// Agents of services on other machines, by variant, then by service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosted: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -137,7 +61,7 @@ impl Default for StoredEnvironment {
     fn default() -> Self {
         Self {
             schema: environment_schema(),
-            machine: Machine::default(),
+            machine: MachineFacts::default(),
             services: BTreeMap::new(),
             places: BTreeMap::new(),
             hosts: BTreeMap::new(),
@@ -146,44 +70,48 @@ impl Default for StoredEnvironment {
     }
 }
 
-/// An experiment's folder and what is known of its trials.
+/// An experiment's folder, with the results of its trials.
 #[derive(Debug)]
-pub struct Stored {
+pub struct ExperimentFolder {
     dir: PathBuf,
-    state: State,
+    state: StoredState,
     looks: Vec<Look>,
     results: Vec<TrialResult>,
     environment: StoredEnvironment,
     blocks_run: u32,
-    /// Keeps other runs off the folder.
+    /// Keeps other runs from using the folder.
     _lock: FolderLock,
 }
 
-impl Stored {
-    /// A new folder with the plan as it is run.
-    pub(crate) fn create(plan: &Plan, dir: &Path, seed: u64) -> Result<Stored, FolderError> {
+impl ExperimentFolder {
+    /// Creates a new folder with a copy of the plan.
+    pub(crate) fn create(
+        plan: &Plan,
+        dir: &Path,
+        seed: u64,
+    ) -> Result<ExperimentFolder, ExperimentFolderError> {
         fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
         let lock = FolderLock::take(dir)?;
         clear_unused(plan, dir).map_err(|error| failed(dir, &error))?;
-        // The files of a ready-made study are put there before it begins.
+        // The files of a ready-made study are written before the experiment begins.
         let is_others = |entry: &fs::DirEntry| {
-            entry.file_name() != STUDY && entry.file_name() != lock::LOCK_FILE
+            entry.file_name() != STUDY_DIR && entry.file_name() != lock::LOCK_FILE
         };
         let mut entries = fs::read_dir(dir).map_err(|error| failed(dir, &error))?;
         if entries.any(|entry| entry.is_ok_and(|entry| is_others(&entry))) {
-            return Err(FolderError::NotEmpty(dir.to_owned()));
+            return Err(ExperimentFolderError::NotEmpty(dir.to_owned()));
         }
         fs::create_dir_all(dir.join("trials")).map_err(|error| failed(dir, &error))?;
         plan.freeze(dir)
             .map_err(|error| failed(&dir.join("plan.toml"), &error))?;
-        let state = State {
+        let state = StoredState {
             seed,
             variants: ids(plan),
             plan: Some(PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?),
             plan_changes: Vec::new(),
         };
         write_json(&dir.join("state.json"), &state)?;
-        Ok(Stored {
+        Ok(ExperimentFolder {
             dir: dir.to_owned(),
             state,
             looks: Vec::new(),
@@ -194,30 +122,30 @@ impl Stored {
         })
     }
 
-    /// An earlier experiment's folder, with the trials of its whole blocks.
+    /// Opens the folder of an earlier run, with the trials of its complete blocks.
     ///
     /// # Errors
-    /// Also if the plan was changed meanwhile, unless `accept_plan_changes` is set.
+    /// If the folder can't be used, or if the plan was edited and `accept_plan_changes` is false.
     pub(crate) fn open(
         plan: &Plan,
         dir: &Path,
         accept_plan_changes: bool,
-    ) -> Result<Stored, FolderError> {
+    ) -> Result<ExperimentFolder, ExperimentFolderError> {
         let state_path = dir.join("state.json");
         if !state_path.is_file() {
-            return Err(FolderError::NoExperiment(dir.to_owned()));
+            return Err(ExperimentFolderError::NoExperiment(dir.to_owned()));
         }
         let lock = FolderLock::take(dir)?;
-        let state: State = read_json(&state_path)?;
+        let state: StoredState = read_json(&state_path)?;
         let now = PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?;
         let changes = state.plan.as_ref().map(|before| before.changes(&now));
         let changes = changes.unwrap_or_default();
         if !changes.is_empty() && !accept_plan_changes {
             let dir = dir.to_owned();
-            return Err(FolderError::PlanChanged { dir, changes });
+            return Err(ExperimentFolderError::PlanChanged { dir, changes });
         }
         if state.variants != ids(plan) {
-            return Err(FolderError::OtherPlan(dir.to_owned()));
+            return Err(ExperimentFolderError::OtherPlan(dir.to_owned()));
         }
         let verdict = dir.join("verdict.json");
         let looks = match verdict.is_file() {
@@ -230,7 +158,7 @@ impl Stored {
             false => StoredEnvironment::default(),
         };
         let dir = dir.to_owned();
-        let mut stored = Stored {
+        let mut stored = ExperimentFolder {
             dir,
             state,
             looks,
@@ -240,7 +168,7 @@ impl Stored {
             _lock: lock,
         };
         stored.read_blocks()?;
-        stored.leave_out_lost_trial();
+        stored.drop_lost_block();
         if !changes.is_empty() {
             let blocks = stored.complete_blocks(stored.state.variants.len());
             let accepted = AcceptedChange { blocks, changes };
@@ -251,16 +179,16 @@ impl Stored {
         Ok(stored)
     }
 
-    /// The finding about changes of the plan that were accepted.
+    /// Returns the finding about accepted plan changes.
     pub(crate) fn plan_changed(&self) -> Option<ExperimentFinding> {
         let finding = plan_changes::finding(&self.state.plan_changes)?;
         let variants = Vec::new();
         Some(ExperimentFinding { finding, variants })
     }
 
-    /// A last block in which a machine was lost is run again, as if it had never been looked at: what was
-    /// lost has nothing to do with what was measured, and no verdict came of it.
-    fn leave_out_lost_trial(&mut self) {
+    /// Drops the last block if a machine was lost in it, so that it runs again. Its look is dropped as
+    /// well: it yielded no verdict, and the loss is independent of the results.
+    fn drop_lost_block(&mut self) {
         let last = self.results.last().map_or(0, |result| result.block);
         let mut block = self.results.iter().filter(|result| result.block == last);
         if block.any(TrialResult::lost_a_machine) {
@@ -269,8 +197,8 @@ impl Stored {
         }
     }
 
-    /// Reads whole blocks from the first on; the trials of a later, broken one are run again.
-    fn read_blocks(&mut self) -> Result<(), FolderError> {
+    /// Reads complete blocks, from the first one. The trials of an incomplete block run again.
+    fn read_blocks(&mut self) -> Result<(), ExperimentFolderError> {
         for block in 1.. {
             let mut results = Vec::new();
             for (variant, id) in self.state.variants.iter().enumerate() {
@@ -280,7 +208,7 @@ impl Stored {
                     return Ok(());
                 }
                 results.push(TrialResult {
-                    // Where it lies says which trial it is.
+                    // The folder's name identifies the trial.
                     block,
                     variant,
                     record: Some(read_json::<Record>(&record)?),
@@ -301,22 +229,31 @@ impl Stored {
         &self.looks
     }
 
-    /// Every trial so far, in the order in which they ran.
+    /// Results of all trials so far, in the order of their runs.
     pub fn results(&self) -> &[TrialResult] {
         &self.results
-    }
-
-    pub(crate) fn last(&self) -> &TrialResult {
-        self.results
-            .last()
-            .expect("asked for after a trial was kept")
     }
 
     pub(crate) fn complete_blocks(&self, variants: usize) -> u32 {
         (self.results.len() / variants.max(1)) as u32
     }
 
-    /// Blocks that this run, not an earlier part of the experiment, has made.
+    /// Mean length of a block's loads, by the stored records; `None` without a record.
+    pub(crate) fn mean_load_time_of_block(&self) -> Option<Duration> {
+        let records = self.results.iter().filter_map(|it| it.record.as_ref());
+        let loads_s: Vec<f64> = records
+            .map(|record| record.load.warmup_s + record.totals.elapsed_s)
+            .collect();
+        let blocks = self.complete_blocks(self.state.variants.len());
+        if loads_s.is_empty() {
+            return None;
+        }
+        let mean_s = loads_s.iter().sum::<f64>() / f64::from(blocks);
+        // With zero blocks the mean is infinite, and the conversion fails.
+        Duration::try_from_secs_f64(mean_s).ok()
+    }
+
+    /// Number of blocks of this run, without those of earlier runs.
     pub(crate) fn blocks_run(&self) -> u32 {
         self.blocks_run
     }
@@ -325,7 +262,7 @@ impl Stored {
         self.blocks_run += 1;
     }
 
-    /// Blocks of which any trial ended, `complete` of them whole.
+    /// Number of blocks with at least one trial. `complete` of them are complete.
     pub(crate) fn blocks_begun(&self, complete: u32) -> u32 {
         self.results
             .iter()
@@ -334,8 +271,8 @@ impl Stored {
             .unwrap_or(complete)
     }
 
-    /// An empty folder for a trial.
-    pub(crate) fn trial_dir(&self, block: u32, id: &str) -> Result<PathBuf, FolderError> {
+    /// Creates an empty folder for a trial.
+    pub(crate) fn trial_dir(&self, block: u32, id: &str) -> Result<PathBuf, ExperimentFolderError> {
         let dir = self.dir.join("trials").join(format!("{block}-{id}"));
         if dir.exists() {
             fs::remove_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
@@ -344,8 +281,8 @@ impl Stored {
         fs::canonicalize(&dir).map_err(|error| failed(&dir, &error))
     }
 
-    /// Stores a trial that ended.
-    pub(crate) fn keep(&mut self, result: TrialResult) -> Result<(), FolderError> {
+    /// Stores the result of a trial.
+    pub(crate) fn keep(&mut self, result: TrialResult) -> Result<(), ExperimentFolderError> {
         let id = &self.state.variants[result.variant];
         let dir = self
             .dir
@@ -360,12 +297,12 @@ impl Stored {
         Ok(())
     }
 
-    /// Notes what a variant ran on.
+    /// Stores the environment of a variant.
     pub(crate) fn note_environment(
         &mut self,
         id: &str,
         environment: Environment,
-    ) -> Result<(), FolderError> {
+    ) -> Result<(), ExperimentFolderError> {
         self.environment.machine = environment.machine;
         self.environment
             .services
@@ -382,13 +319,16 @@ impl Stored {
         write_json(&self.dir.join("environment.json"), &self.environment)
     }
 
-    pub(crate) fn write_verdict(&mut self, document: &VerdictDocument) -> Result<(), FolderError> {
+    pub(crate) fn write_verdict(
+        &mut self,
+        document: &VerdictDocument,
+    ) -> Result<(), ExperimentFolderError> {
         write_json(&self.dir.join("verdict.json"), document)
     }
 }
 
-/// What an experiment's folder may hold before its first trial has ended.
-const UNUSED: [&str; 9] = [
+/// Files of an experiment without a complete trial.
+const FILES_BEFORE_FIRST_TRIAL: [&str; 9] = [
     "state.json",
     "plan.toml",
     "environment.json",
@@ -400,8 +340,8 @@ const UNUSED: [&str; 9] = [
     "includes",
 ];
 
-/// Clears the folder of an experiment of which no trial ever ended, so that a mended plan can be run
-/// into it. Whatever is not prony's own stays.
+/// Removes prony's files from a folder without a complete trial, so that a corrected plan can run in it.
+/// Other files are kept.
 fn clear_unused(plan: &Plan, dir: &Path) -> io::Result<()> {
     let trials = dir.join("trials");
     let within = |path: &Path| fs::canonicalize(path).ok().zip(fs::canonicalize(dir).ok());
@@ -415,7 +355,7 @@ fn clear_unused(plan: &Plan, dir: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir_all(trials)?;
-    for name in UNUSED {
+    for name in FILES_BEFORE_FIRST_TRIAL {
         let path = dir.join(name);
         match path.is_dir() {
             true => fs::remove_dir_all(path)?,
@@ -433,25 +373,25 @@ fn ids(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-fn failed(path: &Path, error: &io::Error) -> FolderError {
-    FolderError::File {
+fn failed(path: &Path, error: &io::Error) -> ExperimentFolderError {
+    ExperimentFolderError::File {
         path: path.to_owned(),
         error: error.to_string(),
     }
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
-    let mut json = serde_json::to_string_pretty(value).map_err(|error| FolderError::File {
-        path: path.to_owned(),
-        error: error.to_string(),
-    })?;
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ExperimentFolderError> {
+    let mut json =
+        serde_json::to_string_pretty(value).map_err(|error| ExperimentFolderError::File {
+            path: path.to_owned(),
+            error: error.to_string(),
+        })?;
     json.push('\n');
     write_whole(path, &json)
 }
 
-/// Writes the whole file or nothing: it may be read while it is replaced, and the machine may lose
-/// its power.
-fn write_whole(path: &Path, text: &str) -> Result<(), FolderError> {
+/// Replaces a file atomically: it may be read at the same time, and the machine may lose power.
+fn write_whole(path: &Path, text: &str) -> Result<(), ExperimentFolderError> {
     let draft = path.with_extension("json.new");
     let write = || {
         let mut file = fs::File::create(&draft)?;
@@ -462,9 +402,9 @@ fn write_whole(path: &Path, text: &str) -> Result<(), FolderError> {
     write().map_err(|error| failed(path, &error))
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ExperimentFolderError> {
     let text = fs::read_to_string(path).map_err(|error| failed(path, &error))?;
-    serde_json::from_str(&text).map_err(|error| FolderError::File {
+    serde_json::from_str(&text).map_err(|error| ExperimentFolderError::File {
         path: path.to_owned(),
         error: error.to_string(),
     })

@@ -1,20 +1,19 @@
-//! Lines in which services say that they are at a limit of their own settings. Pure functions over
-//! the text of a log.
+//! Log lines of services that have reached a limit of their settings. Pure functions over the text of a log.
 
 use prony_record::{Finding, FindingId, Severity};
 
-/// Characters of a quoted line at most.
+/// Maximum length of a quoted line.
 const QUOTED_CHARS_MAX: usize = 240;
 
-/// A kind of line, known by a part of it.
+/// A known kind of line.
 struct KnownLine {
-    /// The part, in lower case.
+    /// Text that identifies it, in lower case.
     part: &'static str,
     hint: &'static str,
 }
 
-/// The lines that are known, of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn, uWSGI, and of what
-/// any program prints of the system's errors. The first that fits a line counts.
+/// Known lines of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn and uWSGI, and system errors that any program
+/// prints. The first match counts.
 const KNOWN_LINES: [KnownLine; 19] = [
     KnownLine {
         part: "worker_connections are not enough",
@@ -96,17 +95,17 @@ const KNOWN_LINES: [KnownLine; 19] = [
     },
 ];
 
-/// A limit that a log speaks of.
+/// A limit in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitLine {
-    /// The first such line.
+    /// First such line.
     line: String,
-    /// How many there are.
+    /// Number of such lines.
     count: usize,
     hint: &'static str,
 }
 
-/// The limits that a log speaks of, in the order in which it does.
+/// Finds the limits in a log, in the order of their first lines.
 pub(crate) fn in_log(log: &str) -> Vec<LimitLine> {
     let mut found: Vec<(usize, LimitLine)> = Vec::new();
     for line in log.lines() {
@@ -129,7 +128,7 @@ pub(crate) fn in_log(log: &str) -> Vec<LimitLine> {
     found.into_iter().map(|(_, limit)| limit).collect()
 }
 
-/// A line without what a terminal would obey, cut to a length that a finding can show.
+/// Removes control characters from a line, and truncates it.
 fn quoted(line: &str) -> String {
     let plain = line.trim().chars().filter(|char| !char.is_control());
     let mut plain = plain.peekable();
@@ -140,7 +139,7 @@ fn quoted(line: &str) -> String {
     text
 }
 
-/// The finding `service-limit` of a trial; `logs` are its services' names with their logs.
+/// Returns the finding `service-limit` of a trial. `logs` are its services' names and logs.
 pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Option<Finding> {
     let mut sentences = Vec::new();
     for (service, log) in logs {

@@ -1,31 +1,30 @@
-//! What the link between the load and its target carried: how full it was, and how much of it was
-//! no payload.
+//! Metrics of the link between the load and its target: its utilization, and the protocol overhead.
 
 use prony_record::Record;
 use prony_stats::{Metric, Values};
 
-use crate::place::topology::Link;
 use crate::plan::Resolved;
 use crate::service::PlaceKind;
 use crate::telemetry::TelemetrySummary;
+use crate::topology::NetworkLink;
 
 /// Traffic of the link between the load and its target over the measured part, in bytes of Ethernet
 /// frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Crossing {
+pub(crate) struct LoadLinkTraffic {
     /// From the target to the load.
-    answers: f64,
+    responses_bytes: f64,
     /// From the load to the target.
-    requests: f64,
-    /// From the first count to the last, which is a moment after the load's end.
+    requests_bytes: f64,
+    /// Time between the first and the last count.
     elapsed_s: f64,
-    /// What the link may carry each way in a second, where that is limited.
+    /// Rate limit in each direction, bytes per second.
     limit_per_s: Option<f64>,
 }
 
-/// The traffic between the load and its target over the measured part; none where no link of the
-/// plan's joins them.
-pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<Crossing> {
+/// Returns the traffic between the load and its target over the measured part; `None` if no link of the
+/// plan joins them.
+pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<LoadLinkTraffic> {
     let target = &resolved.load.service;
     let mut services = resolved.services.iter();
     let target = services.find(|service| service.spec.name == *target)?;
@@ -34,35 +33,35 @@ pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Optio
     else {
         return None;
     };
-    let places = |link: &Link| link.ends.map(|end| end.place);
+    let places = |link: &NetworkLink| link.ends.map(|end| end.place);
     let mut links = resolved.topology.links.iter();
     let link = links.find(|link| [[load, target], [target, load]].contains(&places(link)))?;
     let traffic = summary.links.get(&link.name)?;
     if summary.elapsed_s <= 0.0 {
         return None;
     }
-    let mut both = [traffic.forth_bytes, traffic.back_bytes];
+    let mut both = [traffic.forward_bytes, traffic.reverse_bytes];
     if places(link)[0] != load {
         both.reverse();
     }
-    let [requests, answers] = both.map(|bytes| bytes as f64);
-    Some(Crossing {
-        answers,
-        requests,
+    let [requests_bytes, responses_bytes] = both.map(|bytes| bytes as f64);
+    Some(LoadLinkTraffic {
+        responses_bytes,
+        requests_bytes,
         elapsed_s: summary.elapsed_s,
         limit_per_s: link.rate.map(|rate| rate.bits_per_s as f64 / 8.0),
     })
 }
 
-impl Crossing {
-    /// The share of its rate that the fuller direction carried; none without a rate.
+impl LoadLinkTraffic {
+    /// Share of the rate that the busier direction carried; `None` without a rate.
     pub(crate) fn used_share(self) -> Option<f64> {
         let most = self.limit_per_s? * self.elapsed_s;
-        // The bucket lets a little more through at once than its rate allows.
-        Some((self.answers.max(self.requests) / most).min(1.0))
+        // The bucket allows short bursts above the rate.
+        Some((self.responses_bytes.max(self.requests_bytes) / most).min(1.0))
     }
 
-    /// The metrics that it yields.
+    /// Returns its metrics.
     pub(crate) fn values(self, record: &Record) -> Values {
         let mut values = Values::new();
         let totals = &record.totals;
@@ -71,15 +70,14 @@ impl Crossing {
         }
         let ended = (totals.ok + totals.failed) as f64;
         if ended > 0.0 {
-            let both = self.answers + self.requests;
+            let both = self.responses_bytes + self.requests_bytes;
             values.insert(Metric::LinkBytesPerRequest, both / ended);
         }
-        // Answers under way at the beginning are whole among the bodies, those under way at the end
-        // not at all; on the link it is the part that was sent meanwhile. Without bodies there is no
-        // payload to compare with.
+        // The two byte counts differ slightly at the edges: body bytes count with the end of their
+        // response, link bytes when they are sent. Without bodies there is no payload to compare with.
         let bodies = totals.body_bytes_in as f64;
-        if bodies > 0.0 && self.answers > 0.0 {
-            let overhead = 1.0 - bodies / self.answers;
+        if bodies > 0.0 && self.responses_bytes > 0.0 {
+            let overhead = 1.0 - bodies / self.responses_bytes;
             values.insert(Metric::LinkOverheadShare, overhead.clamp(0.0, 1.0));
         }
         values
@@ -92,9 +90,9 @@ mod tests {
 
     #[test]
     fn shares_of_the_rate_and_of_the_payload() {
-        let crossing = Crossing {
-            answers: 22_000.0,
-            requests: 1_000.0,
+        let crossing = LoadLinkTraffic {
+            responses_bytes: 22_000.0,
+            requests_bytes: 1_000.0,
             elapsed_s: 2.0,
             limit_per_s: Some(12_500.0),
         };
@@ -109,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_or_bodies_there_is_less_to_tell() {
-        let crossing = Crossing {
-            answers: 22_000.0,
-            requests: 1_000.0,
+    fn without_a_rate_or_bodies_only_the_bytes_are_known() {
+        let crossing = LoadLinkTraffic {
+            responses_bytes: 22_000.0,
+            requests_bytes: 1_000.0,
             elapsed_s: 2.0,
             limit_per_s: None,
         };

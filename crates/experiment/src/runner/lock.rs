@@ -1,4 +1,4 @@
-//! The lock on an experiment's folder: one run at a time writes to it.
+//! The lock on an experiment's folder, so that only one run writes to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::folder::FolderError;
+use super::folder_error::ExperimentFolderError;
 
-/// The lock's file in the folder. It holds the process id of the run and goes with it.
+/// Name of the lock file. It contains the process id of the run, which removes it at its end.
 pub(super) const LOCK_FILE: &str = ".lock";
 
-/// A folder that no other run writes to while this value lives. The kernel releases the lock however
-/// the process ends.
+/// A locked folder. Dropping the value releases the lock; the kernel releases it if the process is
+/// killed.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     path: PathBuf,
-    // Closing it releases the lock.
+    // Closing the file releases the lock.
     _file: File,
 }
 
 impl FolderLock {
-    /// Locks a folder, which must exist.
+    /// Locks an existing folder.
     ///
     /// # Errors
-    /// [`FolderError::InUse`] if another run has it, [`FolderError::File`].
-    pub(crate) fn take(dir: &Path) -> Result<Self, FolderError> {
+    /// [`ExperimentFolderError::InUse`] if another run has locked it; [`ExperimentFolderError::File`].
+    pub(crate) fn take(dir: &Path) -> Result<Self, ExperimentFolderError> {
         let path = dir.join(LOCK_FILE);
-        let failed = |error: io::Error| FolderError::File {
+        let failed = |error: io::Error| ExperimentFolderError::File {
             path: path.clone(),
             error: error.to_string(),
         };
@@ -43,14 +43,14 @@ impl FolderLock {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(FolderError::InUse {
+                    return Err(ExperimentFolderError::InUse {
                         dir: dir.to_owned(),
                         pid: pid_in(&mut file),
                     });
                 }
                 Err(error) => return Err(failed(error.into())),
             }
-            // The run that had the lock may have removed the file between opening and locking it.
+            // The previous owner may have removed the file between opening and locking it.
             if !is_at(&file, &path) {
                 continue;
             }
@@ -65,19 +65,19 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Without the file the next run makes its own; with it, it takes that one.
+        // If this fails, the next run locks the existing file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The process id that a run has written into its lock; `None` in the moment before it did.
+/// Reads the process id of the owner; `None` if it has not been written yet.
 fn pid_in(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
-/// Whether the path names this open file.
+/// Returns true if `path` still refers to this open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
         return false;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_locked_for_one_run_and_left_without_a_trace() {
+    fn a_folder_is_locked_for_one_run() {
         let dir = tempfile::tempdir().unwrap();
         let lock = FolderLock::take(dir.path()).unwrap();
         let refused = FolderLock::take(dir.path()).unwrap_err();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_a_killed_run_left_is_taken_over() {
+    fn the_lock_of_a_killed_run_is_taken_over() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(LOCK_FILE), "4000000000\n").unwrap();
         let _lock = FolderLock::take(dir.path()).unwrap();

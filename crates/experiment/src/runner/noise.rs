@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use prony_record::{FindingId, Severity};
 use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
 
-use super::findings::{ExperimentFinding, FEW_BLOCKS, median};
-use super::trial::TrialResult;
+use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
+use super::trial_result::TrialResult;
 
 /// CPU that a trial may lose to others: percent of one core.
 const NOISE_PERCENT: f64 = 5.0;

@@ -4,7 +4,7 @@
 use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
 use super::*;
-use crate::why::{Capacity, CoreParties, CoreUse};
+use crate::runner::capacity::{Capacity, CoreParties, CoreUse};
 
 fn design(blocks: u32) -> Design {
     let levels = |level: &str| Levels::from([("socket".to_owned(), level.to_owned())]);
@@ -43,7 +43,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
         variant,
         position: variant,
         values: Values::new(),
-        telemetry: crate::runner::trial::Watched {
+        telemetry: crate::runner::TrialTelemetry {
             services_cores: 1,
             foreign_percent: 100.0 * taken,
             top_foreign: Some("yes".to_owned()),

@@ -1,4 +1,4 @@
-//! Changes of a stored plan between the beginning of an experiment and its resumption.
+//! Changes of a plan between the start of an experiment and its resumption.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::Plan;
 
-/// Changes that are named at most.
+/// Maximum number of listed changes.
 const CHANGES_MAX: usize = 8;
-/// Characters of a line that are shown at most.
+/// Maximum length of a shown line.
 const LINE_CHARS_MAX: usize = 80;
 
-/// A plan as its experiment ran it: the text of plan.toml, and a digest of every file that it names.
+/// A plan as its experiment ran it: the text of plan.toml, and a digest of each file that it names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlanCopy {
     text: String,
@@ -26,17 +26,17 @@ pub(crate) struct PlanCopy {
 /// A change that the user accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AcceptedChange {
-    /// Complete blocks before it.
+    /// Number of complete blocks before it.
     pub(crate) blocks: u32,
-    /// The differences, one phrase each.
+    /// Differences, one phrase each.
     pub(crate) changes: Vec<String>,
 }
 
 impl PlanCopy {
-    /// The plan that an experiment's folder holds now.
+    /// Reads the current plan of an experiment's folder.
     ///
     /// # Errors
-    /// plan.toml, or a file of it that is there, can't be read.
+    /// If plan.toml, or an existing file that it names, can't be read.
     pub(crate) fn read(plan: &Plan, dir: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         for name in plan.frozen_names() {
@@ -53,7 +53,7 @@ impl PlanCopy {
         })
     }
 
-    /// The differences of `now` from this one, a phrase each; comments and blank lines don't count.
+    /// Returns the differences of `now` from this plan, one phrase each. Ignores comments and blank lines.
     pub(crate) fn changes(&self, now: &PlanCopy) -> Vec<String> {
         let mut changes = lines_changed(&self.text, &now.text);
         let names: BTreeSet<&String> = self.files.keys().chain(now.files.keys()).collect();
@@ -62,7 +62,7 @@ impl PlanCopy {
                 (Some(one), Some(other)) if one != other => {
                     changes.push(format!("{name} has other contents"));
                 }
-                // A file that the plan names no more, or anew, is a changed line as well.
+                // An added or removed file is also a changed line of the plan.
                 _ => {}
             }
         }
@@ -75,7 +75,7 @@ impl PlanCopy {
     }
 }
 
-/// The finding `plan-changed`, of an experiment that went on with another plan.
+/// Returns the finding `plan-changed` of an experiment that was resumed with another plan.
 pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     let each = accepted.iter().map(|change| {
         let blocks = match change.blocks {
@@ -94,7 +94,7 @@ pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))
 }
 
-/// A line that means something, with its number.
+/// A line with content, and its number.
 type NumberedLine<'a> = (usize, &'a str);
 
 fn meaningful(text: &str) -> Vec<NumberedLine<'_>> {
@@ -103,7 +103,7 @@ fn meaningful(text: &str) -> Vec<NumberedLine<'_>> {
     lines.map(|(index, line)| (index + 1, line)).collect()
 }
 
-/// The lines that differ, those before and after at the same place paired.
+/// Returns the lines that differ. Old and new lines at the same position are paired.
 fn lines_changed(before: &str, after: &str) -> Vec<String> {
     let (before, after) = (meaningful(before), meaningful(after));
     let mut changes = Vec::new();
@@ -138,8 +138,8 @@ fn shown(line: &str) -> String {
     }
 }
 
-/// The places of a longest common subsequence, ascending. Beyond a size that no plan has, only equal
-/// beginnings and ends count as common.
+/// Returns the index pairs of a longest common subsequence, ascending. For inputs larger than any real plan, only
+/// common beginnings and ends count.
 fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, usize)> {
     const CELLS_MAX: usize = 4_000_000;
     let same = |i: usize, j: usize| before[i].1 == after[j].1;
@@ -152,7 +152,7 @@ fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, 
     let (rows, columns) = (before.len() - head - tail, after.len() - head - tail);
     let mut kept: Vec<(usize, usize)> = (0..head).map(|i| (i, i)).collect();
     if rows * columns <= CELLS_MAX {
-        // The length of the longest one from each pair of places on.
+        // Length of the longest one from each pair of indexes to the end.
         let mut longest = vec![vec![0_u32; columns + 1]; rows + 1];
         for i in (0..rows).rev() {
             for j in (0..columns).rev() {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Design, Evaluation, FactorEffect, Levels};
 
-use super::findings::ExperimentFinding;
+use super::experiment_finding::ExperimentFinding;
 use super::responses::{self, ResponseDigests};
-use super::trial::TrialResult;
+use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
 /// Share of the checked requests with an unexpected status beyond which nothing is compared; the

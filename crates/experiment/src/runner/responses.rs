@@ -1,5 +1,4 @@
-//! Checks that variants return the same responses: a faster server that returns something else is not
-//! a faster server.
+//! Responses of variants: a comparison of speed requires that all variants return the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::Interrupt;
 use crate::plan::BodyComparison;
 
-/// Requests of a list that are checked at most, spread evenly over it.
+/// Maximum number of checked requests, spread evenly over the load's list.
 pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;
-/// Time that one response may take.
+/// Timeout of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The responses of a variant before a trial, or over all of its trials, by the request's number.
+/// Responses of a variant before one trial, or common to all its trials, by the request's number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseDigests {
-    /// One for each request that was checked.
+    /// Responses by checked request.
     pub digests: BTreeMap<usize, ResponseDigest>,
 }
 
-/// The responses to one request, reduced to what they have in common.
+/// Common properties of the responses to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResponseDigest {
     /// Method and path.
@@ -30,30 +29,30 @@ pub struct ResponseDigest {
     /// Method and URL.
     #[serde(default)]
     pub url: String,
-    /// The status; none if it changes.
+    /// Status; `None` if it varies.
     pub status: Option<u16>,
-    /// The statuses that the load expects, where this one is not among them.
+    /// Statuses that the load expects, if this one is not among them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_statuses: Option<String>,
-    /// The body as sent; none if it changes.
+    /// Body as sent; `None` if it varies.
     pub body: Option<StoredBody>,
-    /// The body without its content codings.
+    /// Body without its content codings.
     #[serde(default)]
     pub decoded: DecodedBody,
-    /// The content type.
+    /// Content type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The content codings; none where the body has none.
+    /// Content codings; `None` if the body has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_encoding: Option<String>,
 }
 
-/// A body's length and hash, as stored.
+/// Length and hash of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredBody {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Its SHA-256 in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
@@ -61,14 +60,14 @@ pub struct StoredBody {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecodedBody {
-    /// It has no coding; also in trials that were stored before bodies were decoded.
+    /// The body has no content coding. Also used for trials stored before bodies were decoded.
     #[default]
     AsSent,
     /// The decoded body.
     Body(StoredBody),
-    /// It can't be decoded, and why.
+    /// The body can't be decoded, with the reason.
     Undecodable(String),
-    /// It changes from one response to the next.
+    /// The body varies between responses.
     Changing,
 }
 
@@ -82,12 +81,11 @@ impl From<BodyDigest> for StoredBody {
     }
 }
 
-/// Sends `requests_max` of the load's safe requests at most, each twice; stops early after an
-/// interrupt.
+/// Sends up to `requests_max` of the load's safe requests, each twice. Stops early after an interrupt.
 ///
 /// # Errors
 ///
-/// The first request that gets no complete response, and why.
+/// The first request without a complete response, and the reason, as text for the user.
 pub(crate) fn collect(
     spec: &LoadSpec,
     requests_max: usize,
@@ -109,7 +107,7 @@ pub(crate) fn collect(
     Ok(responses)
 }
 
-/// The part of a variant's responses that all its trials have in common.
+/// Reduces the responses of a variant's trials to their common properties.
 pub(crate) fn over_trials<'a>(
     trials: impl Iterator<Item = &'a ResponseDigests>,
 ) -> ResponseDigests {
@@ -127,7 +125,7 @@ pub(crate) fn over_trials<'a>(
 }
 
 impl ResponseDigest {
-    /// The part that two responses to the same request have in common.
+    /// Reduces two responses to their common properties.
     fn common(&self, other: &ResponseDigest) -> ResponseDigest {
         let decoded = match (self.without_codings(), other.without_codings()) {
             (a, b) if a != b => DecodedBody::Changing,
@@ -151,7 +149,7 @@ impl ResponseDigest {
         match &self.decoded {
             DecodedBody::AsSent => self.as_sent(),
             DecodedBody::Body(body) => Content::Body(body),
-            // Bodies that nobody can decode are the same if their bytes are.
+            // Bodies that can't be decoded are equal if their bytes are.
             DecodedBody::Undecodable(why) => match self.as_sent() {
                 Content::Body(body) => Content::Undecodable(body, why),
                 changing => changing,
@@ -175,7 +173,7 @@ impl ResponseDigest {
         }
     }
 
-    /// Method and URL, or method and path in trials stored without the URL.
+    /// Returns method and URL, or method and path for trials stored without the URL.
     pub(crate) fn url_or_request(&self) -> &str {
         match self.url.is_empty() {
             true => &self.request,
@@ -183,7 +181,7 @@ impl ResponseDigest {
         }
     }
 
-    /// Size, content type and content codings: `512 bytes of text/html, gzip`.
+    /// Describes size, content type and content codings, such as `512 bytes of text/html, gzip`.
     fn described(&self) -> String {
         let mut text = match &self.body {
             Some(body) => bytes(body.length),
@@ -199,7 +197,7 @@ impl ResponseDigest {
     }
 }
 
-/// The part of a body that is compared.
+/// Form of a body that is compared.
 #[derive(PartialEq)]
 enum Content<'a> {
     Body(&'a StoredBody),
@@ -227,7 +225,7 @@ fn digest(spec: &LoadSpec, answer: &Answer) -> ResponseDigest {
     }
 }
 
-/// Method and path: hosts and ports differ between trials.
+/// Returns method and path. Hosts and ports differ between trials.
 fn path_of(request: &str) -> String {
     let (method, url) = request.split_once(' ').unwrap_or(("", request));
     let path = url
@@ -243,7 +241,8 @@ fn bytes(length: u64) -> String {
     }
 }
 
-/// The first difference between two variants' responses that `rule` does not allow, in words.
+/// Returns the first difference between two variants' responses that `rule` does not allow, as text for the
+/// user.
 pub(crate) fn difference(
     one: &ResponseDigests,
     other: &ResponseDigests,
@@ -253,7 +252,7 @@ pub(crate) fn difference(
         let b = other.digests.get(index)?;
         let what = match (a.status, b.status) {
             (Some(a), Some(b)) if a != b => Some(format!("status {a} against {b}")),
-            // A failure is reported as one, whatever its page says.
+            // A failure is reported as a failure; its body does not matter.
             _ if a.expected_statuses.is_some() && b.expected_statuses.is_some() => None,
             _ => body_difference(a, b, rule),
         };
@@ -289,7 +288,7 @@ fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison)
     })
 }
 
-/// Requests whose bodies change from one response to the next, so that `rule` can't compare them.
+/// Returns requests whose bodies vary between responses, so that `rule` can't compare them.
 pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec<&str> {
     let changing = responses
         .digests
@@ -298,8 +297,8 @@ pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec
     changing.map(|digest| digest.request.as_str()).collect()
 }
 
-/// Requests whose bodies differ as sent, with both descriptions: sizes, types and codings. Bodies that
-/// change by themselves differ only where a description does.
+/// Returns requests whose bodies differ as sent, with both descriptions. Bodies that vary between responses
+/// differ only if their descriptions do.
 pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests) -> Vec<String> {
     let pairs = one.digests.iter();
     let pairs = pairs.filter_map(|(index, a)| Some((a, other.digests.get(index)?)));
@@ -317,7 +316,7 @@ pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests
     differing.collect()
 }
 
-/// Responses whose status the load counts as a failure.
+/// Returns responses with a status that the load counts as a failure.
 pub(crate) fn unexpected(responses: &ResponseDigests) -> Vec<&ResponseDigest> {
     let all = responses.digests.values();
     all.filter(|digest| digest.expected_statuses.is_some())

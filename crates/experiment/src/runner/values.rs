@@ -1,4 +1,4 @@
-//! The metrics of a trial, out of its record and its telemetry.
+//! Metrics of a trial, from its record and its telemetry.
 
 use prony_record::Record;
 use prony_stats::{Metric, Values};
@@ -7,11 +7,10 @@ use crate::plan::Resolved;
 use crate::service::{Endpoint, PlaceKind};
 use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 
-/// A load shorter than this many seconds is over before the kernel's ticks of 10 ms have told what
-/// the services used.
-pub(crate) const LEAST_WATCHED_S: f64 = 0.1;
+/// Length of a load below which CPU figures are useless: the kernel counts CPU time in ticks of 10 ms.
+pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
 
-/// The values of every metric that could be measured. `target` is the service that was loaded.
+/// Returns all metrics that were measured. `target` is the loaded service.
 pub(crate) fn values(
     record: &Record,
     telemetry: Option<&TelemetrySummary>,
@@ -19,21 +18,21 @@ pub(crate) fn values(
 ) -> Values {
     let mut values = prony_stats::of_record(record);
     if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
-        values.extend(watched(record, telemetry, target));
+        values.extend(of_telemetry(record, telemetry, target));
     }
     values
 }
 
-/// What the host saw of the services. Its window is nearly, but not exactly, the load's, so that
-/// both are taken as rates.
-fn watched(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
+/// Returns the metrics of the telemetry. Its window differs slightly from the load's, so both are used as
+/// rates.
+fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
     let mut values = Values::new();
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
     values.insert(Metric::ServerMemoryBytes, sum(|s| s.memory_mean_bytes));
     if let Some(service) = telemetry.services.get(target) {
         values.insert(Metric::NetworkOutBitsPerS, service.network_sent_bits_per_s);
     }
-    if record.totals.elapsed_s < LEAST_WATCHED_S || telemetry.elapsed_s <= 0.0 {
+    if record.totals.elapsed_s < CPU_LOAD_S_MIN || telemetry.elapsed_s <= 0.0 {
         return values;
     }
     let (user, system) = (sum(|s| s.cpu_user_percent), sum(|s| s.cpu_system_percent));
@@ -54,7 +53,7 @@ fn watched(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Value
     values.insert(Metric::ServerCpuUsPerRequest, cpu_us(user + system));
     values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
     values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
-    // Where the services run elsewhere, so does the network's work for them.
+    // Soft interrupts are those of the services' machine.
     let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(
         Metric::HostSoftirqUsPerRequest,
@@ -66,7 +65,7 @@ fn watched(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Value
         per_request(switches_per_s),
     );
     let counted = |n: u64| per_request(n as f64 / telemetry.elapsed_s);
-    // A sum without one of the services would compare unlike things.
+    // A sum without one of the services can't be compared.
     let instructions = telemetry.services.values();
     let instructions: Option<u64> = instructions.map(|s| s.hardware?.instructions).sum();
     if let Some(instructions) = instructions {
@@ -81,7 +80,7 @@ fn watched(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Value
     }
     if let Some(service) = telemetry.services.get(target) {
         let (network, tcp) = (&service.network, &service.tcp);
-        // An interface that others use too says nothing of this service's requests.
+        // Traffic of a shared interface can't be attributed to this service.
         if !network.shared {
             let bytes = network.sent + network.received;
             values.insert(Metric::LinkBytesPerRequest, counted(bytes));
@@ -97,8 +96,8 @@ fn watched(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Value
     values
 }
 
-/// Connections that the target opened, those of the load left out where both live in one network.
-/// Natively everybody's on the machine are among them.
+/// Returns the connections that the target opened, without the load's if both share a network. For a native
+/// service, connections of all processes on the machine are included.
 pub(crate) fn upstream(
     record: &Record,
     telemetry: &TelemetrySummary,
@@ -124,12 +123,11 @@ pub(crate) fn upstream(
     begun.into_iter().collect()
 }
 
-/// Of so many connections begun in so many seconds those that are not the load's `own`, for each
-/// request.
+/// Returns connections per request: `begun` connections in `over_s` seconds, without the load's `own`.
 fn opened_upstream(record: &Record, (begun, over_s): (u64, f64), own: u64) -> Option<f64> {
     let totals = &record.totals;
     let ended = totals.ok + totals.failed;
-    if ended == 0 || totals.elapsed_s < LEAST_WATCHED_S || over_s <= 0.0 {
+    if ended == 0 || totals.elapsed_s < CPU_LOAD_S_MIN || over_s <= 0.0 {
         return None;
     }
     let per_request = |n: u64, over_s: f64| n as f64 / over_s * totals.elapsed_s / ended as f64;

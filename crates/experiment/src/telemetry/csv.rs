@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::place::topology::LinkTraffic;
+use crate::topology::LinkTraffic;
 
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, MemoryKind, ServiceSample,
@@ -241,10 +241,10 @@ impl Line {
 
     fn of_link(t_s: f64, name: &str, traffic: &LinkTraffic) -> Self {
         let mut line = Self::new(t_s, &format!("link:{name}"));
-        line.set("network_sent_bytes", traffic.forth_bytes);
-        line.set("network_received_bytes", traffic.back_bytes);
-        line.set("network_sent_packets", traffic.forth_packets);
-        line.set("network_received_packets", traffic.back_packets);
+        line.set("network_sent_bytes", traffic.forward_bytes);
+        line.set("network_received_bytes", traffic.reverse_bytes);
+        line.set("network_sent_packets", traffic.forward_packets);
+        line.set("network_received_packets", traffic.reverse_packets);
         line
     }
 

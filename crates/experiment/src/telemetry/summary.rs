@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::place::topology::LinkTraffic;
+use crate::topology::LinkTraffic;
 
 use super::difference::{
     cores_between, cpu_between, grown, hardware_between, interfaces_between, network_between,
@@ -344,8 +344,8 @@ mod tests {
             ..CoreTimes::default()
         };
         let crossed = LinkTraffic {
-            forth_bytes: 100 * switches,
-            back_bytes: 7,
+            forward_bytes: 100 * switches,
+            reverse_bytes: 7,
             ..LinkTraffic::default()
         };
         TelemetrySample {
@@ -379,7 +379,7 @@ mod tests {
         assert!((web.memory_mean_bytes - 200.0).abs() < 1e-9);
         assert_eq!(web.memory_max_bytes, 300);
         let wan = summary.links["wan"];
-        assert_eq!((wan.forth_bytes, wan.back_bytes), (4_000, 0));
+        assert_eq!((wan.forward_bytes, wan.reverse_bytes), (4_000, 0));
         assert!((web.context_switches_per_s - 20.0).abs() < 1e-9);
         assert!((web.involuntary_switches_per_s - 10.0).abs() < 1e-9);
         assert!((web.network_sent_bits_per_s - 160_000.0).abs() < 1e-6);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_experiment::runner::{AskedLoad, LoadMaker};
+use prony_experiment::runner::{AgentLoadRequest, AgentLoadRunner};
 use prony_record::{Finding, FindingId, Record};
 
 use super::reservations::Reservations;
@@ -42,8 +42,8 @@ pub struct AgentLoads<'a> {
     pub previous: BTreeMap<String, Vec<AgentName>>,
 }
 
-impl LoadMaker for AgentLoads<'_> {
-    fn make(&mut self, asked: &AskedLoad<'_>) -> Result<Record, String> {
+impl AgentLoadRunner for AgentLoads<'_> {
+    fn make(&mut self, asked: &AgentLoadRequest<'_>) -> Result<Record, String> {
         let choice = asked.agents.parse::<AgentChoice>()?;
         let previous = self.previous.get(asked.agents).cloned();
         let (stop, over) = (StopRequest::new(), AtomicBool::new(false));
@@ -109,7 +109,7 @@ impl AgentLoads<'_> {
     fn load_by(
         &self,
         names: Vec<AgentName>,
-        asked: &AskedLoad<'_>,
+        asked: &AgentLoadRequest<'_>,
         stop: &StopRequest,
     ) -> Result<Record, FleetError> {
         let feed = self.show.map(|show| {
@@ -135,7 +135,7 @@ impl AgentLoads<'_> {
     fn load_by_free_agents(
         &self,
         choice: &AgentChoice,
-        asked: &AskedLoad<'_>,
+        asked: &AgentLoadRequest<'_>,
         stop: &StopRequest,
     ) -> Result<Record, FleetError> {
         let names =

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use prony_experiment::environment::Environment;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Exited, Host, HostError, Knock, Stopped};
-use prony_experiment::place::Door;
-use prony_experiment::place::topology::Topology;
+use prony_experiment::host::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
+use prony_experiment::place::NetnsHandle;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_experiment::telemetry::{HostSample, TelemetrySample, WatchSpec};
+use prony_experiment::topology::Topology;
 use prony_record::{Finding, FindingId, Severity};
 
 use super::endpoint_check;
@@ -209,8 +209,8 @@ impl Host for FleetHost {
         }
     }
 
-    fn door(&self, place: PlaceKind) -> Result<Option<Door>, HostError> {
-        self.here.door(place)
+    fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError> {
+        self.here.netns_handle(place)
     }
 
     fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError> {
@@ -238,11 +238,11 @@ impl Host for FleetHost {
         }
     }
 
-    fn alive(&mut self, service: &str) -> Result<(), Exited> {
+    fn alive(&mut self, service: &str) -> Result<(), ServiceExit> {
         let Some(remote) = self.remote.get(service) else {
             return self.here.alive(service);
         };
-        let ended = |status: String| Exited {
+        let ended = |status: String| ServiceExit {
             service: service.to_owned(),
             status,
             log_tail: String::new(),
@@ -256,13 +256,17 @@ impl Host for FleetHost {
         }
     }
 
-    fn knock(&mut self, service: &str, knock: &Knock) -> Result<Option<u16>, String> {
+    fn probe_readiness(
+        &mut self,
+        service: &str,
+        probe: &ReadinessProbe,
+    ) -> Result<Option<u16>, String> {
         let Some(remote) = self.remote.get(service) else {
-            return self.here.knock(service, knock);
+            return self.here.probe_readiness(service, probe);
         };
         let call = HostCall::Knock {
             service: service.to_owned(),
-            knock: knock.clone(),
+            knock: probe.clone(),
         };
         match remote.session.call(call) {
             Ok(HostReply::Knocked { status }) => Ok(status),
@@ -357,7 +361,7 @@ impl Host for FleetHost {
         }
     }
 
-    fn stop(&mut self, service: &str) -> Result<Stopped, HostError> {
+    fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError> {
         let Some(remote) = self.remote.get_mut(service) else {
             return self.here.stop(service);
         };
@@ -368,7 +372,7 @@ impl Host for FleetHost {
             Ok(HostReply::Stopped { stopped }) => Ok(stopped),
             Ok(other) => Err(remote.session.error(unexpected(&other))),
             // The service ended with its agent, or ends with the lease.
-            Err(_) if remote.session.loss().is_some() => Ok(Stopped {
+            Err(_) if remote.session.loss().is_some() => Ok(ServiceStop {
                 status: None,
                 killed: false,
                 took: Duration::ZERO,

@@ -2,7 +2,7 @@
 //!
 //! Enters: a connection to the fleet's server, and a plan that names agents. Leaves: a
 //! [`Host`](prony_experiment::host::Host) that runs each service on its machine, and a
-//! [`LoadMaker`](prony_experiment::runner::LoadMaker) that makes loads with agents.
+//! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that makes loads with agents.
 //!
 //! The files of a service are sent to its machine; samples are taken on all machines at the same time and
 //! joined; logs are fetched into the trial's folder. A trial that loses the agent of one of its services

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use prony_experiment::environment::Environment;
-use prony_experiment::host::{Exited, Knock, Stopped};
+use prony_experiment::host::{ReadinessProbe, ServiceExit, ServiceStop};
 use prony_experiment::plan::HostObjection;
 use prony_experiment::service::{Allocated, Allocation, ServiceSpec};
 use prony_experiment::telemetry::{TelemetrySample, WatchSpec};
@@ -71,7 +71,7 @@ pub enum HostCall {
         /// The service.
         service: String,
         /// The probe.
-        knock: Knock,
+        knock: ReadinessProbe,
     },
     /// Return the last lines of a service's log.
     LogTail {
@@ -154,7 +154,7 @@ pub enum HostReply {
     /// A service exited by itself.
     Exited {
         /// Its status and the end of its log.
-        exited: Exited,
+        exited: ServiceExit,
     },
     /// A service responded to a probe.
     Knocked {
@@ -188,7 +188,7 @@ pub enum HostReply {
     /// A service was stopped.
     Stopped {
         /// The service's end.
-        stopped: Stopped,
+        stopped: ServiceStop,
     },
     /// A description of the machine.
     Environment {
@@ -263,7 +263,7 @@ mod tests {
         let endpoint = Endpoint::Tcp("[::1]:80".parse().unwrap());
         again(HostCall::Knock {
             service: "web".to_owned(),
-            knock: Knock {
+            knock: ReadinessProbe {
                 endpoint,
                 get: Some("/".to_owned()),
                 https: true,

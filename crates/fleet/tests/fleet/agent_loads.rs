@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::runner::{AskedLoad, LoadMaker};
+use prony_experiment::runner::{AgentLoadRequest, AgentLoadRunner};
 use prony_fleet::coordinator::Fleet;
 use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::permissions::Role;
@@ -25,7 +25,7 @@ fn makers(maker: &mut AgentLoads<'_>, agents: &str) -> Vec<String> {
 
 fn makers_of(maker: &mut AgentLoads<'_>, agents: &str, url: &str, words: &[String]) -> Vec<String> {
     let options = LoadOptions::parse_words(words).unwrap();
-    let record = maker.make(&AskedLoad {
+    let record = maker.make(&AgentLoadRequest {
         agents,
         url,
         words,

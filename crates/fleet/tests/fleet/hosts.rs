@@ -11,7 +11,7 @@ use std::time::Duration;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::{
-    Event, Finished, Interrupt, Machines, Settings, TrialError, run, run_on,
+    ExperimentEvent, ExperimentOutcome, Interrupt, Machines, RunSettings, TrialError, run, run_on,
 };
 use prony_fleet::agent::{Agent, AgentSettings};
 use prony_fleet::clock::Clock;
@@ -143,9 +143,9 @@ fn experiment(
     plan: &Plan,
     host: &mut FleetHost,
     out: PathBuf,
-    mut on: impl FnMut(Event<'_>),
-) -> Finished {
-    let settings = Settings::new(out);
+    mut on: impl FnMut(ExperimentEvent<'_>),
+) -> ExperimentOutcome {
+    let settings = RunSettings::new(out);
     run(plan, host, &settings, &Interrupt::default(), &mut on).unwrap()
 }
 
@@ -269,9 +269,9 @@ fn one_agent_loads_what_another_one_serves() {
         load: Some(&mut load),
     };
     let out = nats.folder.path().join("out");
-    let settings = Settings {
+    let settings = RunSettings {
         blocks: Some(1),
-        ..Settings::new(out.clone())
+        ..RunSettings::new(out.clone())
     };
     let finished = run_on(
         &plan,
@@ -483,9 +483,11 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
     let mut is_on_two = false;
     let mut ended = Vec::new();
     let finished = experiment(&plan, &mut host, out.clone(), |event| match event {
-        Event::TrialBegan { id, .. } => is_on_two = id == "two",
-        Event::Loading { .. } if is_on_two => two.lock().unwrap().kill(),
-        Event::TrialEnded { id, result } => ended.push((id.to_owned(), result.findings.clone())),
+        ExperimentEvent::TrialBegan { id, .. } => is_on_two = id == "two",
+        ExperimentEvent::Loading { .. } if is_on_two => two.lock().unwrap().kill(),
+        ExperimentEvent::TrialEnded { id, result } => {
+            ended.push((id.to_owned(), result.findings.clone()))
+        }
         _ => {}
     });
     let failed = finished.failed.expect("the next trial on it can't be made");
@@ -521,8 +523,8 @@ fn a_trial_that_loses_its_machine_ends_early() {
     let out = nats.folder.path().join("out");
     let mut ended = Vec::new();
     let finished = experiment(&read(&text), &mut host, out, |event| match event {
-        Event::Loading { .. } => two.lock().unwrap().kill(),
-        Event::TrialEnded { result, .. } => ended.push(result.clone()),
+        ExperimentEvent::Loading { .. } => two.lock().unwrap().kill(),
+        ExperimentEvent::TrialEnded { result, .. } => ended.push(result.clone()),
         _ => {}
     });
     assert!(

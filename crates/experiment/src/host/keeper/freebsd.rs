@@ -1,15 +1,15 @@
-//! FreeBSD's part of the keeper: jails, reapers. Between `fork` and `exec`, see the parent module.
+//! The keeper on FreeBSD: jails and reapers. Runs between `fork` and `exec`; see the parent module.
 //!
-//! It compiles for FreeBSD, but has not been run there yet.
+//! **Experimental: written for FreeBSD, never run there.**
 
 use std::io;
 use std::os::fd::RawFd;
 
-use super::super::channel::Step;
 use super::checked;
+use crate::system::fork::LaunchStep;
 
-/// The cores that a process may use.
-pub(in crate::host) type CoreSet = libc::cpuset_t;
+/// Set of cores.
+pub(in crate::host) type FreeBsdCoreSet = libc::cpuset_t;
 
 /// `struct procctl_reaper_kill` of procctl(2).
 #[repr(C)]
@@ -22,19 +22,22 @@ struct ReaperKill {
     reserved: [libc::c_uint; 15],
 }
 
-/// `REAPER_KILL_CHILDREN`: the direct children of the reaper alone, orphans among them.
+/// `REAPER_KILL_CHILDREN`: signals direct children of the reaper only, including adopted orphans.
 const REAPER_KILL_CHILDREN: libc::c_uint = 1;
 
-/// The keeper stays outside the jail.
-#[allow(clippy::unnecessary_wraps, reason = "other systems can fail here")]
+/// Does nothing: the keeper stays outside the jail.
+#[allow(clippy::unnecessary_wraps, reason = "can fail on other systems")]
 pub(super) fn enter_as_keeper(_jail: i32, _channel: RawFd) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Enters the jail of that id.
+/// Enters the jail with this id.
 pub(super) fn enter_as_service(jail: i32, channel: RawFd) -> io::Result<()> {
     // SAFETY: takes no pointers.
-    checked(channel, Step::EnterJail, unsafe { libc::jail_attach(jail) }).map(drop)
+    checked(channel, LaunchStep::EnterJail, unsafe {
+        libc::jail_attach(jail)
+    })
+    .map(drop)
 }
 
 fn own_id() -> libc::id_t {
@@ -55,14 +58,14 @@ pub(super) fn adopt_orphans() -> i32 {
 }
 
 /// Binds this process to cores.
-pub(super) fn run_on(cores: &CoreSet) -> i32 {
+pub(super) fn run_on(cores: &FreeBsdCoreSet) -> i32 {
     // SAFETY: the set is a whole `cpuset_t`, and -1 means this process.
     unsafe {
         libc::cpuset_setaffinity(
             libc::CPU_LEVEL_WHICH,
             libc::CPU_WHICH_PID,
             -1,
-            size_of::<CoreSet>(),
+            size_of::<FreeBsdCoreSet>(),
             cores,
         )
     }
@@ -70,7 +73,7 @@ pub(super) fn run_on(cores: &CoreSet) -> i32 {
 
 /// Sends a signal to every direct child.
 pub(super) fn signal_children(signal: i32) -> bool {
-    let mut order = ReaperKill {
+    let mut command = ReaperKill {
         signal,
         flags: REAPER_KILL_CHILDREN,
         subtree: 0,
@@ -84,17 +87,17 @@ pub(super) fn signal_children(signal: i32) -> bool {
             libc::P_PID,
             own_id(),
             libc::PROC_REAP_KILL,
-            (&raw mut order).cast(),
+            (&raw mut command).cast(),
         )
     };
     result == 0
 }
 
-/// Gives up all that was inherited from prony but the channel.
-pub(super) fn be_nobody(channel: Option<RawFd>) {
+/// Closes all inherited descriptors except the channel.
+pub(super) fn detach(channel: Option<RawFd>) {
     let kept = channel.unwrap_or(-1);
     for fd in 0..kept {
-        // SAFETY: closes descriptors that nothing in this process uses any more.
+        // SAFETY: this process does not use these descriptors any more.
         unsafe { libc::close(fd) };
     }
     // SAFETY: as above.

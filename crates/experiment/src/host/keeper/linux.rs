@@ -1,5 +1,5 @@
-//! Linux's part of the keeper: namespaces, orphans, lists of children. Between `fork` and `exec`, see
-//! the parent module.
+//! The keeper on Linux: namespaces, orphans, lists of children. Runs between `fork` and `exec`; see the
+//! parent module.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,29 +8,30 @@ use super::{block_signals, checked, exit};
 use crate::place::namespace;
 pub(super) use crate::place::namespace::join_network;
 
-/// The cores that a process may use.
-pub(in crate::host) type CoreSet = libc::cpu_set_t;
+/// Set of cores.
+pub(in crate::host) type LinuxCoreSet = libc::cpu_set_t;
 
-/// Enters the namespaces and yields true in their first process; the keeper outside stays here.
+/// Enters the namespaces and returns true in their first process. Does not return in the keeper
+/// outside.
 pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool> {
     let init = namespace::enter(network, |step, result| {
         checked(channel, step, result).map(drop)
     })?;
     if init != 0 {
-        outlive(init);
+        wait_for_namespace(init);
     }
     Ok(true)
 }
 
-/// The service is in the namespaces already.
-#[allow(clippy::unnecessary_wraps, reason = "other systems can fail here")]
+/// Does nothing: the service is in the namespaces already.
+#[allow(clippy::unnecessary_wraps, reason = "can fail on other systems")]
 pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The keeper outside of a process namespace: it ends when the namespace has ended.
-fn outlive(init: i32) -> ! {
-    be_nobody(None);
+/// Runs the keeper outside of a process namespace. It ends after the namespace.
+fn wait_for_namespace(init: i32) -> ! {
+    detach(None);
     block_signals();
     let mut status = 0;
     // SAFETY: `status` has room for the wait status.
@@ -46,12 +47,12 @@ pub(super) fn adopt_orphans() -> i32 {
 }
 
 /// Binds this process to cores.
-pub(super) fn run_on(cores: &CoreSet) -> i32 {
+pub(super) fn run_on(cores: &LinuxCoreSet) -> i32 {
     // SAFETY: the set is a whole `cpu_set_t`, and 0 means this process.
-    unsafe { libc::sched_setaffinity(0, size_of::<CoreSet>(), cores) }
+    unsafe { libc::sched_setaffinity(0, size_of::<LinuxCoreSet>(), cores) }
 }
 
-/// Sends a signal to every direct child; false if the kernel does not list them.
+/// Sends a signal to every direct child. Returns false if the kernel does not list them.
 pub(super) fn signal_children(signal: i32) -> bool {
     // SAFETY: the path ends with a NUL.
     let file = unsafe {
@@ -88,9 +89,9 @@ pub(super) fn signal_children(signal: i32) -> bool {
     true
 }
 
-/// Gives up all that was inherited from prony but the channel, and takes a name that
-/// `pkill prony` spares.
-pub(super) fn be_nobody(channel: Option<RawFd>) {
+/// Closes all inherited descriptors except the channel, and takes the name
+/// [`KEEPER_NAME`](crate::system::fork::KEEPER_NAME), which `pkill prony` does not match.
+pub(super) fn detach(channel: Option<RawFd>) {
     // SAFETY: the name ends with a NUL and is shorter than 16 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"keeper".as_ptr(), 0, 0, 0) };
     let last = u32::MAX;
@@ -106,11 +107,11 @@ pub(super) fn be_nobody(channel: Option<RawFd>) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: closes descriptors that nothing in this process uses any more.
+    // SAFETY: this process does not use these descriptors any more.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // Before Linux 5.9. The bound is no limit of the system's, but far above what prony opens.
+    // Before Linux 5.9. The bound is far above the number of files that prony opens.
     for fd in first..=last.min(65_536) {
         // SAFETY: as above.
         unsafe { libc::close(fd.cast_signed()) };

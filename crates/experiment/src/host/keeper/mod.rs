@@ -1,17 +1,20 @@
-//! The small process between prony and each service.
+//! The keeper: a small process between prony and each service.
 //!
 //! ```text
 //! native:     prony ── keeper ── service ── its workers
 //! namespace:  prony ── keeper ─┤ init (pid 1 inside) ── service ── its workers
 //! ```
 //!
-//! A keeper is a fork of prony that never executes anything else. It adopts every orphan of its
-//! service (Linux: `PR_SET_CHILD_SUBREAPER`, or by being pid 1 of a process namespace; FreeBSD:
-//! `PROC_REAP_ACQUIRE`, the service alone being jailed), so a daemon that forks twice and begins a session of its own still hangs below it. Hence the whole service
-//! is, at any time, exactly what descends from the keeper: that is what telemetry counts and what a
-//! stop kills. A keeper whose prony died, by whatever means, kills its service and ends. A keeper
-//! that its service stopped is continued when the service has to end; what a killed keeper kept is
-//! adopted by prony, and is killed from there or, if prony died as well, by the next start's sweep.
+//! A keeper is a fork of prony that never executes another program. It adopts the orphans of its
+//! service (Linux: `PR_SET_CHILD_SUBREAPER`, or as pid 1 of a process namespace; FreeBSD:
+//! `PROC_REAP_ACQUIRE`, outside the jail). A daemon that forks twice and starts its own session
+//! therefore still descends from the keeper. At any time, the service is exactly the set of the
+//! keeper's descendants: these are the processes that telemetry counts and that a stop kills.
+//!
+//! - A keeper whose prony ended, for any reason, kills its service and ends.
+//! - A keeper that was stopped by a signal is continued when its service has to end.
+//! - If a keeper is killed, prony adopts the service's processes and kills them. If prony was killed
+//!   as well, the sweep of the next start does.
 //!
 //! Everything here runs between `fork` and `exec` in a process that had threads, so it must not
 //! allocate, lock or panic.
@@ -29,69 +32,76 @@ use freebsd as system;
 #[cfg(target_os = "linux")]
 use linux as system;
 
-use super::channel::{self, News, Request, Step};
-pub(super) use system::CoreSet;
+use super::channel::{self, KeeperCommand, KeeperMessage};
+use crate::system::fork::{LaunchStep, fork};
+#[cfg(target_os = "freebsd")]
+pub(super) use freebsd::FreeBsdCoreSet as CoreSet;
+#[cfg(target_os = "linux")]
+pub(super) use linux::LinuxCoreSet as CoreSet;
 
-/// What the forked process needs; all of it prepared before the fork.
+/// Parameters of the forked process, prepared before the fork.
 #[derive(Clone, Copy)]
-pub(super) struct Orders {
+pub(super) struct KeeperSetup {
     /// The keeper's end of the channel.
     pub(super) channel: RawFd,
-    /// The cores that the service may use.
+    /// Cores that the service may use; `None`: those of this thread.
     pub(super) cores: Option<CoreSet>,
-    /// Its limit of open files.
+    /// Limit of open files.
     pub(super) open_files: Option<u64>,
-    /// The place to enter unless the service is native: a network namespace's descriptor (Linux) or
-    /// a jail's id (FreeBSD).
-    pub(super) place: Option<i32>,
-    /// The network to join and nothing else, in place of `place`.
+    /// Sandbox to enter: the descriptor of a network namespace (Linux) or the id of a jail (FreeBSD).
+    pub(super) sandbox: Option<i32>,
+    /// Network namespace to join without any other namespace. Excludes `sandbox`.
     #[cfg_attr(
         not(target_os = "linux"),
-        allow(dead_code, reason = "named places are Linux's alone")
+        allow(dead_code, reason = "named places exist on Linux only")
     )]
     pub(super) network: Option<i32>,
 }
 
-/// Splits the forked process into the keeper and the service; it returns in the service alone.
-pub(super) fn split(orders: &Orders) -> io::Result<()> {
-    let channel = orders.channel;
-    checked(channel, Step::Session, begin_session())?;
-    if let Some(files) = orders.open_files {
+/// Splits the forked process into the keeper and the service. Returns only in the service.
+pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
+    let channel = setup.channel;
+    checked(channel, LaunchStep::Session, begin_session())?;
+    if let Some(files) = setup.open_files {
         checked(
             channel,
-            Step::OpenFiles,
+            LaunchStep::OpenFiles,
             permit_open_files(files as libc::rlim_t),
         )?;
     }
     #[cfg(target_os = "linux")]
-    if let Some(network) = orders.network {
-        checked(channel, Step::JoinNetwork, system::join_network(network))?;
+    if let Some(network) = setup.network {
+        checked(
+            channel,
+            LaunchStep::JoinNetwork,
+            system::join_network(network),
+        )?;
     }
-    let is_init = match orders.place {
-        Some(place) => system::enter_as_keeper(place, channel)?,
+    let is_init = match setup.sandbox {
+        Some(sandbox) => system::enter_as_keeper(sandbox, channel)?,
         None => false,
     };
-    checked(channel, Step::Orphans, system::adopt_orphans())?;
-    let main = checked(channel, Step::Fork, fork())?;
+    checked(channel, LaunchStep::Orphans, system::adopt_orphans())?;
+    let main = checked(channel, LaunchStep::Fork, fork())?;
     if main != 0 {
         keep(channel, main, is_init);
     }
-    become_service(orders)
+    become_service(setup)
 }
 
-/// The last steps before `exec`, in the service's own process.
-fn become_service(orders: &Orders) -> io::Result<()> {
-    checked(orders.channel, Step::Session, begin_session())?;
-    match orders.place {
-        Some(place) => system::enter_as_service(place, orders.channel)?,
-        // Inside a place, process ids are others.
-        None => channel::tell(orders.channel, News::MainStarted(own_pid())),
+/// Does the last steps before `exec`, in the service's process.
+fn become_service(setup: &KeeperSetup) -> io::Result<()> {
+    checked(setup.channel, LaunchStep::Session, begin_session())?;
+    match setup.sandbox {
+        Some(sandbox) => system::enter_as_service(sandbox, setup.channel)?,
+        // In a sandbox, the process sees an id that is not the host's.
+        None => channel::send(setup.channel, KeeperMessage::MainStarted(own_pid())),
     }
-    if let Some(cores) = &orders.cores {
-        checked(orders.channel, Step::Cores, system::run_on(cores))?;
+    if let Some(cores) = &setup.cores {
+        checked(setup.channel, LaunchStep::Cores, system::run_on(cores))?;
     }
-    if let Some(files) = orders.open_files {
-        // FreeBSD counts limits in signed numbers; what does not fit is refused as negative.
+    if let Some(files) = setup.open_files {
+        // FreeBSD has signed limits and refuses a negative one.
         let files = files as libc::rlim_t;
         let limit = libc::rlimit {
             rlim_cur: files,
@@ -99,13 +109,13 @@ fn become_service(orders: &Orders) -> io::Result<()> {
         };
         // SAFETY: the limit is a whole `rlimit`.
         let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-        checked(orders.channel, Step::OpenFiles, result)?;
+        checked(setup.channel, LaunchStep::OpenFiles, result)?;
     }
     Ok(())
 }
 
-/// Raises the hard limit if need be: the keeper still may, root inside a place may not any more. The
-/// soft limit stays until the service has all the files that it starts with.
+/// Raises the hard limit if necessary, while this process still has the permission: root inside a
+/// sandbox has not. The soft limit is set after the last descriptor was opened.
 fn permit_open_files(files: libc::rlim_t) -> i32 {
     // SAFETY: all-zero is a valid `rlimit`, which the first call fills and the second one reads.
     unsafe {
@@ -121,13 +131,13 @@ fn permit_open_files(files: libc::rlim_t) -> i32 {
     }
 }
 
-/// Turns a system call's result into a `Result`, telling prony which step failed.
-fn checked(channel: RawFd, step: Step, result: i32) -> io::Result<i32> {
+/// Converts a system call's result. On an error, sends the failed step to prony.
+fn checked(channel: RawFd, step: LaunchStep, result: i32) -> io::Result<i32> {
     if result >= 0 {
         return Ok(result);
     }
     let error = io::Error::last_os_error();
-    channel::tell(channel, News::Failed(step));
+    channel::send(channel, KeeperMessage::Failed(step));
     Err(error)
 }
 
@@ -141,25 +151,20 @@ fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Makes this process the parent of what descends from it and has lost its parent: the processes of
-/// a service whose keeper was killed. False where the system can't.
+/// Makes this process adopt orphans among its descendants: the processes of a service whose keeper was
+/// killed. Returns false if the system refuses.
 pub(super) fn adopt_orphans() -> bool {
     system::adopt_orphans() >= 0
 }
 
-pub(crate) fn fork() -> i32 {
-    // SAFETY: both processes go on with calls that are safe after a fork, see the module's head.
-    unsafe { libc::fork() }
-}
-
 fn exit(status: i32) -> ! {
-    // SAFETY: ends the process without running anything of prony's.
+    // SAFETY: ends the process without running any destructor.
     unsafe { libc::_exit(status) }
 }
 
-/// The keeper's life: reap what ends, pass signals on, and end with the last process of the service.
+/// Runs the keeper: reaps ended processes, forwards signals, and ends with the service's last process.
 fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
-    system::be_nobody(Some(channel));
+    system::detach(Some(channel));
     let waiting_mask = block_signals();
     let mut main_runs = true;
     let mut stop_signal = None;
@@ -173,8 +178,9 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                 -1 => exit(0),
                 pid if pid == main => {
                     main_runs = false;
-                    channel::tell(channel, News::MainEnded(status));
-                    // What a stopped main process leaves behind (a shell's children) is asked too.
+                    channel::send(channel, KeeperMessage::MainEnded(status));
+                    // Processes that outlive the main process, such as a shell's children, get the signal
+                    // as well.
                     if let Some(signal) = stop_signal {
                         system::signal_children(signal);
                     }
@@ -193,8 +199,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
         if ready <= 0 {
             continue; // SIGCHLD
         }
-        match channel::take_request(channel) {
-            Some(Request::Signal(signal)) => {
+        match channel::take_command(channel) {
+            Some(KeeperCommand::Signal(signal)) => {
                 stop_signal = Some(signal);
                 if main_runs {
                     // SAFETY: takes no pointers; `main` is our child and not yet reaped.
@@ -203,19 +209,20 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                     system::signal_children(signal);
                 }
             }
-            // The end of pid 1 kills everything in its namespace.
-            Some(Request::End) if is_init => exit(0),
-            Some(Request::End) => kill_all(main),
+            // When pid 1 ends, the kernel kills all processes in its namespace.
+            Some(KeeperCommand::End) if is_init => exit(0),
+            Some(KeeperCommand::End) => kill_all(main),
             None => {}
         }
     }
 }
 
-/// Kills layer by layer: the orphans of what was killed become children of this process.
+/// Kills all descendants, generation by generation: orphans of a killed process become children of
+/// this one.
 fn kill_all(main: i32) -> ! {
     loop {
         if !system::signal_children(libc::SIGKILL) {
-            // A kernel without lists of children: at least the main process's group can be had.
+            // This kernel does not list children. Kill at least the main process's group.
             // SAFETY: takes no pointers.
             unsafe { libc::kill(-main, libc::SIGKILL) };
         }
@@ -228,7 +235,7 @@ fn kill_all(main: i32) -> ! {
     }
 }
 
-/// Blocks all signals and yields the mask to wait with, which lets SIGCHLD through.
+/// Blocks all signals. Returns the mask for waiting, which lets SIGCHLD through.
 fn block_signals() -> libc::sigset_t {
     extern "C" fn wake(_signal: libc::c_int) {}
     // SAFETY: all sets and the action are plain data that the calls fill or read; the handler does

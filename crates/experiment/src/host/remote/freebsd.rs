@@ -1,13 +1,13 @@
-//! FreeBSD elsewhere: which commands the shell there runs, and what they print. Not yet run on
-//! FreeBSD.
+//! A remote FreeBSD machine: the script that runs its commands, and the parsing of their output.
+//!
+//! **Experimental: written for FreeBSD, never run there.**
 
 use super::{Sections, section};
-use crate::host::freebsd::parse;
-use crate::host::process::{Process, Table};
+use crate::system::freebsd::parse;
+use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, ServiceSample};
 
-/// What the shell there defines. Names in a process's list are asked for by the arguments of
-/// [`parse::PS_ARGUMENTS`].
+/// The remote script. Its `ps` has the arguments of [`parse::PS_ARGUMENTS`].
 pub(super) const SCRIPT: &str = r#"
 FreeBSD_machine() {
   at sysctl; sysctl kern.cp_time kern.clockrate vm.loadavg hw.ncpu hw.pagesize hw.physmem vm.stats.vm.v_free_count vm.stats.vm.v_inactive_count vm.stats.sys.v_swtch kern.openfiles
@@ -24,8 +24,8 @@ FreeBSD_processes() {
 }
 "#;
 
-/// The machine and its processes.
-pub(super) fn machine(sections: &Sections) -> (HostSample, Table) {
+/// Parses the machine's figures and its processes.
+pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let mut host = parse::machine(section(sections, "sysctl"));
     host.interfaces = parse::interfaces(section(sections, "interfaces"));
     host.tcp = parse::tcp_counters(section(sections, "tcp"));
@@ -36,7 +36,7 @@ pub(super) fn machine(sections: &Sections) -> (HostSample, Table) {
     (host, table)
 }
 
-/// Who listens on a port there.
+/// Returns the processes that listen on a port.
 pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
     let any = (std::net::Ipv4Addr::UNSPECIFIED, port).into();
     parse::port_holder(section(sections, "sockets"), any)
@@ -45,13 +45,12 @@ pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
         .collect()
 }
 
-/// The process that a service's pid file names, or else the holders of its listener, and all below
-/// them.
+/// Returns the process in a service's pid file, or the holders of its listener, and their descendants.
 pub(super) fn members<'a>(
     name: &str,
     holders: &[i32],
     sections: &Sections,
-    table: &'a Table,
+    table: &'a ProcessTable,
 ) -> Vec<&'a Process> {
     let named = section(sections, &format!("pid:{name}")).lines().next();
     let named = named.and_then(|pid| pid.trim().parse::<i32>().ok());
@@ -67,7 +66,7 @@ pub(super) fn members<'a>(
     members
 }
 
-/// The figures of these processes.
+/// Returns the sample of these processes.
 pub(super) fn service(members: &[&Process], details: &Sections) -> ServiceSample {
     let mut sample = parse::service(members);
     sample.open_files = parse::open_files(section(details, "open"));

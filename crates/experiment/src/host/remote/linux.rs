@@ -1,17 +1,17 @@
-//! Linux elsewhere: which of /proc's files the shell there prints, and what they come to.
+//! A remote Linux machine: the script that prints files of /proc, and the parsing of its output.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::{Sections, section};
-use crate::host::proc_files::{self, NetTexts};
-use crate::host::process::{Process, Table};
+use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
+use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, MemoryKind, RemoteMachine, RemoteService, ServiceSample};
 
-/// Memory is read so seldom: it walks the page tables of every process.
-const MEMORY_EVERY: Duration = Duration::from_secs(5);
+/// Interval of memory readings, which walk the page tables of every process.
+const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the shell there defines; the services' groups and pid files are written into it.
+/// Returns the remote script, with the services' control groups and pid files.
 pub(super) fn script(machine: &RemoteMachine) -> String {
     let mut script = SCRIPT.to_owned();
     script.push_str("followed() {\n:\n");
@@ -84,20 +84,20 @@ Linux_memory() {
 }
 "#;
 
-/// One word for the shell, whatever is in it.
+/// Quotes a text as one word of the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The machine and its processes.
-pub(super) fn machine(sections: &Sections) -> (HostSample, Table) {
+/// Parses the machine's figures and its processes.
+pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let text = |name: &str| section(sections, name);
     let host = HostSample {
         memory_used_bytes: proc_files::memory_used_bytes(text("meminfo")),
         open_files: proc_files::open_files(text("file-nr")),
         load_average: proc_files::load_average(text("loadavg")),
         interfaces: proc_files::interfaces(text("dev")),
-        tcp: proc_files::tcp_counters(&NetTexts {
+        tcp: proc_files::tcp_counters(&NetFiles {
             snmp: text("snmp"),
             netstat: text("netstat"),
             sockstat: text("sockstat"),
@@ -106,25 +106,25 @@ pub(super) fn machine(sections: &Sections) -> (HostSample, Table) {
     };
     let table = text("processes")
         .lines()
-        .filter_map(proc_files::process)
+        .filter_map(|stat| proc_files::process(stat, REMOTE_PAGE_BYTES))
         .collect();
     (host, table)
 }
 
-/// Who listens on a port there.
+/// Returns the processes that listen on a port.
 pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
     let inodes = proc_files::listeners(section(sections, "tcp"), port);
     proc_files::holders(section(sections, "files"), &inodes)
 }
 
-/// The processes of a service: those of its group and below its pid file's, or else below those
-/// that hold its listener.
+/// Returns the processes of a service: those of its control group and below its pid file's process. If it has
+/// neither, those below the holders of its listener.
 pub(super) fn members<'a>(
     name: &str,
     wanted: &RemoteService,
     holders: &[i32],
     sections: &Sections,
-    table: &'a Table,
+    table: &'a ProcessTable,
 ) -> Vec<&'a Process> {
     let mut roots: Vec<i32> = Vec::new();
     if wanted.follow.is_empty() {
@@ -147,8 +147,8 @@ pub(super) fn members<'a>(
     there.filter(|process| !process.zombie).collect()
 }
 
-/// CPU seconds of a service's group: in all, in user mode, in the kernel. `None` where processes
-/// outside of it are its, too.
+/// Returns the CPU seconds of a service's control group: in total, in user mode, and in the kernel. `None` if the
+/// service also has processes outside the group.
 pub(super) fn group_cpu(name: &str, sections: &Sections) -> Option<(f64, f64, f64)> {
     if sections.contains_key(&format!("pid:{name}")) {
         return None;
@@ -156,9 +156,9 @@ pub(super) fn group_cpu(name: &str, sections: &Sections) -> Option<(f64, f64, f6
     proc_files::cgroup_cpu_s(section(sections, &format!("cpu:{name}")))
 }
 
-/// What is remembered of one service.
+/// Accumulated usage of a remote service.
 #[derive(Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct RemoteServiceHistory {
     threads: HashMap<i32, (u64, u64)>,
     voluntary: u64,
     involuntary: u64,
@@ -166,14 +166,14 @@ pub(super) struct Remembered {
     memory: Option<(u64, Instant)>,
 }
 
-impl Remembered {
-    /// Whether it is time to read memory again.
+impl RemoteServiceHistory {
+    /// Returns true if the memory is due to be read again.
     pub(super) fn wants_memory(&self) -> bool {
         self.memory
-            .is_none_or(|(_, read)| read.elapsed() >= MEMORY_EVERY)
+            .is_none_or(|(_, read)| read.elapsed() >= MEMORY_INTERVAL)
     }
 
-    /// The figures of these processes, by what the shell printed of them.
+    /// Returns the sample of these processes, from the shell's output.
     pub(super) fn sample(
         &mut self,
         members: &[&Process],
@@ -231,12 +231,12 @@ impl Remembered {
             sample.cpu_user_s = members.iter().map(|p| p.user_s + p.reaped_user_s).sum();
             sample.cpu_system_s = members.iter().map(|p| p.system_s + p.reaped_system_s).sum();
         }
-        // What ended unseen is gone; the total stands until the others have caught up.
+        // The time of threads that ended between samples is lost, but the total never decreases.
         self.cpu_s = self.cpu_s.max(cpu_s);
         sample.cpu_s = self.cpu_s;
     }
 
-    /// Adds what each thread has switched since the last sample, from many `status` files.
+    /// Adds the context switches of each thread since the last sample, from their `status` files.
     fn add_switches(&mut self, statuses: &str) {
         let mut now = HashMap::new();
         let mut thread: Option<(i32, u64)> = None;
@@ -254,7 +254,7 @@ impl Remembered {
         }
         for (id, (voluntary, involuntary)) in &now {
             let then = self.threads.get(id).copied();
-            // Another thread may have got the id of one that ended.
+            // The id may have been reused by another thread.
             let (then_voluntary, then_involuntary) = then
                 .filter(|then| then.0 <= *voluntary && then.1 <= *involuntary)
                 .unwrap_or_default();
@@ -318,14 +318,14 @@ mod tests {
 
     #[test]
     fn figures_add_up_from_sample_to_sample() {
-        let of = |text: &str| proc_files::process(text).unwrap();
+        let of = |text: &str| proc_files::process(text, REMOTE_PAGE_BYTES).unwrap();
         let (one, two) = (of(&process(10, 1, 100)), of(&process(11, 10, 50)));
         let status = |id: i32, voluntary: u64| {
             format!(
                 "Name:\tx\nPid:\t{id}\nPPid:\t1\nvoluntary_ctxt_switches:\t{voluntary}\nnonvoluntary_ctxt_switches:\t1\n"
             )
         };
-        let mut memory = Remembered::default();
+        let mut memory = RemoteServiceHistory::default();
         assert!(memory.wants_memory());
         let first = memory.sample(
             &[&one, &two],

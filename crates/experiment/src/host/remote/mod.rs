@@ -1,13 +1,11 @@
-//! A machine elsewhere, read over one ssh connection with nothing installed there but a shell.
+//! Telemetry of a remote machine over one ssh connection. The machine needs only a POSIX shell.
 //!
 //! ```text
-//! prony ── ssh ── sh: reads a request a line, answers with the texts of files or commands
+//! prony ── ssh ── sh: reads one request per line, prints the contents of files or the output of commands
 //! ```
 //!
-//! The shell there does nothing by itself: it waits for the next request, and ends when the
-//! connection does, however that comes. All reading is done here, by pure functions ([`linux`],
-//! [`freebsd`]). What goes wrong is remembered as the reason why figures lack; it never fails a
-//! trial.
+//! The remote shell waits for requests and ends with the connection. Its output is parsed on this side by
+//! pure functions ([`linux`], [`freebsd`]). A failure is reported as a finding and never fails a trial.
 
 mod freebsd;
 mod linux;
@@ -16,51 +14,51 @@ mod shell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::host::process::Table;
+use crate::system::process::ProcessTable;
 use crate::telemetry::{HostSample, RemoteMachine, ServiceSample, TelemetrySample};
 use shell::{Sections, Shell};
 
-/// How long the connection may take until the shell there has said what system it is on.
-const CONNECT_WITHIN: Duration = Duration::from_secs(15);
-/// How long an answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Timeout for the connection and the first response of the remote shell.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout for a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A machine elsewhere, or why it can't be read.
+/// A remote machine, or the reason why it can't be read.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(super) struct RemoteSampler {
     machine: RemoteMachine,
-    link: Option<Link>,
+    link: Option<RemoteConnection>,
     failure: Option<String>,
 }
 
-/// A connection that stands.
+/// An open connection.
 #[derive(Debug)]
-struct Link {
+struct RemoteConnection {
     shell: Shell,
-    system: System,
-    asked: bool,
-    services: BTreeMap<String, Tracked>,
+    system: RemoteSystem,
+    requested: bool,
+    services: BTreeMap<String, TrackedService>,
 }
 
-/// The systems that can be read.
+/// Operating system of the remote machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum System {
+enum RemoteSystem {
     Linux,
     FreeBsd,
 }
 
-/// What is remembered of one service there.
+/// A service on the remote machine.
 #[derive(Debug, Default)]
-struct Tracked {
-    /// Who listened on its port when that was looked up last.
+struct TrackedService {
+    /// Processes that listened on its port at the last lookup.
     holders: Vec<i32>,
-    figures: linux::Remembered,
+    history: linux::RemoteServiceHistory,
 }
 
-impl Remote {
-    /// Connects, and waits until the shell there answers.
+impl RemoteSampler {
+    /// Connects, and waits for the first response of the remote shell.
     pub(super) fn connect(machine: &RemoteMachine) -> Self {
-        let (link, failure) = match Link::connect(machine) {
+        let (link, failure) = match RemoteConnection::connect(machine) {
             Ok(link) => (Some(link), None),
             Err(why) => (None, Some(why)),
         };
@@ -71,36 +69,36 @@ impl Remote {
         }
     }
 
-    /// Whether it reads that machine for those services.
+    /// Returns true if it reads this machine for these services.
     pub(super) fn is_of(&self, machine: &RemoteMachine) -> bool {
         self.machine == *machine
     }
 
-    /// Whether the connection stands.
+    /// Returns true if the connection is open.
     pub(super) fn works(&self) -> bool {
         self.link.is_some()
     }
 
-    /// Why figures lack, once.
+    /// Returns the reason of a failure, once.
     pub(super) fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }
 
-    /// Asks for the machine's figures without waiting for them.
+    /// Requests the machine's figures without waiting for them.
     pub(super) fn begin(&mut self) {
         let Some(link) = &mut self.link else { return };
-        match link.shell.ask("machine") {
-            Ok(()) => link.asked = true,
+        match link.shell.request("machine") {
+            Ok(()) => link.requested = true,
             Err(why) => self.fail(why),
         }
     }
 
     /// Adds the machine and its services to a sample.
     pub(super) fn complete(&mut self, sample: &mut TelemetrySample) {
-        let Some(link) = self.link.as_mut().filter(|link| link.asked) else {
+        let Some(link) = self.link.as_mut().filter(|link| link.requested) else {
             return;
         };
-        link.asked = false;
+        link.requested = false;
         match link.read(&self.machine) {
             Ok((host, services)) => {
                 sample.remote = Some(host);
@@ -116,25 +114,25 @@ impl Remote {
     }
 }
 
-impl Link {
+impl RemoteConnection {
     fn connect(machine: &RemoteMachine) -> Result<Self, String> {
         let script = [linux::script(machine), freebsd::SCRIPT.to_owned()];
         let mut shell = Shell::start(machine, &script)?;
-        let greeting = shell.answer(CONNECT_WITHIN)?;
+        let greeting = shell.response(CONNECT_TIMEOUT)?;
         let name = greeting.get("system").map_or("", |name| name.trim());
         let system = match name {
-            "Linux" => System::Linux,
-            "FreeBSD" => System::FreeBsd,
-            "" => return Err("the shell there did not say its system".to_owned()),
-            other => return Err(format!("{other} can't be read, only Linux and FreeBSD")),
+            "Linux" => RemoteSystem::Linux,
+            "FreeBSD" => RemoteSystem::FreeBsd,
+            "" => return Err("the remote shell did not report its operating system".to_owned()),
+            other => return Err(format!("{other} is not supported, only Linux and FreeBSD")),
         };
         let services = machine.services.keys();
         Ok(Self {
             shell,
             system,
-            asked: false,
+            requested: false,
             services: services
-                .map(|name| (name.clone(), Tracked::default()))
+                .map(|name| (name.clone(), TrackedService::default()))
                 .collect(),
         })
     }
@@ -143,21 +141,25 @@ impl Link {
         &mut self,
         machine: &RemoteMachine,
     ) -> Result<(HostSample, BTreeMap<String, ServiceSample>), String> {
-        let sections = self.shell.answer(ANSWER_WITHIN)?;
+        let sections = self.shell.response(RESPONSE_TIMEOUT)?;
         let (host, table) = match self.system {
-            System::Linux => linux::machine(&sections),
-            System::FreeBsd => freebsd::machine(&sections),
+            RemoteSystem::Linux => linux::machine(&sections),
+            RemoteSystem::FreeBsd => freebsd::machine(&sections),
         };
         if host.cores == 0 {
-            return Err("the shell there can't read its machine's figures".to_owned());
+            return Err("the remote shell can't read the machine's figures".to_owned());
         }
         self.look_up_holders(machine, &table)?;
         let mut samples = BTreeMap::new();
         for (name, wanted) in &machine.services {
             let tracked = self.services.entry(name.clone()).or_default();
             let members = match self.system {
-                System::Linux => linux::members(name, wanted, &tracked.holders, &sections, &table),
-                System::FreeBsd => freebsd::members(name, &tracked.holders, &sections, &table),
+                RemoteSystem::Linux => {
+                    linux::members(name, wanted, &tracked.holders, &sections, &table)
+                }
+                RemoteSystem::FreeBsd => {
+                    freebsd::members(name, &tracked.holders, &sections, &table)
+                }
             };
             if members.is_empty() {
                 continue;
@@ -167,28 +169,33 @@ impl Link {
                 .map(|process| process.pid.to_string())
                 .collect();
             let word = match self.system {
-                System::Linux if tracked.figures.wants_memory() => "memory",
+                RemoteSystem::Linux if tracked.history.wants_memory() => "memory",
                 _ => "processes",
             };
-            self.shell.ask(&format!("{word} {}", pids.join(" ")))?;
-            let details = self.shell.answer(ANSWER_WITHIN)?;
+            self.shell.request(&format!("{word} {}", pids.join(" ")))?;
+            let details = self.shell.response(RESPONSE_TIMEOUT)?;
             let mut service = match self.system {
-                System::Linux => {
+                RemoteSystem::Linux => {
                     let group = linux::group_cpu(name, &sections);
-                    tracked.figures.sample(&members, &details, group)
+                    tracked.history.sample(&members, &details, group)
                 }
-                System::FreeBsd => freebsd::service(&members, &details),
+                RemoteSystem::FreeBsd => freebsd::service(&members, &details),
             };
-            service.network = outward(&host);
+            service.network = outer_traffic(&host);
             service.tcp = host.tcp;
             samples.insert(name.clone(), service);
         }
         Ok((host, samples))
     }
 
-    /// Finds who listens where nothing else says which processes are a service's.
-    fn look_up_holders(&mut self, machine: &RemoteMachine, table: &Table) -> Result<(), String> {
-        let lacks = |tracked: &Tracked| tracked.holders.iter().all(|pid| table.get(*pid).is_none());
+    /// Looks up the listening processes of services without a control group and a pid file.
+    fn look_up_holders(
+        &mut self,
+        machine: &RemoteMachine,
+        table: &ProcessTable,
+    ) -> Result<(), String> {
+        let lacks =
+            |tracked: &TrackedService| tracked.holders.iter().all(|pid| table.get(*pid).is_none());
         let wanted: Vec<(&String, u16)> = machine
             .services
             .iter()
@@ -199,17 +206,17 @@ impl Link {
         if wanted.is_empty() {
             return Ok(());
         }
-        self.shell.ask("listeners")?;
-        let sections = self.shell.answer(ANSWER_WITHIN)?;
+        self.shell.request("listeners")?;
+        let sections = self.shell.response(RESPONSE_TIMEOUT)?;
         for (name, port) in wanted {
             let holders = match self.system {
-                System::Linux => linux::holders(&sections, port),
-                System::FreeBsd => freebsd::holders(&sections, port),
+                RemoteSystem::Linux => linux::holders(&sections, port),
+                RemoteSystem::FreeBsd => freebsd::holders(&sections, port),
             };
             if holders.is_empty() {
                 return Err(format!(
-                    "nobody was seen to listen on port {port} there (it takes root, or the user of \
-                     the server; service \"{name}\" can name its pid_file or cgroup instead)"
+                    "no process listens visibly on port {port} of that machine (log in as root or as \
+                     the server's user, or set pid_file or cgroup of service \"{name}\")"
                 ));
             }
             self.services.entry(name.clone()).or_default().holders = holders;
@@ -218,14 +225,14 @@ impl Link {
     }
 }
 
-/// What the machine sent and received over all interfaces but its loopback.
-fn outward(host: &HostSample) -> crate::telemetry::NetworkBytes {
-    let mut network = super::proc_files::traffic(&host.interfaces, false);
+/// Returns the traffic of all interfaces except the loopback.
+fn outer_traffic(host: &HostSample) -> crate::telemetry::NetworkBytes {
+    let mut network = crate::system::proc_files::traffic(&host.interfaces, false);
     network.shared = true;
     network
 }
 
-/// A section of an answer; empty where it lacks.
+/// Returns a section of a response; empty if it is missing.
 fn section<'a>(sections: &'a Sections, name: &str) -> &'a str {
     sections.get(name).map_or("", String::as_str)
 }

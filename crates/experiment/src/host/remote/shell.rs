@@ -1,4 +1,4 @@
-//! The shell at the other end of an ssh connection: requests to it, answers from it.
+//! The shell at the remote end of an ssh connection: requests and responses.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,34 +10,35 @@ use std::time::{Duration, Instant};
 
 use crate::telemetry::RemoteMachine;
 
-/// The parts of an answer by name.
+/// Sections of a response by name.
 pub(super) type Sections = BTreeMap<String, String>;
 
-/// An answer is no longer than this, in bytes.
-const LONGEST_ANSWER: usize = 32 << 20;
-/// What ssh said is kept so far, in bytes.
-const LONGEST_COMPLAINT: usize = 4 << 10;
-/// How long ssh may take to end once its input has.
-const END_WITHIN: Duration = Duration::from_millis(500);
+/// Maximum length of a response in bytes.
+const RESPONSE_BYTES_MAX: usize = 32 << 20;
+/// Bytes of ssh's standard error that are kept.
+const STDERR_BYTES_MAX: usize = 4 << 10;
+/// Timeout for ssh to exit after its input was closed.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A running ssh with a shell behind it. Dropped, it ends both.
+/// A running ssh with a remote shell. Both end when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Shell {
     ssh: Child,
     requests: Option<ChildStdin>,
-    answers: Receiver<Result<Sections, String>>,
+    responses: Receiver<Result<Sections, String>>,
     complaint: Arc<Mutex<String>>,
 }
 
 impl Shell {
-    /// Starts ssh and sends the script, one part for each system, which answers once by itself.
+    /// Starts ssh and sends the script, with one part per operating system. The script sends one response
+    /// without a request.
     pub(super) fn start(machine: &RemoteMachine, script: &[String]) -> Result<Self, String> {
         let mark = mark();
         let mut ssh = Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
             .args(["-o", "ServerAliveInterval=5"])
             .args(&machine.ssh)
-            // Whatever shell its user has there can do that.
+            // Any login shell can run this command.
             .args(["--", &machine.destination, "exec", "/bin/sh"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -49,23 +50,23 @@ impl Shell {
             let complaint = complaint.clone();
             std::thread::spawn(move || keep_complaint(errors, &complaint));
         }
-        let (sender, answers) = mpsc::sync_channel(1);
+        let (sender, responses) = mpsc::sync_channel(1);
         if let Some(output) = ssh.stdout.take() {
             let mark = mark.clone();
-            std::thread::spawn(move || read_answers(output, &mark, &sender));
+            std::thread::spawn(move || read_responses(output, &mark, &sender));
         }
         let mut shell = Self {
             requests: ssh.stdin.take(),
             ssh,
-            answers,
+            responses,
             complaint,
         };
         shell.send(&whole_script(&mark, script))?;
         Ok(shell)
     }
 
-    /// Sends a request; its answer has to be taken before the next one.
-    pub(super) fn ask(&mut self, request: &str) -> Result<(), String> {
+    /// Sends a request. Its response must be taken before the next request.
+    pub(super) fn request(&mut self, request: &str) -> Result<(), String> {
         self.send(&format!("{request}\n"))
     }
 
@@ -77,29 +78,29 @@ impl Shell {
         sent.map_err(|_| self.ended())
     }
 
-    /// The next answer.
-    pub(super) fn answer(&mut self, within: Duration) -> Result<Sections, String> {
-        match self.answers.recv_timeout(within) {
-            Ok(answer) => answer,
+    /// Waits for the next response.
+    pub(super) fn response(&mut self, within: Duration) -> Result<Sections, String> {
+        match self.responses.recv_timeout(within) {
+            Ok(response) => response,
             Err(RecvTimeoutError::Timeout) => {
                 let said = self.said();
-                Err(format!("no answer within {} s{said}", within.as_secs()))
+                Err(format!("no response within {} s{said}", within.as_secs()))
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
         }
     }
 
-    /// The connection has ended; what ssh said about it.
+    /// Returns the message for a closed connection.
     fn ended(&mut self) -> String {
         let began = Instant::now();
-        // Its last words may come a moment after the end of its output.
-        while self.said().is_empty() && began.elapsed() < END_WITHIN {
+        // Its standard error may arrive a moment after the end of its output.
+        while self.said().is_empty() && began.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
         format!("the connection has ended{}", self.said())
     }
 
-    /// `: ` and the last line that ssh wrote to its standard error.
+    /// Returns `: ` and the last line of ssh's standard error.
     fn said(&self) -> String {
         let complaint = self
             .complaint
@@ -112,29 +113,29 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The shell there ends with its input, and ssh with the shell.
+        // The remote shell exits at the end of its input, and ssh with it.
         self.requests = None;
         let began = Instant::now();
-        while began.elapsed() < END_WITHIN {
+        while began.elapsed() < EXIT_TIMEOUT {
             if matches!(self.ssh.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        // It ended just now, or is gone in a moment; either way nothing is left to do.
+        // An error means that it has just ended.
         let _ = self.ssh.kill();
         let _ = self.ssh.wait();
     }
 }
 
-/// What stands before the name of each section: longer than any process's name may be, which is
-/// the one thing in an answer that strangers choose.
+/// Returns a random prefix for the names of sections. It is longer than a process's name, which is the only
+/// text in a response that other users choose.
 fn mark() -> String {
-    // The standard library's tables are keyed at random, which is all that is wanted here.
+    // The hasher of the standard library has random keys.
     format!("@@{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// The functions of all systems, the greeting, and the loop that answers.
+/// Returns the whole script: the functions of all systems, the first response, and the request loop.
 fn whole_script(mark: &str, parts: &[String]) -> String {
     let functions = parts.concat();
     format!(
@@ -146,8 +147,8 @@ fn whole_script(mark: &str, parts: &[String]) -> String {
     )
 }
 
-/// Cuts the output into answers. It ends with the connection, or when nobody wants answers any more.
-fn read_answers(output: impl Read, mark: &str, answers: &SyncSender<Result<Sections, String>>) {
+/// Splits the output into responses, until the connection or the receiver is closed.
+fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sections, String>>) {
     let mut output = BufReader::new(output);
     let mut sections = Sections::new();
     let mut name: Option<String> = None;
@@ -155,14 +156,14 @@ fn read_answers(output: impl Read, mark: &str, answers: &SyncSender<Result<Secti
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A line without end is cut off, and the answer with it.
-        let limit = LONGEST_ANSWER as u64;
+        // A line that is too long is truncated, and the response with it.
+        let limit = RESPONSE_BYTES_MAX as u64;
         match (&mut output).take(limit).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
             Ok(read) => length += read,
         }
-        if length > LONGEST_ANSWER {
-            let _ = answers.send(Err("its answer is too long".to_owned()));
+        if length > RESPONSE_BYTES_MAX {
+            let _ = sender.send(Err("its response is too long".to_owned()));
             return;
         }
         let text = String::from_utf8_lossy(&line);
@@ -170,7 +171,7 @@ fn read_answers(output: impl Read, mark: &str, answers: &SyncSender<Result<Secti
             Some("end") => {
                 length = 0;
                 name = None;
-                if answers.send(Ok(std::mem::take(&mut sections))).is_err() {
+                if sender.send(Ok(std::mem::take(&mut sections))).is_err() {
                     return;
                 }
             }
@@ -193,14 +194,14 @@ fn keep_complaint(errors: impl Read, complaint: &Mutex<String>) {
     loop {
         line.clear();
         match (&mut errors)
-            .take(LONGEST_COMPLAINT as u64)
+            .take(STDERR_BYTES_MAX as u64)
             .read_until(b'\n', &mut line)
         {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
         let mut kept = complaint.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() + line.len() > LONGEST_COMPLAINT {
+        if kept.len() + line.len() > STDERR_BYTES_MAX {
             kept.clear();
         }
         kept.push_str(&String::from_utf8_lossy(&line));
@@ -211,16 +212,16 @@ fn keep_complaint(errors: impl Read, complaint: &Mutex<String>) {
 mod tests {
     use super::*;
 
-    fn answers(output: &str) -> Vec<Result<Sections, String>> {
+    fn responses(output: &str) -> Vec<Result<Sections, String>> {
         let (sender, receiver) = mpsc::sync_channel(16);
-        read_answers(output.as_bytes(), "@@7", &sender);
+        read_responses(output.as_bytes(), "@@7", &sender);
         drop(sender);
         receiver.iter().collect()
     }
 
     #[test]
-    fn answers_are_cut_at_their_marks() {
-        let all = answers(
+    fn responses_are_split_at_their_marks() {
+        let all = responses(
             "motd\n@@7 system\nLinux\n\n@@7 end\n@@7 a\n1\n2\n@@8 b\n@@7 c\n@@7 end\n@@7 d\nlost",
         );
         assert_eq!(all.len(), 2);
@@ -231,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_answer_ends() {
-        let endless = "@@7 a\n".to_owned() + &"x".repeat(LONGEST_ANSWER + 1);
-        assert!(answers(&endless)[0].is_err());
+    fn an_endless_response_ends() {
+        let endless = "@@7 a\n".to_owned() + &"x".repeat(RESPONSE_BYTES_MAX + 1);
+        assert!(responses(&endless)[0].is_err());
     }
 
     #[test]
@@ -254,7 +255,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut input = shell.stdin.take().unwrap();
-        // The request is a line of its own, sent when the shell has said that it reads requests.
+        // The request is a separate line, sent after the first response.
         let (loop_part, request) = script.rsplit_once("exit\n").unwrap();
         input
             .write_all(format!("{loop_part}exit\n").as_bytes())
@@ -268,7 +269,7 @@ mod tests {
         drop(input);
         output.read_to_string(&mut said).unwrap();
         let (sender, receiver) = mpsc::sync_channel(16);
-        read_answers(said.as_bytes(), "@@7", &sender);
+        read_responses(said.as_bytes(), "@@7", &sender);
         drop(sender);
         let all: Vec<Sections> = receiver.iter().map(Result::unwrap).collect();
         assert_eq!(all.len(), 2, "{said}");

@@ -1,22 +1,22 @@
-//! The namespace place (Linux): its own network, mount, process, host-name, IPC and user
-//! namespaces, with an address of its own over a veth pair.
+//! Namespaces (Linux): own network, mount, process, host-name, IPC and user namespaces, and an own
+//! address over a veth pair.
 //!
-//! The network namespace is made when the service is allocated, because its address must be known
-//! before the service's files can be rendered; the other namespaces begin and end with the
-//! service's first process ([`enter`]).
+//! The network namespace is created when the service is allocated, because the service's files contain
+//! its address. The other namespaces begin and end with the service's first process
+//! ([`sandbox_entry`]).
 //!
 //! ```text
 //! host                              namespace prony-<pid>-<n>
 //! prony<k>  base + 4k + 1 /30 ───── eth0  base + 4k + 2 /30, route to the whole base
 //! ```
 //!
-//! Each pair has a /30 out of one /16 that is free on the host. Forwarding is switched on for our
-//! links alone, so that services in different namespaces reach each other; nothing leads out.
+//! Each pair has a /30 from one /16 that is free on the host. Forwarding is enabled on these links only,
+//! so that services in different namespaces reach each other, but no other host.
 
-mod enter;
+mod netns_thread;
+mod network_topology;
+mod sandbox_entry;
 mod settings;
-mod site;
-mod visit;
 
 use std::fs::File;
 use std::io;
@@ -25,23 +25,22 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use enter::{enter, join_network};
+pub(crate) use network_topology::NetworkTopology;
+pub(crate) use sandbox_entry::{enter, join_network};
 pub(crate) use settings::sort as sort_settings;
-pub(crate) use site::Site;
 
-use crate::host::HostError;
-use crate::host::program;
-use crate::host::state::{Made, RunState};
-use crate::place::command;
 use crate::place::subnet::{self, Subnet};
-use crate::place::topology::Block;
+use crate::run_state::{CreatedResource, RemovedResource, RunState};
 use crate::service::PlaceKind;
-use crate::sweep::Removed;
+use crate::system::HostError;
+use crate::system::command;
+use crate::system::program;
+use crate::topology::AddressBlock;
 
-/// Where `ip netns` keeps the names.
-const NAMES: &str = "/run/netns";
+/// Folder in which `ip netns` keeps named namespaces.
+const NETNS_DIR: &str = "/run/netns";
 
-/// A private /16 that is free on this host.
+/// Returns a private /16 that is free on this host.
 ///
 /// # Errors
 /// [`HostError::Place`] if there is none.
@@ -52,35 +51,33 @@ pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
     })
 }
 
-/// A network namespace and its link, made for one service.
+/// The network namespace of one service, and its link to the host.
 #[derive(Debug)]
-pub(crate) struct Network {
-    /// The namespace's name, as `ip netns` lists it.
+pub(crate) struct NamespaceSandbox {
+    /// Name of the namespace, as listed by `ip netns`.
     name: String,
-    /// The service's address.
+    /// Address of the service.
     pub(crate) inside: Ipv4Addr,
-    /// The host's address on the link, at which native services can be reached from any namespace
-    /// of prony's.
+    /// Address of the host on the link, at which all sandboxes reach native services.
     pub(crate) outside: Ipv4Addr,
 }
 
-impl Network {
-    /// The service's network and processes are apart from the host's; its first process is a keeper.
-    pub(crate) const IS_APART: bool = true;
+impl NamespaceSandbox {
+    /// Network and process ids are separate from the host's, and the first process is a keeper.
+    pub(crate) const IS_ISOLATED: bool = true;
 
-    /// Makes a namespace called `name` and its link with addresses out of the /16 at `base`,
-    /// recording both in the run's state. All services of a trial share one base, or they would not
-    /// reach each other.
+    /// Creates the namespace `name` and its link, with addresses from the /16 at `base`, and records
+    /// both in the run state. All services of a trial share one base, so that they reach each other.
     ///
     /// # Errors
-    /// [`HostError::Place`] if no subnet is free, [`HostError::Command`] if `ip` failed. What was
-    /// made until then is recorded, so a release removes it.
+    /// [`HostError::Place`] if no subnet is free, [`HostError::Command`] if `ip` fails. The run state
+    /// lists resources created before the error, so that a release removes them.
     pub(crate) fn make(
         name: &str,
         base: Ipv4Addr,
         state: &mut RunState,
     ) -> Result<Self, HostError> {
-        state.record(&Made::Namespace {
+        state.record(&CreatedResource::Namespace {
             name: name.to_owned(),
         })?;
         ip(&["netns", "add", name])?;
@@ -119,41 +116,41 @@ impl Network {
         Ok(network)
     }
 
-    /// The way in, to be held open while a process enters.
-    pub(crate) fn entry(&self) -> Result<Entry, HostError> {
-        let path = Path::new(NAMES).join(&self.name);
+    /// Opens the namespace, for a process that is about to enter it.
+    pub(crate) fn entry(&self) -> Result<NamespaceFd, HostError> {
+        let path = Path::new(NETNS_DIR).join(&self.name);
         File::open(&path)
-            .map(Entry)
+            .map(NamespaceFd)
             .map_err(HostError::file("open", path))
     }
 }
 
 /// An open network namespace.
 #[derive(Debug)]
-pub(crate) struct Entry(File);
+pub(crate) struct NamespaceFd(File);
 
-impl Entry {
-    /// The namespace's descriptor.
-    pub(crate) fn number(&self) -> i32 {
+impl NamespaceFd {
+    /// Returns the descriptor.
+    pub(crate) fn raw(&self) -> i32 {
         self.0.as_raw_fd()
     }
 
-    /// Another descriptor of the same namespace.
-    pub(crate) fn another(&self) -> io::Result<Self> {
+    /// Opens a second descriptor of the same namespace.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Runs `work` on a thread within the namespace and waits for it.
+    /// Runs `work` on a new thread in the namespace, and waits for it.
     ///
     /// # Errors
-    /// The namespace can't be entered; `work` has then not begun.
-    pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        visit::visit(&self.0, work)
+    /// If the namespace can't be entered. `work` has not run then.
+    pub(crate) fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        netns_thread::run_in_netns(&self.0, work)
     }
 }
 
-/// Makes the link whose number is free on this host, one end inside the namespace already, so that
-/// it dies with the namespace. The link's name is what claims the subnet against other runs.
+/// Creates a link with the first free number. One end is created inside the namespace, so that the
+/// kernel removes the link with the namespace. The link's name reserves the subnet among runs.
 fn claim_link(
     namespace: &str,
     base: Ipv4Addr,
@@ -172,7 +169,7 @@ fn claim_link(
             Ok(()) => {
                 ip(&["link", "set", &link, "alias", namespace])?;
                 let namespace = namespace.to_owned();
-                state.record(&Made::Link {
+                state.record(&CreatedResource::Link {
                     name: link.clone(),
                     namespace,
                 })?;
@@ -187,41 +184,41 @@ fn claim_link(
     }
     Err(failure.unwrap_or(HostError::Place {
         kind: PlaceKind::Namespace,
-        reason: format!("all subnets of {base}/16 are taken by links of prony's (remove those of dead runs: `ip link`)"),
+        reason: format!("all subnets of {base}/16 are used by links of prony (remove links of killed runs; list them with `ip link`)"),
     }))
 }
 
-/// Removes a link or a namespace that a run has made. What is gone already is no error, and a link
-/// whose name is another run's by now stays.
-pub(crate) fn remove(made: &Made) -> Result<Option<Removed>, HostError> {
-    match made {
-        Made::Link { name, namespace } => {
+/// Removes a link or a namespace of a run, if it exists. A link that belongs to another run by now is
+/// kept.
+pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
+    match created {
+        CreatedResource::Link { name, namespace } => {
             let alias = Path::new("/sys/class/net").join(name).join("ifalias");
-            let is_theirs =
+            let is_of_run =
                 || std::fs::read_to_string(&alias).is_ok_and(|text| text.trim_end() == namespace);
-            if !is_theirs() {
+            if !is_of_run() {
                 return Ok(None);
             }
             match ip(&["link", "del", name]) {
-                // It vanishes by itself when the last process in its namespace ends.
-                Err(error) if is_theirs() => Err(error),
-                _ => Ok(Some(Removed::Link(name.clone()))),
+                // The kernel also removes it when the last process in its namespace ends.
+                Err(error) if is_of_run() => Err(error),
+                _ => Ok(Some(RemovedResource::Link(name.clone()))),
             }
         }
-        Made::Namespace { name } if Path::new(NAMES).join(name).exists() => {
+        CreatedResource::Namespace { name } if Path::new(NETNS_DIR).join(name).exists() => {
             ip(&["netns", "del", name])?;
-            Ok(Some(Removed::Namespace(name.clone())))
+            Ok(Some(RemovedResource::Namespace(name.clone())))
         }
         _ => Ok(None),
     }
 }
 
-/// The processes that live in a network namespace that a run has made.
-pub(crate) fn processes_in(made: &Made) -> Vec<i32> {
-    let Made::Namespace { name } = made else {
+/// Lists the processes in a network namespace of a run.
+pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
+    let CreatedResource::Namespace { name } = created else {
         return Vec::new();
     };
-    let Ok(wanted) = Path::new(NAMES).join(name).metadata() else {
+    let Ok(wanted) = Path::new(NETNS_DIR).join(name).metadata() else {
         return Vec::new();
     };
     let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -240,28 +237,37 @@ pub(crate) fn processes_in(made: &Made) -> Vec<i32> {
         .collect()
 }
 
-/// Whether this process may make such a place, or what is missing and how to mend it.
+/// Checks that this process may create all namespaces of a sandbox.
+///
+/// # Errors
+/// The missing requirement, with a hint.
 pub(crate) fn check() -> Result<(), String> {
     check_network()?;
     try_namespaces()
 }
 
-/// Whether this process may make networks of their own and links between them.
+/// Checks that this process may create network namespaces and links.
+///
+/// # Errors
+/// The missing requirement, with a hint.
 pub(crate) fn check_network() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
-        return Err("must be root to make network namespaces (run prony with sudo)".to_owned());
+        return Err("creating network namespaces requires root (run prony with sudo)".to_owned());
     }
     if program::find("ip", Path::new("/"), None).is_err() {
         return Err("the command `ip` is missing (install the package iproute2: `apt-get install iproute2`)".to_owned());
     }
-    visit::visit_new(|| ()).map_err(|error| {
+    netns_thread::run_in_new_netns(|| ()).map_err(|error| {
         format!(
-            "the kernel refuses a network namespace ({error}; in a container: run it privileged)"
+            "the kernel refuses a network namespace ({error}; in a container, run it privileged)"
         )
     })
 }
 
-/// Whether links can have rates.
+/// Checks that links can have rates.
+///
+/// # Errors
+/// The missing command, with a hint.
 pub(crate) fn check_rates() -> Result<(), String> {
     match program::find("tc", Path::new("/"), None) {
         Ok(_) => Ok(()),
@@ -269,7 +275,7 @@ pub(crate) fn check_rates() -> Result<(), String> {
     }
 }
 
-/// Makes every namespace once, in a forked process that ends at once.
+/// Creates every kind of namespace once, in a forked process that ends immediately.
 fn try_namespaces() -> Result<(), String> {
     const KINDS: [(i32, &str); 5] = [
         (libc::CLONE_NEWNET, "network"),
@@ -278,7 +284,7 @@ fn try_namespaces() -> Result<(), String> {
         (libc::CLONE_NEWUTS | libc::CLONE_NEWIPC, "host-name and IPC"),
         (libc::CLONE_NEWUSER, "user"),
     ];
-    let child = crate::host::fork();
+    let child = crate::system::fork::fork();
     if child == 0 {
         // Only calls that are safe after a fork.
         for (number, (kind, _)) in (1..).zip(KINDS) {
@@ -302,20 +308,23 @@ fn try_namespaces() -> Result<(), String> {
     match usize::try_from(libc::WEXITSTATUS(status)) {
         Ok(0) if libc::WIFEXITED(status) => Ok(()),
         Ok(number @ 1..=5) => Err(format!(
-            "the kernel refuses a {} namespace (in a container: run it privileged; otherwise see `sysctl user`)",
+            "the kernel refuses a {} namespace (in a container, run it privileged; otherwise see `sysctl user`)",
             KINDS[number - 1].1
         )),
         _ => Err("the kernel refuses namespaces".to_owned()),
     }
 }
 
-/// Runs `work` in a new network that ends with it, in which these blocks are local.
+/// Runs `work` in a temporary network namespace in which these address blocks are local.
+///
+/// # Errors
+/// Why the namespace can't be prepared. `work` has not run then.
 pub(crate) fn rehearse<T: Send>(
-    sources: &[Block],
+    sources: &[AddressBlock],
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, String> {
-    let prepared = visit::visit_new(|| {
-        // A command inherits the network of the thread that starts it.
+    let prepared = netns_thread::run_in_new_netns(|| {
+        // A command inherits the network namespace of the thread that starts it.
         ip(&["link", "set", "lo", "up"])?;
         for block in sources {
             ip(&["route", "add", "local", &block.to_string(), "dev", "lo"])?;

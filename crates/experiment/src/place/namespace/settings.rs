@@ -1,18 +1,19 @@
-//! The network's settings in a namespace: those of the host, so that what is compared is the place
-//! and not a host that somebody has tuned with a namespace that has the kernel's defaults; and those
-//! that a plan asks for.
+//! Kernel settings of a network namespace: copies of the host's, and those of the plan.
+//!
+//! A new namespace has the kernel's defaults. Copying the host's settings makes sure that a comparison of
+//! places does not compare tuned settings with defaults.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::visit::{visit, visit_new};
-use crate::host::HostError;
-use crate::place::Sorted;
+use super::netns_thread::{run_in_netns, run_in_new_netns};
+use crate::place::NetworkSettings;
+use crate::system::HostError;
 
-/// The settings that each network namespace has for itself and that matter to servers.
-const COPIED: [&str; 20] = [
+/// Settings that each network namespace has for itself and that affect servers.
+const COPIED_SETTINGS: [&str; 20] = [
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_abort_on_overflow",
@@ -35,22 +36,22 @@ const COPIED: [&str; 20] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Root inside is nobody to this network, so that all ports must be open to all.
+/// Opens all ports to all users: root inside a sandbox has no privileges in this network.
 const LOW_PORTS: (&str, &str) = ("net.ipv4.ip_unprivileged_port_start", "0");
 
 /// Copies the host's settings into the namespace, and opens the ports below 1024.
 ///
 /// # Errors
-/// [`HostError::File`] naming the setting. One that this kernel lacks is passed over.
+/// [`HostError::File`] with the setting. Settings that this kernel lacks are skipped.
 pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
-    let mut values: Vec<(PathBuf, String)> = COPIED
+    let mut values: Vec<(PathBuf, String)> = COPIED_SETTINGS
         .iter()
         .map(|name| path_of(name))
         .filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
         .collect();
     values.push((path_of(LOW_PORTS.0), LOW_PORTS.1.to_owned()));
-    // Which settings a path means depends on the thread.
-    let written = visit(namespace, || {
+    // The path leads to the settings of the thread's own namespace.
+    let written = run_in_netns(namespace, || {
         values.iter().try_for_each(|(path, value)| {
             let now = std::fs::read_to_string(path).unwrap_or_default();
             if now == *value {
@@ -59,13 +60,16 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
             std::fs::write(path, value).map_err(HostError::file("write", path))
         })
     });
-    written.map_err(HostError::file("enter", Path::new(super::NAMES).join(name)))?
+    written.map_err(HostError::file(
+        "enter",
+        Path::new(super::NETNS_DIR).join(name),
+    ))?
 }
 
-/// Makes a plan's settings in the namespace. What was sorted as its own is there and can be written.
+/// Applies a plan's settings in the namespace. All of them exist there and are writable.
 ///
 /// # Errors
-/// [`HostError::Setting`] where the kernel refuses a value or makes another of it.
+/// [`HostError::Setting`] if the kernel refuses or changes a value.
 pub(super) fn make(
     namespace: &File,
     place: &str,
@@ -82,7 +86,7 @@ pub(super) fn make(
             let now = std::fs::write(&path, value)
                 .and_then(|()| std::fs::read_to_string(&path))
                 .map_err(|error| refused(setting, value, error.to_string()))?;
-            // The kernel separates several numbers in its own way.
+            // The kernel separates numbers with tabs.
             if now.split_whitespace().eq(value.split_whitespace()) {
                 return Ok(());
             }
@@ -93,18 +97,18 @@ pub(super) fn make(
             ))
         })
     };
-    visit(namespace, make_all).map_err(HostError::file(
+    run_in_netns(namespace, make_all).map_err(HostError::file(
         "enter",
-        Path::new(super::NAMES).join(place),
+        Path::new(super::NETNS_DIR).join(place),
     ))?
 }
 
-/// Sorts settings by whether a network can have them for itself: whether a new namespace has such a
-/// file that can be written. A setting of the whole machine isn't to be seen there, or only be read.
+/// Divides settings by whether a new network namespace has a writable file for them. Settings of the whole
+/// machine are missing there, or read-only.
 ///
 /// # Errors
-/// Why no namespace can be made to look into.
-pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<Sorted, String> {
+/// Why a namespace can't be created.
+pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, String> {
     let is_own = |name: &str| {
         name.starts_with("net.")
             && std::fs::metadata(path_of(name))
@@ -115,16 +119,20 @@ pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<Sorted, String
         own.map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     };
-    let own: BTreeMap<String, String> = visit_new(look).map_err(|error| error.to_string())?;
-    let reason = |name: &str| match path_of(name).exists() {
-        true => "it would change the whole machine",
-        false => "this kernel has no such setting",
+    let own: BTreeMap<String, String> =
+        run_in_new_netns(look).map_err(|error| error.to_string())?;
+    let reason = |name: &str| {
+        if path_of(name).exists() {
+            "it would change the whole machine"
+        } else {
+            "this kernel has no such setting"
+        }
     };
     let others = settings.keys().filter(|name| !own.contains_key(*name));
     let not_applicable = others
         .map(|name| (name.clone(), reason(name).to_owned()))
         .collect();
-    Ok(Sorted {
+    Ok(NetworkSettings {
         own,
         not_applicable,
     })
@@ -139,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_the_machine_are_told_from_those_of_a_network() {
+    fn settings_of_the_machine_and_of_a_network_are_divided() {
         let wanted = [
             "net.core.somaxconn",
             "net.core.netdev_max_backlog",

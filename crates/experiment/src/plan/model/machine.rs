@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::host::program::{self, MissingProgram};
 use crate::plan::syntax::{TomlEntry, TomlNode, TomlValue};
+use crate::system::program::{self, MissingProgram};
 
 /// The command that means the running prony itself.
 const OWN_NAME: &str = "prony";
 
-/// FreeBSD packages of programs that plans are likely to start. [`crate::host::program`] has the
+/// FreeBSD packages of programs that plans are likely to start. [`crate::system::program`] has the
 /// Debian packages.
 const PORTS: &[(&str, &str)] = &[
     ("apache2", "apache24"),

@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::template::TemplateContext;
-use crate::place::topology::{Block, Link, LinkEnd, NamedPlace, Rate, Topology};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::NamedTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
+use crate::topology::{AddressBlock, LinkEnd, LinkRate, NamedPlace, NetworkLink, Topology};
 
 /// The keys of a place.
 pub(crate) const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
@@ -175,11 +175,14 @@ fn read_cores(
 
 /// Reads the address blocks that the load comes from, without those of the loopback, which every
 /// network has already.
-pub(super) fn read_sources(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) -> Vec<Block> {
+pub(super) fn read_sources(
+    node: Option<&TomlNode>,
+    reader: &mut PlanReader<'_>,
+) -> Vec<AddressBlock> {
     let Some(node) = node else { return Vec::new() };
     let mut blocks = Vec::new();
     for text in reader.texts(node, "source of [load]").unwrap_or_default() {
-        match Block::cover(&text) {
+        match AddressBlock::cover(&text) {
             Ok(covered) => blocks.extend(covered),
             Err(error) => {
                 let message = format!("source of [load]: {error}");
@@ -187,7 +190,7 @@ pub(super) fn read_sources(node: Option<&TomlNode>, reader: &mut PlanReader<'_>)
             }
         }
     }
-    let loopback = Block::cover("127.0.0.0/8").unwrap_or_default();
+    let loopback = AddressBlock::cover("127.0.0.0/8").unwrap_or_default();
     blocks.retain(|block| !loopback.iter().any(|other| other.overlaps(block)));
     blocks
 }
@@ -220,7 +223,7 @@ fn read_link(
     rendered: &TomlTable,
     places: &[&str],
     reader: &mut PlanReader<'_>,
-) -> Option<Link> {
+) -> Option<NetworkLink> {
     let owner = format!("link \"{}\"", section.name);
     reader.known_keys(&section.table, &owner, LINK_KEYS);
     let Some(between) = rendered.get("between") else {
@@ -253,14 +256,14 @@ fn read_link(
     let rate = read_rate(rendered, &owner, reader);
     let addresses = read_addresses(rendered, &owner, reader).unwrap_or([Ipv4Addr::UNSPECIFIED; 2]);
     let end = |place, address| LinkEnd { place, address };
-    Some(Link {
+    Some(NetworkLink {
         name: section.name.clone(),
         ends: [end(first, addresses[0]), end(second, addresses[1])],
         rate,
     })
 }
 
-fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<Rate> {
+fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<LinkRate> {
     let Some(node) = table.get("rate") else {
         for key in ["burst", "latency"] {
             if table.get(key).is_some() {
@@ -273,7 +276,7 @@ fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Opt
         return None;
     };
     let text = reader.scalar(node, &format!("rate of {owner}"))?;
-    let bits = match Rate::bits(&text) {
+    let bits = match LinkRate::bits(&text) {
         Ok(bits) => bits,
         Err(error) => {
             let message = format!("rate of {owner}: {error}");
@@ -281,7 +284,7 @@ fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Opt
             return None;
         }
     };
-    let mut rate = Rate::new(bits);
+    let mut rate = LinkRate::new(bits);
     if let Some(node) = table.get("burst")
         && let Some(bytes) = reader.whole(node, &format!("burst of {owner}"), BURST_BYTES)
     {
@@ -323,7 +326,7 @@ fn read_addresses(
 
 /// Adds a link, unless its places have one already, and reports addresses that are in use.
 fn add_link(
-    link: Link,
+    link: NetworkLink,
     section: &NamedTable,
     topology: &mut Topology,
     reader: &mut PlanReader<'_>,
@@ -363,8 +366,8 @@ fn assign_addresses(topology: &mut Topology, reader: &mut PlanReader<'_>) {
     let named = topology.links.iter().flat_map(|link| link.ends);
     let named: Vec<Ipv4Addr> = named.map(|end| end.address).collect();
     let free = LINK_NETWORKS.into_iter().find(|[a, b]| {
-        let network = Block::cover(&format!("{a}.{b}.0.0/16")).unwrap_or_default();
-        let is_used = |block: &Block| {
+        let network = AddressBlock::cover(&format!("{a}.{b}.0.0/16")).unwrap_or_default();
+        let is_used = |block: &AddressBlock| {
             let mut sources = topology.places.iter().flat_map(|place| &place.sources);
             sources.any(|source| source.overlaps(block)) || named.iter().any(|&ip| block.has(ip))
         };

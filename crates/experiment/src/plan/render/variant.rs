@@ -12,11 +12,11 @@ use super::telemetry::{TelemetrySettings, read_telemetry};
 use super::template::{KnownName, TemplateContext};
 use super::template_values::{level_context, remote_allocated, service_context};
 use super::variant_layout::{VariantLayout, Viewer, read_layout};
-use crate::place::topology::Topology;
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::plan::model::{Plan, PlanVariant};
 use crate::plan::syntax::PlanReader;
 use crate::service::{Allocated, Allocation, Endpoint};
+use crate::topology::Topology;
 
 /// One variant with its endpoints in place.
 #[derive(Debug, Clone)]

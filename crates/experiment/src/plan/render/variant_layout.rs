@@ -8,10 +8,10 @@ use super::host_name::read_agents;
 use super::networks::{PlaceCores, read_links, read_places, read_sources};
 use super::service_layout::{ServiceLayout, read_place};
 use super::template::TemplateContext;
-use crate::place::topology::Topology;
 use crate::plan::model::NamedTable;
 use crate::plan::syntax::{PlanReader, TomlTable};
 use crate::service::{Endpoint, PlaceKind};
+use crate::topology::Topology;
 
 /// The part of a variant that factors alone decide.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Places and links of valid plans, and messages about invalid ones.
 
 use super::{Study, allocate};
-use crate::place::topology::{Block, Rate};
 use crate::service::PlaceKind;
+use crate::topology::{AddressBlock, LinkRate};
 
 const PLAN: &str = r#"
 baseline = { rate = "slow" }
@@ -54,16 +54,19 @@ fn each_party_sees_the_others_at_its_own_link() {
     let settings: Vec<_> = topology.places[1].settings.iter().collect();
     assert_eq!(settings[0].0, "net.core.somaxconn");
     assert_eq!(settings[1].1, "2000 60000");
-    assert_eq!(topology.links[0].rate, Some(Rate::new(100_000_000)));
+    assert_eq!(topology.links[0].rate, Some(LinkRate::new(100_000_000)));
     assert_eq!(
         plan.topology(1).unwrap().links[0].rate,
-        Some(Rate::new(1_000_000_000))
+        Some(LinkRate::new(1_000_000_000))
     );
     assert_eq!(topology.links[1].rate, None);
     assert_eq!(topology.address(1, 0).unwrap().to_string(), "10.213.0.2");
     assert_eq!(topology.address(1, 2).unwrap().to_string(), "10.9.0.2");
     let sources = &topology.places[0].sources;
-    assert_eq!(sources.iter().map(Block::size).sum::<u64>(), 65_536 + 6);
+    assert_eq!(
+        sources.iter().map(AddressBlock::size).sum::<u64>(),
+        65_536 + 6
+    );
 
     let wanted = plan.allocations(0).unwrap();
     let place_of = |name: &str| wanted.iter().find(|w| w.service == name).unwrap().place;
@@ -169,7 +172,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "rate    = \"{{ rate.bits }}\"",
         "rate    = \"fast\"",
-        "@: rate of link \"wan\": \"fast\" is no rate of a link; write it like 100Mbit or 1Gbit",
+        "@: rate of link \"wan\": \"fast\" is not a rate of a link (write it like 100Mbit or 1Gbit)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",

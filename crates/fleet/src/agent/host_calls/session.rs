@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::place::topology::Topology;
 use prony_experiment::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use prony_experiment::topology::Topology;
 
 use super::service;
 use crate::agent::received_files::ReceivedFiles;
@@ -97,7 +97,7 @@ impl HostSession {
                     let text = format!("service {service} has no listener there");
                     return Err(Reply::Wrong { text });
                 }
-                match self.host.knock(&service, &knock) {
+                match self.host.probe_readiness(&service, &knock) {
                     Ok(status) => HostReply::Knocked { status },
                     Err(why) => HostReply::Silent { why },
                 }
@@ -240,7 +240,7 @@ impl Drop for HostSession {
     fn drop(&mut self) {
         // Services stop before their files are removed. Files that can't be removed are swept at the
         // agent's next start.
-        self.host.set_patience(STOP_TIMEOUT);
+        self.host.set_stop_timeout(STOP_TIMEOUT);
         let _ = self.host.release();
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -1,0 +1,54 @@
+//! Findings about the cryptographic library that a running service has mapped.
+
+use std::collections::BTreeMap;
+
+use prony_record::Finding;
+
+use crate::service::ServiceSpec;
+
+/// Cache of findings by program, library and environment. A measurement takes seconds, and repeating it
+/// would give the same result.
+#[derive(Debug, Default)]
+pub(super) struct CryptoFindings(BTreeMap<String, Option<Finding>>);
+
+impl CryptoFindings {
+    /// Returns the finding about a service with these processes, its first process first.
+    pub(super) fn of_service(&mut self, spec: &ServiceSpec, pids: &[i32]) -> Option<Finding> {
+        // The first process is not always the one that has the library.
+        let (pid, programs) = pids
+            .iter()
+            .find_map(|&pid| Some((pid, programs_with_crypto(pid)?)))?;
+        let key = format!("{programs} {:?}", spec.env);
+        let found = self.0.entry(key).or_insert_with(|| of_process(pid));
+        let finding = found.clone()?;
+        let text = format!("Service \"{}\": {}.", spec.name, finding.text);
+        Some(Finding { text, ..finding })
+    }
+}
+
+/// Identifies the program and the libcrypto of a process; `None` if it has no libcrypto mapped.
+#[cfg(target_os = "linux")]
+fn programs_with_crypto(pid: i32) -> Option<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let library = maps.lines().find(|line| line.contains("libcrypto"))?;
+    // Skip address, permissions and offset. Device, inode and path identify the file.
+    let library: Vec<&str> = library.split_whitespace().skip(3).collect();
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(format!("{} {}", program.display(), library.join(" ")))
+}
+
+#[cfg(target_os = "linux")]
+fn of_process(pid: i32) -> Option<Finding> {
+    // `prony doctor` reports failures; an experiment ignores them.
+    crate::crypto::of_pid(pid).ok()?.finding()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn programs_with_crypto(_: i32) -> Option<String> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn of_process(_: i32) -> Option<Finding> {
+    None
+}

@@ -1,0 +1,44 @@
+//! Ends of services.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Result of stopping a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStop {
+    /// Exit status of the main process, such as `exit status: 0`; `None` if it is unknown.
+    pub status: Option<String>,
+    /// It did not end within the timeout and was killed.
+    pub killed: bool,
+    /// Time from the stop signal to the end of its last process.
+    pub took: Duration,
+    /// Bytes removed from the middle of its log.
+    #[serde(default)]
+    pub log_bytes_cut: u64,
+}
+
+/// A service that ended without being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceExit {
+    /// The service's name in the plan.
+    pub service: String,
+    /// Exit status, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
+    pub status: String,
+    /// The last lines of its log.
+    pub log_tail: String,
+}
+
+impl fmt::Display for ServiceExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "service {} ended ({})", self.service, self.status)?;
+        if self.log_tail.is_empty() {
+            write!(f, "; its log is empty")
+        } else {
+            write!(f, "; the end of its log:\n{}", self.log_tail)
+        }
+    }
+}
+
+impl std::error::Error for ServiceExit {}

@@ -1,0 +1,144 @@
+//! Allocation of places, addresses and folders for the services of one trial.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use super::LocalHost;
+use super::service::LocalService;
+use crate::host::{HostError, launch};
+use crate::place::{self, NetworkTopology, Sandbox};
+use crate::run_state::{self, RunState};
+use crate::service::{Allocation, Endpoint, ListenKind, PlaceKind};
+use crate::system::{self, port};
+use crate::topology::Topology;
+
+/// Size of a socket address's path, including the final NUL.
+const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
+    104
+} else {
+    108
+};
+
+impl LocalHost {
+    /// Creates the networks and sandboxes, then picks the endpoints. On an error, resources that were
+    /// created before it are in the run state.
+    pub(super) fn try_allocate(
+        &mut self,
+        wanted: &[Allocation],
+        topology: &Topology,
+    ) -> Result<(), HostError> {
+        let run = self
+            .run
+            .insert(RunState::create(&self.base, &system::boot_id())?);
+        let prefix = name_prefix(run.folder());
+        if !topology.is_empty() {
+            self.network = Some(NetworkTopology::make(&prefix, topology, run)?);
+        }
+        let last_in_sandbox = wanted.iter().rposition(has_sandbox);
+        if last_in_sandbox.is_some() {
+            let base = place::free_base()?;
+            for (number, wanted) in wanted.iter().enumerate() {
+                if has_sandbox(wanted) {
+                    let sandbox = Sandbox::make(&format!("{prefix}-{number}"), base, run)?;
+                    let service = LocalService::new(wanted.place, Some(sandbox));
+                    self.services.insert(wanted.service.clone(), service);
+                }
+            }
+        }
+        for (number, wanted) in wanted.iter().enumerate() {
+            // A later service in a sandbox may have to reach this one.
+            let serves_sandbox = last_in_sandbox > Some(number);
+            self.pick_endpoints(number, wanted, serves_sandbox)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the service's folder and picks an endpoint for each of its listeners.
+    fn pick_endpoints(
+        &mut self,
+        number: usize,
+        wanted: &Allocation,
+        serves_sandbox: bool,
+    ) -> Result<(), HostError> {
+        let Some(run) = &self.run else {
+            return Err(HostError::NotAllocated(wanted.service.clone()));
+        };
+        let sandbox = self.services.values().find_map(|it| it.sandbox.as_ref());
+        let host_address = sandbox.map(|sandbox| sandbox.outside);
+        let service = self
+            .services
+            .entry(wanted.service.clone())
+            .or_insert_with(|| LocalService::new(wanted.place, None));
+        let address: IpAddr = match (&service.sandbox, self.address, host_address) {
+            (Some(sandbox), _, _) => sandbox.inside.into(),
+            (None, Some(address), _) if wanted.exposed => address,
+            _ if matches!(wanted.place, PlaceKind::Named(_)) => Ipv4Addr::LOCALHOST.into(),
+            (_, _, Some(address)) if serves_sandbox => address.into(),
+            _ => Ipv4Addr::LOCALHOST.into(),
+        };
+        let files = run.folder().join("files");
+        let files_dir = launch::inside(&files, &wanted.service)?;
+        run_state::make_folder(&files)?;
+        run_state::make_folder(&files_dir)?;
+        service.allocated.files_dir = files_dir;
+        for (name, kind) in &wanted.listen {
+            let endpoint = match kind {
+                ListenKind::Tcp => Endpoint::Tcp(pick_address(address, service.has_own_network())?),
+                ListenKind::Unix => {
+                    Endpoint::Unix(socket_path(&run.sockets(), &wanted.service, name, number)?)
+                }
+            };
+            service.allocated.endpoints.insert(name.clone(), endpoint);
+        }
+        Ok(())
+    }
+}
+
+fn has_sandbox(wanted: &Allocation) -> bool {
+    matches!(wanted.place, PlaceKind::Namespace | PlaceKind::Jail)
+}
+
+/// Returns `prony-<name of the run's folder>`, which is unique as long as that folder exists.
+fn name_prefix(folder: &Path) -> String {
+    let run = folder
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    format!("prony-{run}")
+}
+
+fn pick_address(address: IpAddr, own_network: bool) -> Result<SocketAddr, HostError> {
+    let port = if own_network {
+        port::pick_in_own_network()
+    } else {
+        port::pick(address)
+    };
+    Ok(SocketAddr::new(address, port.ok_or(HostError::NoFreePort)?))
+}
+
+/// Returns a path with the service's name, or a shorter one if that would be too long.
+fn socket_path(
+    folder: &Path,
+    service: &str,
+    listener: &str,
+    number: usize,
+) -> Result<PathBuf, HostError> {
+    let name = if listener.is_empty() {
+        service.to_owned()
+    } else {
+        format!("{service}-{listener}")
+    };
+    let path = launch::inside(folder, &format!("{}.sock", name.replace('/', "_")))?;
+    if path.as_os_str().len() < SOCKET_PATH_MAX {
+        return Ok(path);
+    }
+    let hash: u32 = listener.bytes().fold(0, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    let path = folder.join(format!("{number}{hash:x}"));
+    if path.as_os_str().len() < SOCKET_PATH_MAX {
+        Ok(path)
+    } else {
+        Err(HostError::PathTooLong(path))
+    }
+}

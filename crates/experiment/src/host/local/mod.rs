@@ -1,0 +1,494 @@
+//! This machine as a [`Host`].
+
+mod allocation;
+mod service;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use prony_record::Finding;
+
+use super::crypto_findings::CryptoFindings;
+use super::keeper;
+use super::launch::{self, LaunchMode, RunningService};
+use super::log::{self, LogTrimmer};
+use super::monitors::Monitors;
+use super::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
+use crate::environment::Environment;
+use crate::place::{self, NetnsHandle, NetworkTopology, Sandbox};
+use crate::run_state::{self, CreatedResource, RunState};
+use crate::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use crate::sweep;
+use crate::system::process::ProcessTable;
+use crate::system::{self, SampledService, Sampler};
+use crate::telemetry::{TelemetrySample, WatchSpec};
+use crate::topology::Topology;
+
+use service::LocalService;
+
+/// Time that a service has to end after its stop signal.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time that the kernel has to end killed processes.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Number of processes per service that the run state lists for a later sweep. Without a limit, a
+/// server that forks for each request would fill the disk.
+const RECORDED_PROCESSES_MAX: usize = 256;
+
+/// Lines of a log that a failure shows.
+const LOG_TAIL_LINES: usize = 20;
+
+/// This machine.
+#[derive(Debug)]
+pub struct LocalHost {
+    base: PathBuf,
+    stop_timeout: Duration,
+    sampler: Sampler,
+    monitors: Monitors,
+    crypto_findings: CryptoFindings,
+    /// Cores of services to which the plan gives none: those that prony could use when this host was
+    /// created. A load's thread may be bound to fewer by the time a service starts.
+    default_cores: Vec<usize>,
+    /// Kinds of places that [`place::check`] has accepted.
+    checked: BTreeSet<PlaceKind>,
+    /// `None` while nothing is allocated.
+    run: Option<RunState>,
+    services: BTreeMap<String, LocalService>,
+    /// Named places and links of the trial.
+    network: Option<NetworkTopology>,
+    /// Services in the order of their starts.
+    started: Vec<String>,
+    log_trimmer: LogTrimmer,
+    /// Address at which other machines reach this one.
+    address: Option<IpAddr>,
+}
+
+impl LocalHost {
+    /// Creates a host with its state in the default folder (see [`run_state`]).
+    ///
+    /// # Errors
+    /// [`HostError::File`] if no folder can be used.
+    pub fn new() -> Result<Self, HostError> {
+        Ok(Self::with_state_in(run_state::base()?))
+    }
+
+    /// Creates a host with its state in `base`, which must exist.
+    #[must_use]
+    pub fn with_state_in(base: PathBuf) -> Self {
+        Self {
+            base,
+            stop_timeout: STOP_TIMEOUT,
+            sampler: Sampler::new(),
+            monitors: Monitors::default(),
+            crypto_findings: CryptoFindings::default(),
+            default_cores: system::allowed_cores(),
+            checked: BTreeSet::new(),
+            run: None,
+            services: BTreeMap::new(),
+            network: None,
+            started: Vec::new(),
+            log_trimmer: LogTrimmer::default(),
+            address: None,
+        }
+    }
+
+    /// Sets the address at which other machines reach this one. Exposed native services listen there;
+    /// without it they listen on the loopback.
+    pub fn set_address(&mut self, address: IpAddr) {
+        self.address = Some(address);
+    }
+
+    /// Returns the kernel's id of this boot. Agents on the same machine have the same one.
+    #[must_use]
+    pub fn boot() -> String {
+        system::boot_id()
+    }
+
+    /// Cores that services may use, ascending.
+    #[must_use]
+    pub fn cores(&self) -> &[usize] {
+        &self.default_cores
+    }
+
+    /// Sets the time that a service has to end after its stop signal (default 10 s).
+    pub fn set_stop_timeout(&mut self, timeout: Duration) {
+        self.stop_timeout = timeout;
+    }
+
+    /// Ends a service. With a timeout of zero it is killed without a stop signal.
+    fn end(&mut self, name: &str, timeout: Duration) -> Result<ServiceStop, HostError> {
+        let began = Instant::now();
+        self.record_processes(&system::processes());
+        let keepers = self.keepers();
+        let not_running = ServiceStop {
+            status: None,
+            killed: false,
+            took: Duration::ZERO,
+            log_bytes_cut: 0,
+        };
+        let Some(service) = self.services.get_mut(name) else {
+            return Ok(not_running);
+        };
+        let Some(mut running) = service.running.take() else {
+            return Ok(not_running);
+        };
+        let ended = !timeout.is_zero() && running.ask_to_end(timeout);
+        if !ended && !running.kill(KILL_TIMEOUT) {
+            running.kill_keeper(KILL_TIMEOUT);
+        }
+        // A keeper ends its service before itself. If it was killed, this process has adopted the
+        // service's processes.
+        if running
+            .keeper_ended()
+            .is_none_or(|status| !status.success())
+        {
+            let recorded = service.recorded.drain().collect();
+            let pids = sweep::kill_with_strays(recorded, &keepers, KILL_TIMEOUT);
+            if !pids.is_empty() {
+                return Err(HostError::Survived {
+                    service: name.to_owned(),
+                    pids,
+                });
+            }
+        }
+        service.recorded.clear();
+        let status = running.main_ended().map(|status| status.to_string());
+        let took = began.elapsed();
+        let log_bytes_cut = service.log.as_ref().map_or(0, |log| {
+            self.log_trimmer.forget(log);
+            // If a log can't be cut, it only takes more space.
+            log::cut(log).unwrap_or(0)
+        });
+        Ok(ServiceStop {
+            status,
+            killed: !ended,
+            took,
+            log_bytes_cut,
+        })
+    }
+
+    /// TCP ports of the services' listeners.
+    #[cfg(target_os = "linux")]
+    fn ports(&self) -> BTreeMap<u16, String> {
+        let mut ports = BTreeMap::new();
+        for (name, service) in &self.services {
+            for endpoint in service.allocated.endpoints.values() {
+                if let Endpoint::Tcp(address) = endpoint {
+                    ports.insert(address.port(), name.clone());
+                }
+            }
+        }
+        ports
+    }
+
+    /// Process ids of the running services' keepers.
+    fn keepers(&self) -> Vec<i32> {
+        let running = self.services.values().filter_map(|it| it.running.as_ref());
+        running.map(RunningService::keeper_pid).collect()
+    }
+
+    /// Ends all services and removes all resources. Returns the first error, after trying the rest.
+    fn tear_down(&mut self, timeout: Duration) -> Result<(), HostError> {
+        let mut result = Ok(());
+        // A service ends before the services that it needs.
+        for name in std::mem::take(&mut self.started).into_iter().rev() {
+            result = result.and(self.end(&name, timeout).map(drop));
+        }
+        self.log_trimmer.end();
+        self.services.clear();
+        self.network = None;
+        if let Some(run) = self.run.take() {
+            for created in run.created().iter().rev() {
+                result = result.and(place::remove(created).map(drop));
+            }
+            // After a failure the run state stays, so that the next sweep tries again.
+            if result.is_ok() {
+                result = run.remove();
+            }
+        }
+        result
+    }
+
+    /// Adds new processes to the run state, for a sweep in case this process is killed.
+    fn record_processes(&mut self, table: &ProcessTable) {
+        let Some(run) = &mut self.run else { return };
+        for service in self.services.values_mut() {
+            let Some(running) = &service.running else {
+                continue;
+            };
+            let keeper = running.keeper_pid();
+            // If the keeper was killed, the main process has another parent.
+            let roots = [Some(keeper), running.main_pid()].into_iter().flatten();
+            let roots = roots.filter_map(|pid| table.get(pid));
+            for process in
+                roots.flat_map(|root| std::iter::once(root).chain(table.descendants(root.pid)))
+            {
+                let key = (process.pid, process.start);
+                if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
+                    // Without the entry, only a later sweep finds less.
+                    let _ = run.record(&CreatedResource::Process {
+                        pid: process.pid,
+                        start: process.start,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Process ids of each running service, starting with its first process.
+    fn process_ids(&self) -> BTreeMap<String, Vec<i32>> {
+        let table = system::processes();
+        let of_service = |(name, service): (&String, &LocalService)| {
+            let keeper = service.running.as_ref()?.keeper_pid();
+            let copies_of_prony = usize::from(service.is_isolated());
+            let tree = table.descendants(keeper).into_iter().skip(copies_of_prony);
+            Some((name.clone(), tree.map(|process| process.pid).collect()))
+        };
+        self.services.iter().filter_map(of_service).collect()
+    }
+
+    fn sampled_services(&self) -> Vec<SampledService> {
+        let running = self
+            .services
+            .iter()
+            .filter_map(|(name, service)| Some((name, service, service.running.as_ref()?)));
+        let own = running.map(|(name, service, running)| SampledService {
+            service: name.clone(),
+            keeper: Some(running.keeper_pid()),
+            #[cfg(target_os = "linux")]
+            has_init: service.is_isolated(),
+            #[cfg(not(target_os = "linux"))]
+            sandbox: service.sandbox.as_ref().map(|sandbox| sandbox.inside),
+            follow: service.follow.clone(),
+        });
+        own.chain(self.monitors.external_services()).collect()
+    }
+}
+
+impl Host for LocalHost {
+    fn allocate(
+        &mut self,
+        wanted: &[Allocation],
+        topology: &Topology,
+    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+        self.release()?;
+        if let Some(host) = wanted.iter().find_map(|wanted| wanted.host.as_ref()) {
+            let text = "only its agent can reach this machine".to_owned();
+            return Err(HostError::Elsewhere {
+                host: host.clone(),
+                text,
+            });
+        }
+        let named = (0..topology.places.len().min(1)).map(PlaceKind::Named);
+        for kind in wanted.iter().map(|wanted| wanted.place).chain(named) {
+            if !self.checked.contains(&kind) {
+                place::check(kind).map_err(|reason| HostError::Place { kind, reason })?;
+                self.checked.insert(kind);
+            }
+        }
+        if let Err(error) = self.try_allocate(wanted, topology) {
+            // The first error is the one to report.
+            let _ = self.tear_down(Duration::ZERO);
+            return Err(error);
+        }
+        Ok(self
+            .services
+            .iter()
+            .map(|(name, service)| (name.clone(), service.allocated.clone()))
+            .collect())
+    }
+
+    fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError> {
+        let service = self
+            .services
+            .get_mut(&spec.name)
+            .ok_or_else(|| HostError::NotAllocated(spec.name.clone()))?;
+        if service.running.is_some() {
+            return Err(HostError::AlreadyRunning(spec.name.clone()));
+        }
+        debug_assert_eq!(
+            service.place, spec.place,
+            "a service starts in the place that was allocated"
+        );
+        fs::create_dir_all(log_dir).map_err(HostError::file("create", log_dir))?;
+        let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
+        launch::write_files(spec, &service.allocated.files_dir)?;
+        service.free_endpoints(&spec.name)?;
+        let entry = service.sandbox.as_ref().map(Sandbox::entry).transpose()?;
+        let mode = match (&entry, service.place) {
+            (Some(entry), _) => LaunchMode::Sandbox(entry),
+            (None, PlaceKind::Named(place)) => {
+                let entry = self.network.as_ref().and_then(|it| it.entry(place));
+                let entry = entry.ok_or_else(|| HostError::NotAllocated(spec.name.clone()))?;
+                LaunchMode::Network(entry)
+            }
+            (None, _) => LaunchMode::Native,
+        };
+        // On failure, orphans of a killed keeper are found only if they were recorded.
+        keeper::adopt_orphans();
+        service.log = Some(log.clone());
+        service.cores.clone_from(&spec.cores);
+        service.follow = spec.follow.clone();
+        let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
+        // Counters cover the thread that opens them and all that it starts. A new thread ends with
+        // this call, so nothing else is counted.
+        let launched = std::thread::scope(|scope| {
+            let launch = || {
+                let counters = monitors.counters_of_descendants();
+                launch::launch(spec, mode, default_cores, &log).map(|running| (running, counters))
+            };
+            scope.spawn(launch).join()
+        });
+        let (running, counters) =
+            launched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        (service.running, service.counters) = (Some(running), counters);
+        self.log_trimmer.watch(&log);
+        self.started.push(spec.name.clone());
+        self.record_processes(&system::processes());
+        Ok(())
+    }
+
+    fn alive(&mut self, name: &str) -> Result<(), ServiceExit> {
+        let status = self
+            .services
+            .get_mut(name)
+            .and_then(|service| service.running.as_mut())
+            .map_or_else(
+                || Some("it is not running".to_owned()),
+                |running| match (running.main_ended(), running.keeper_ended()) {
+                    (Some(status), None) if status.success() => None,
+                    (Some(status), _) => Some(status.to_string()),
+                    (None, Some(_)) => Some("its keeper was killed".to_owned()),
+                    (None, None) => None,
+                },
+            );
+        let table = system::processes();
+        self.record_processes(&table);
+        let ended_without_daemon = |service: &mut LocalService| {
+            service.open_sockets();
+            let copies_of_prony = usize::from(service.is_isolated());
+            let running = service.running.as_mut()?;
+            let left = table.descendants(running.keeper_pid()).len();
+            running.main_ended().filter(|_| left <= copies_of_prony)
+        };
+        let ended = self
+            .services
+            .get_mut(name)
+            .and_then(ended_without_daemon)
+            .map(|status| status.to_string());
+        match status.or(ended) {
+            None => Ok(()),
+            Some(status) => Err(ServiceExit {
+                service: name.to_owned(),
+                status,
+                log_tail: self.log_tail(name, LOG_TAIL_LINES),
+            }),
+        }
+    }
+
+    fn probe_readiness(
+        &mut self,
+        name: &str,
+        probe: &ReadinessProbe,
+    ) -> Result<Option<u16>, String> {
+        let place = self.services.get(name).map(|service| service.place);
+        let netns = place.map(|place| self.netns_handle(place)).transpose();
+        let entering = |error: &dyn std::fmt::Display| format!("entering its place: {error}");
+        match netns.map_err(|error| entering(&error))?.flatten() {
+            Some(netns) => netns
+                .run_inside(|| probe.run())
+                .map_err(|error| entering(&error))?,
+            None => probe.run(),
+        }
+    }
+
+    fn log_tail(&self, name: &str, lines: usize) -> String {
+        let log = self
+            .services
+            .get(name)
+            .and_then(|service| service.log.as_ref());
+        log.map_or_else(String::new, |log| log::tail(log, lines))
+    }
+
+    fn watch(&mut self, watch: WatchSpec) {
+        self.monitors.set(watch);
+        #[cfg(target_os = "linux")]
+        self.monitors.begin_kernel_log();
+    }
+
+    fn sample(&mut self) -> TelemetrySample {
+        let began = Instant::now();
+        self.monitors.begin();
+        let table = system::processes();
+        self.record_processes(&table);
+        let services = self.sampled_services();
+        let mut sample = self.sampler.sample(&table, &services);
+        sample.cost = began.elapsed();
+        let mut cores = BTreeMap::new();
+        for (name, service) in &mut self.services {
+            if let (Some(counters), Some(sample)) =
+                (&mut service.counters, sample.services.get_mut(name))
+            {
+                sample.hardware = Some(counters.read());
+            }
+            cores.insert(name.clone(), service.cores.clone());
+        }
+        self.monitors.complete(&mut sample, &cores);
+        if let Some(network) = &mut self.network {
+            sample.links = network.traffic();
+        }
+        sample
+    }
+
+    fn unwatched(&mut self) -> Vec<Finding> {
+        let mut findings = self.monitors.findings();
+        #[cfg(target_os = "linux")]
+        findings.extend(self.monitors.syn_floods(&self.ports()));
+        findings
+    }
+
+    fn stop(&mut self, name: &str) -> Result<ServiceStop, HostError> {
+        self.end(name, self.stop_timeout)
+    }
+
+    fn release(&mut self) -> Result<(), HostError> {
+        self.tear_down(self.stop_timeout)
+    }
+
+    fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding> {
+        let pids = self.process_ids().remove(&spec.name)?;
+        self.crypto_findings.of_service(spec, &pids)
+    }
+
+    fn environment(&mut self) -> Environment {
+        let mut environment = system::environment(&self.process_ids());
+        environment.machine.hardware_counters = self.monitors.counters();
+        if let Some(network) = &self.network {
+            environment.places.clone_from(network.facts());
+        }
+        environment
+    }
+
+    fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError> {
+        let PlaceKind::Named(place) = place else {
+            return Ok(None);
+        };
+        let network = self.network.as_ref();
+        let handle = network.map(|network| network.netns_handle(place));
+        match handle.transpose()?.flatten() {
+            Some(handle) => Ok(Some(handle)),
+            None => Err(HostError::NotAllocated(format!("named place {place}"))),
+        }
+    }
+}
+
+impl Drop for LocalHost {
+    /// Cleans up after a panic or an interrupt. Services are killed without a stop signal.
+    fn drop(&mut self) {
+        let _ = self.tear_down(Duration::ZERO);
+    }
+}

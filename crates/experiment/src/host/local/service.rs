@@ -1,0 +1,99 @@
+//! A service on this machine, from its allocation to its end.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::PathBuf;
+
+use crate::host::HostError;
+use crate::host::launch::RunningService;
+use crate::place::Sandbox;
+use crate::service::{Allocated, Endpoint, Follow, PlaceKind};
+use crate::system::hardware::CounterGroup;
+use crate::system::port;
+
+#[derive(Debug)]
+pub(super) struct LocalService {
+    pub(super) place: PlaceKind,
+    pub(super) allocated: Allocated,
+    pub(super) sandbox: Option<Sandbox>,
+    pub(super) running: Option<RunningService>,
+    /// Cores from the plan; empty: any core.
+    pub(super) cores: Vec<usize>,
+    pub(super) follow: Follow,
+    /// HardwareCounters counters of its processes, if the plan counts by process.
+    pub(super) counters: Option<CounterGroup>,
+    pub(super) log: Option<PathBuf>,
+    /// Processes in the run state, by id and start time.
+    pub(super) recorded: HashSet<(i32, u64)>,
+}
+
+impl LocalService {
+    pub(super) fn new(place: PlaceKind, sandbox: Option<Sandbox>) -> Self {
+        let allocated = Allocated {
+            endpoints: BTreeMap::new(),
+            files_dir: PathBuf::new(),
+        };
+        Self {
+            place,
+            allocated,
+            sandbox,
+            running: None,
+            cores: Vec::new(),
+            follow: Follow::default(),
+            counters: None,
+            log: None,
+            recorded: HashSet::new(),
+        }
+    }
+
+    /// Returns true if its network and its process ids are separate from the host's. The first process
+    /// of such a service is a copy of prony.
+    pub(super) fn is_isolated(&self) -> bool {
+        Sandbox::IS_ISOLATED && self.sandbox.is_some()
+    }
+
+    /// Returns true if the host's processes can't take its ports.
+    pub(super) fn has_own_network(&self) -> bool {
+        self.is_isolated() || matches!(self.place, PlaceKind::Named(_))
+    }
+
+    /// Removes sockets left by an earlier start, and checks that its ports are still free.
+    pub(super) fn free_endpoints(&self, name: &str) -> Result<(), HostError> {
+        for endpoint in self.allocated.endpoints.values() {
+            match endpoint {
+                Endpoint::Unix(path) => match fs::remove_file(path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(HostError::file("remove", path)(error));
+                    }
+                    _ => {}
+                },
+                Endpoint::Tcp(address) if !self.has_own_network() => port::check_free(*address)
+                    .map_err(|holder| HostError::PortTaken {
+                        service: name.to_owned(),
+                        address: *address,
+                        holder,
+                    })?,
+                Endpoint::Tcp(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets every user connect to the service's UNIX sockets. The load and other services may run as
+    /// other users, and many servers create sockets for their own user only.
+    pub(super) fn open_sockets(&self) {
+        for endpoint in self.allocated.endpoints.values() {
+            let Endpoint::Unix(path) = endpoint else {
+                continue;
+            };
+            if let Ok(metadata) = path.symlink_metadata()
+                && metadata.file_type().is_socket()
+                && metadata.permissions().mode() & 0o777 != 0o666
+            {
+                // On failure, the error of the connection attempt explains more than this one.
+                let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Sources of telemetry other than the services' processes: hardware counters, a machine read over
+//! ssh, and the kernel log.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, FindingId, Severity};
+
+use super::remote::RemoteSampler;
+use crate::system::hardware::CounterGroup;
+#[cfg(target_os = "linux")]
+use crate::system::kernel_log::KernelLog;
+use crate::system::{self, SampledService};
+use crate::telemetry::{CounterMode, HardwareCounters, RemoteMachine, TelemetrySample, WatchSpec};
+
+/// The telemetry sources of one trial.
+#[derive(Debug, Default)]
+pub(super) struct Monitors {
+    watch: WatchSpec,
+    cores: BTreeMap<usize, CounterGroup>,
+    /// Reason why the requested counters are not available.
+    no_counters: Option<String>,
+    remote: Option<RemoteSampler>,
+    /// Kernel log since the trial began; `None` if this user may not read it.
+    #[cfg(target_os = "linux")]
+    kernel_log: Option<KernelLog>,
+}
+
+impl Monitors {
+    /// Changes what is watched. Open counters and connections are kept if they still fit.
+    pub(super) fn set(&mut self, watch: WatchSpec) {
+        let wanted = watch.counters == CounterMode::Cores;
+        if !wanted {
+            self.cores.clear();
+        } else if self.cores.is_empty() && self.no_counters.is_none() {
+            self.count_cores();
+        }
+        match &watch.remote {
+            None => self.remote = None,
+            Some(machine) => {
+                let fits = |remote: &RemoteSampler| remote.is_of(machine) && remote.works();
+                if !self.remote.as_ref().is_some_and(fits) {
+                    self.remote = Some(connect(machine, &watch.load_cores));
+                }
+            }
+        }
+        self.watch = watch;
+    }
+
+    fn count_cores(&mut self) {
+        for core in system::online_cores() {
+            match CounterGroup::of_core(core) {
+                Ok(group) => {
+                    self.cores.insert(core, group);
+                }
+                Err(error) => {
+                    // A sum over some of the cores would be wrong.
+                    self.cores.clear();
+                    self.no_counters = Some(error.to_string());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Opens counters for the processes that the calling thread will start, if the plan counts by
+    /// process.
+    pub(super) fn counters_of_descendants(&mut self) -> Option<CounterGroup> {
+        if self.watch.counters != CounterMode::Processes {
+            return None;
+        }
+        CounterGroup::of_descendants()
+            .map_err(|error| self.no_counters = Some(error.to_string()))
+            .ok()
+    }
+
+    /// Describes how hardware counters are read, for `environment.json`.
+    pub(super) fn counters(&self) -> String {
+        match (self.watch.counters, &self.no_counters) {
+            (CounterMode::Off, _) => "none: not requested".to_owned(),
+            (_, Some(reason)) => format!("none: {reason}"),
+            (CounterMode::Cores, None) if self.cores.is_empty() => "none: not requested".to_owned(),
+            (CounterMode::Cores, None) => "by core".to_owned(),
+            (CounterMode::Processes, None) => "by process".to_owned(),
+        }
+    }
+
+    /// Services of this machine that prony did not start.
+    pub(super) fn external_services(&self) -> impl Iterator<Item = SampledService> {
+        self.watch
+            .others
+            .iter()
+            .filter(|(_, follow)| !follow.is_empty())
+            .map(|(name, follow)| SampledService::external(name, follow))
+    }
+
+    /// Requests the figures of the remote machine, without waiting for them.
+    pub(super) fn begin(&mut self) {
+        if let Some(remote) = &mut self.remote {
+            remote.begin();
+        }
+    }
+
+    /// Adds the figures of these sources to a sample. `cores` lists each service's cores by the plan;
+    /// empty: any core.
+    pub(super) fn complete(
+        &mut self,
+        sample: &mut TelemetrySample,
+        cores: &BTreeMap<String, Vec<usize>>,
+    ) {
+        let counts: BTreeMap<usize, HardwareCounters> = self
+            .cores
+            .iter_mut()
+            .map(|(core, group)| (*core, group.read()))
+            .collect();
+        sample.host.hardware = sum(counts.values().copied());
+        for (name, own) in cores {
+            let Some(service) = sample.services.get_mut(name) else {
+                continue;
+            };
+            let load = &self.watch.load_cores;
+            let is_apart = self.watch.load_is_elsewhere || has_apart(own, load);
+            if is_apart && is_alone(name, own, cores) {
+                let of_own = own.iter().filter_map(|core| counts.get(core).copied());
+                service.hardware = sum(of_own);
+            }
+        }
+        if let Some(remote) = &mut self.remote {
+            remote.complete(sample);
+        }
+    }
+
+    /// Starts to read the kernel log.
+    #[cfg(target_os = "linux")]
+    pub(super) fn begin_kernel_log(&mut self) {
+        self.kernel_log = KernelLog::from_now();
+    }
+
+    /// Returns findings about SYN floods that the kernel has logged for these ports.
+    #[cfg(target_os = "linux")]
+    pub(super) fn syn_floods(&mut self, ports: &BTreeMap<u16, String>) -> Vec<Finding> {
+        let floods = self.kernel_log.iter_mut().flat_map(KernelLog::syn_floods);
+        let finding = |(port, line): (u16, String)| {
+            let text = format!(
+                "The listen queue of service \"{}\" was full, and the kernel logged: \"{line}\" \
+                 (raise the service's backlog, net.core.somaxconn and net.ipv4.tcp_max_syn_backlog). \
+                 The result reflects that limit; unless it is what you compare, change it.",
+                ports.get(&port)?
+            );
+            Some(Finding::new(
+                FindingId::ServiceLimit,
+                Severity::Warning,
+                text,
+            ))
+        };
+        floods.filter_map(finding).collect()
+    }
+
+    /// Returns failures of these sources since the last call, as findings.
+    pub(super) fn findings(&mut self) -> Vec<Finding> {
+        let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
+        let text = lost.map(|why| {
+            format!(
+                "The machine of [telemetry] could not be read over ssh: {why}. Its CPU, memory and \
+                 network are missing from this trial; the load's own figures are complete. Check that \
+                 `ssh` to it works without a prompt, and that its login shell is a POSIX shell."
+            )
+        });
+        text.map(|text| Finding::new(FindingId::TelemetryLost, Severity::Warning, text))
+            .into_iter()
+            .collect()
+    }
+}
+
+/// Connects. The ssh process and its reader threads avoid the load's cores.
+fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> RemoteSampler {
+    let connecting = || {
+        system::avoid_cores(load_cores);
+        RemoteSampler::connect(machine)
+    };
+    let connected = std::thread::scope(|scope| scope.spawn(connecting).join());
+    connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Returns true if `others` is a fixed set of cores that shares none with `own`.
+fn has_apart(own: &[usize], others: &[usize]) -> bool {
+    !others.is_empty() && others.iter().all(|core| !own.contains(core))
+}
+
+/// Returns true if no other service may run on the cores of this one.
+fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> bool {
+    let is_apart =
+        |(other, theirs): (&String, &Vec<usize>)| other == name || has_apart(own, theirs);
+    !own.is_empty() && cores.iter().all(is_apart)
+}
+
+/// Adds up counts. A counter that one of them lacks is missing from the sum.
+fn sum(counts: impl Iterator<Item = HardwareCounters>) -> Option<HardwareCounters> {
+    let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    counts.reduce(|one, other| HardwareCounters {
+        cycles: add(one.cycles, other.cycles),
+        instructions: add(one.instructions, other.instructions),
+        cache_misses: add(one.cache_misses, other.cache_misses),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_missing_on_one_core_is_missing_from_the_sum() {
+        let counts = |cycles: Option<u64>| HardwareCounters {
+            cycles,
+            instructions: Some(5),
+            cache_misses: None,
+        };
+        let both = sum([counts(Some(1)), counts(Some(2))].into_iter()).unwrap();
+        assert_eq!((both.cycles, both.instructions), (Some(3), Some(10)));
+        let one = sum([counts(Some(1)), counts(None)].into_iter()).unwrap();
+        assert_eq!((one.cycles, one.instructions), (None, Some(10)));
+        assert_eq!(sum(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn only_a_service_alone_on_its_cores_gets_their_counts() {
+        let cores = |of: &[(&str, &[usize])]| -> BTreeMap<String, Vec<usize>> {
+            of.iter()
+                .map(|(name, own)| ((*name).to_owned(), own.to_vec()))
+                .collect()
+        };
+        let is_alone = |name: &str, own: &[usize], cores: &BTreeMap<_, _>, load: &[usize]| {
+            has_apart(own, load) && super::is_alone(name, own, cores)
+        };
+        let apart = cores(&[("web", &[0]), ("app", &[1, 2])]);
+        assert!(is_alone("web", &[0], &apart, &[3]));
+        assert!(is_alone("app", &[1, 2], &apart, &[3]));
+        assert!(!is_alone("app", &[1, 2], &apart, &[2]));
+        assert!(
+            !is_alone("web", &[0], &apart, &[]),
+            "the load may run on any core"
+        );
+        let free = cores(&[("web", &[0]), ("app", &[])]);
+        assert!(
+            !is_alone("web", &[0], &free, &[3]),
+            "the other service may run on any core"
+        );
+        assert!(!is_alone("app", &[], &free, &[3]));
+    }
+}

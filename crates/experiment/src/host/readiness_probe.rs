@@ -1,0 +1,67 @@
+//! A readiness probe: one connection or one GET request to a service.
+
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use clap::{Args, FromArgMatches};
+use prony_load::{LoadOptions, LoadSpec, probe};
+use serde::{Deserialize, Serialize};
+
+use crate::service::Endpoint;
+
+/// Timeout of one probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A check that a service is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadinessProbe {
+    /// Listener to connect to.
+    pub endpoint: Endpoint,
+    /// Path to request; `None`: an accepted connection is enough.
+    pub get: Option<String>,
+    /// Request the path over TLS. The certificate is not verified.
+    pub https: bool,
+}
+
+impl ReadinessProbe {
+    /// Probes once, from the calling thread's network. Returns the HTTP status, or `None` without a
+    /// path.
+    ///
+    /// # Errors
+    /// Why the service is not ready, as text for the user.
+    pub fn run(&self) -> Result<Option<u16>, String> {
+        let Some(path) = &self.get else {
+            return self.connects().map(|()| None);
+        };
+        let (url, unix) = match &self.endpoint {
+            Endpoint::Tcp(address) => (format!("{address}{path}"), None),
+            Endpoint::Unix(socket) => (format!("localhost{path}"), Some(socket.clone())),
+        };
+        let scheme = if self.https { "https" } else { "http" };
+        let mut options = plain_options()?;
+        options.unix = unix;
+        // Readiness does not depend on trust.
+        options.insecure = true;
+        let spec = LoadSpec::resolve(Some(&format!("{scheme}://{url}")), &options)
+            .map_err(|error| error.to_string())?;
+        probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
+    }
+
+    fn connects(&self) -> Result<(), String> {
+        match &self.endpoint {
+            Endpoint::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(drop),
+            Endpoint::Unix(path) => UnixStream::connect(path).map(drop),
+        }
+        .map_err(|error| format!("connecting: {error}"))
+    }
+}
+
+/// Options of `prony load` without any flag.
+fn plain_options() -> Result<LoadOptions, String> {
+    let command = LoadOptions::augment_args(clap::Command::new("load").no_binary_name(true));
+    command
+        .try_get_matches_from(Vec::<String>::new())
+        .and_then(|matches| LoadOptions::from_arg_matches(&matches))
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,277 @@
+//! Named places of a trial: a network namespace per place, and a veth pair per link.
+//!
+//! ```text
+//! namespace prony-<run>-clients                    namespace prony-<run>-front
+//! lo, route local <sources>                        lo
+//! wan  10.213.0.1 peer 10.213.0.2  ─────────────── wan  10.213.0.2 peer 10.213.0.1
+//!      tbf 1 Gbit/s                                     tbf 1 Gbit/s, route <sources> via 10.213.0.1
+//! ```
+//!
+//! Both ends of a link are in namespaces of the run. Nothing appears among the host's interfaces,
+//! addresses and routes, and removing the namespaces removes everything.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use super::netns_thread::run_in_netns;
+use super::{NETNS_DIR, NamespaceFd, ip, settings};
+use crate::environment::PlaceFacts;
+use crate::place::NetnsHandle;
+use crate::run_state::{CreatedResource, RunState};
+use crate::system::HostError;
+use crate::system::command;
+use crate::topology::{LinkRate, LinkTraffic, NetworkLink, Topology};
+
+/// The namespaces and links that were created for a [`Topology`].
+#[derive(Debug)]
+pub(crate) struct NetworkTopology {
+    /// Namespaces, in the order of the places.
+    entries: Vec<NamespaceFd>,
+    links: Vec<LinkCounter>,
+    /// Applied and skipped settings, by place.
+    facts: BTreeMap<String, PlaceFacts>,
+}
+
+/// A link and the file with its counters, opened in the namespace of its first place.
+#[derive(Debug)]
+struct LinkCounter {
+    link: String,
+    table: File,
+}
+
+impl NetworkTopology {
+    /// Creates all places and links. Each namespace is named `prefix` and the place's name, and is
+    /// recorded in the run state before it is created.
+    ///
+    /// # Errors
+    /// [`HostError::Command`], [`HostError::File`] or [`HostError::Setting`]. The run state lists
+    /// resources created before the error, so that a release removes them.
+    pub(crate) fn make(
+        prefix: &str,
+        topology: &Topology,
+        state: &mut RunState,
+    ) -> Result<Self, HostError> {
+        let mut network = Self {
+            entries: Vec::new(),
+            links: Vec::new(),
+            facts: BTreeMap::new(),
+        };
+        let names: Vec<String> = topology
+            .places
+            .iter()
+            .map(|place| format!("{prefix}-{}", place.name))
+            .collect();
+        for (name, place) in names.iter().zip(&topology.places) {
+            state.record(&CreatedResource::Namespace { name: name.clone() })?;
+            ip(&["netns", "add", name])?;
+            ip(&["-n", name, "link", "set", "lo", "up"])?;
+            let path = Path::new(NETNS_DIR).join(name);
+            let entry = File::open(&path).map_err(HostError::file("open", path))?;
+            settings::copy_into(&entry, name)?;
+            network.entries.push(NamespaceFd(entry));
+            network.facts.extend(
+                network
+                    .apply_settings(place, name)?
+                    .map(|facts| (place.name.clone(), facts)),
+            );
+        }
+        for link in &topology.links {
+            connect(link, &names)?;
+            network.links.push(network.counter(link)?);
+        }
+        for (number, place) in topology.places.iter().enumerate() {
+            for block in &place.sources {
+                let block = block.to_string();
+                ip(&[
+                    "-n",
+                    &names[number],
+                    "route",
+                    "add",
+                    "local",
+                    &block,
+                    "dev",
+                    "lo",
+                ])?;
+                for (neighbour, own) in topology.neighbours(number) {
+                    let via = own.to_string();
+                    ip(&["-n", &names[neighbour], "route", "add", &block, "via", &via])?;
+                }
+            }
+        }
+        Ok(network)
+    }
+
+    /// Applies the settings of the place that was created last.
+    fn apply_settings(
+        &self,
+        place: &crate::topology::NamedPlace,
+        name: &str,
+    ) -> Result<Option<PlaceFacts>, HostError> {
+        let Some(entry) = self.entries.last().filter(|_| !place.settings.is_empty()) else {
+            return Ok(None);
+        };
+        let refused = |setting: String, reason: String| HostError::Setting {
+            place: place.name.clone(),
+            setting,
+            reason,
+        };
+        let sorted = settings::sort(&place.settings)
+            .map_err(|reason| refused("its settings".to_owned(), reason))?;
+        if let Some((setting, reason)) = sorted.not_applicable.first_key_value()
+            && !place.where_possible
+        {
+            return Err(refused(setting.clone(), reason.clone()));
+        }
+        settings::make(&entry.0, name, &sorted.own)?;
+        Ok(Some(PlaceFacts {
+            sysctls: sorted.own,
+            not_applicable: sorted.not_applicable,
+        }))
+    }
+
+    fn counter(&self, link: &NetworkLink) -> Result<LinkCounter, HostError> {
+        // The file belongs to the namespace in which it was opened.
+        let path = Path::new("/proc/thread-self/net/dev");
+        let first = &self.entries[link.ends[0].place];
+        let table = run_in_netns(&first.0, || File::open(path))
+            .and_then(|opened| opened)
+            .map_err(HostError::file("open", path))?;
+        Ok(LinkCounter {
+            link: link.name.clone(),
+            table,
+        })
+    }
+
+    /// Returns the namespace of a place, by its index.
+    pub(crate) fn entry(&self, place: usize) -> Option<&NamespaceFd> {
+        self.entries.get(place)
+    }
+
+    /// Returns a handle to the namespace of a place; `None` if the place does not exist.
+    ///
+    /// # Errors
+    /// [`HostError::File`] if no more files can be opened.
+    pub(crate) fn netns_handle(&self, place: usize) -> Result<Option<NetnsHandle>, HostError> {
+        let netns = self.entry(place).map(NetnsHandle::to).transpose();
+        netns.map_err(HostError::file("open", Path::new(NETNS_DIR)))
+    }
+
+    /// Reads the traffic of each link so far. Links that can't be read are omitted.
+    pub(crate) fn traffic(&mut self) -> BTreeMap<String, LinkTraffic> {
+        let mut text = String::new();
+        let read = self.links.iter_mut().filter_map(|counter| {
+            text.clear();
+            counter.table.rewind().ok()?;
+            counter.table.read_to_string(&mut text).ok()?;
+            Some((counter.link.clone(), traffic_of(&counter.link, &text)?))
+        });
+        read.collect()
+    }
+
+    /// Applied and skipped settings, by place.
+    pub(crate) fn facts(&self) -> &BTreeMap<String, PlaceFacts> {
+        &self.facts
+    }
+}
+
+/// Creates a link with each end in its namespace.
+fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
+    let [first, second] = link.ends;
+    let namespaces = [&names[first.place], &names[second.place]];
+    let name = link.name.as_str();
+    ip(&[
+        "link",
+        "add",
+        name,
+        "netns",
+        namespaces[0],
+        "type",
+        "veth",
+        "peer",
+        "name",
+        name,
+        "netns",
+        namespaces[1],
+    ])?;
+    for (namespace, own, other) in [
+        (namespaces[0], first.address, second.address),
+        (namespaces[1], second.address, first.address),
+    ] {
+        let (own, other) = (own.to_string(), other.to_string());
+        ip(&[
+            "-n", namespace, "addr", "add", &own, "peer", &other, "dev", name,
+        ])?;
+        let mut up = vec![
+            "-n",
+            namespace,
+            "link",
+            "set",
+            "dev",
+            name,
+            "addrgenmode",
+            "none",
+        ];
+        if link.rate.is_some() {
+            // Send packets as on a wire. A segment of 64 KiB would pass the bucket in one burst, and its
+            // headers would count only once.
+            up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
+        }
+        up.push("up");
+        ip(&up)?;
+        if let Some(rate) = link.rate {
+            limit(namespace, name, rate)?;
+        }
+    }
+    Ok(())
+}
+
+fn limit(namespace: &str, interface: &str, rate: LinkRate) -> Result<(), HostError> {
+    let bits = format!("{}bit", rate.bits_per_s);
+    let burst = format!("{}b", rate.burst_bytes);
+    let latency = format!("{}us", rate.latency.as_micros());
+    let args = [
+        "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", "rate", &bits, "burst",
+        &burst, "latency", &latency,
+    ];
+    command::run("tc", &args).map(drop)
+}
+
+/// Parses an interface's line of /proc/net/dev (proc(5)): eight columns for received data, then eight for
+/// sent data. The first two of each are bytes and packets.
+fn traffic_of(interface: &str, table: &str) -> Option<LinkTraffic> {
+    let columns = table.lines().find_map(|line| {
+        let (name, rest) = line.split_once(':')?;
+        (name.trim() == interface).then_some(rest)
+    })?;
+    let columns: Vec<u64> = columns
+        .split_whitespace()
+        .map_while(|column| column.parse().ok())
+        .collect();
+    Some(LinkTraffic {
+        forward_bytes: *columns.get(8)?,
+        forward_packets: *columns.get(9)?,
+        reverse_bytes: *columns.first()?,
+        reverse_packets: *columns.get(1)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "Inter-|   Receive                                                |  Transmit\n \
+        face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+        lo:       0       0    0    0    0     0          0         0        9       9    0    0    0     0       0          0\n   \
+        wan: 1000       7    0    0    0     0          0         0     250       3    0    0    0     0       0          0\n";
+
+    #[test]
+    fn directions_are_those_of_the_first_place() {
+        let traffic = traffic_of("wan", TABLE).unwrap();
+        assert_eq!((traffic.forward_bytes, traffic.forward_packets), (250, 3));
+        assert_eq!((traffic.reverse_bytes, traffic.reverse_packets), (1000, 7));
+        assert_eq!(traffic_of("wa", TABLE), None);
+        assert_eq!(traffic_of("x", "x: 1 2 3"), None);
+    }
+}

@@ -1,0 +1,393 @@
+//! The state folder. It lists the resources of each run, written before or as they are created, so that
+//! the next start can remove the leftovers of a killed run ([`crate::sweep`]).
+//!
+//! ```text
+//! /run/prony-<uid>/            or $XDG_RUNTIME_DIR/prony-<uid>, or $TMPDIR/prony-<uid>
+//!   lock                       held while a run's folder is created, and during a sweep
+//!   <pid>-<n>/                 one per run that is alive or was killed
+//!     lock                     held by the run; the kernel releases it when the run ends
+//!     made                     one JSON object per line: processes, namespaces, links
+//!     s/                       UNIX sockets; any user may create one here, as in /tmp
+//!     <service>/               the service's rendered files
+//! ```
+//!
+//! Every user may enter the folders, because servers often change to a user of their own.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::system::HostError;
+
+/// A resource of a run: one line of the file `made`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum CreatedResource {
+    /// The boot in which the run began. Process ids mean nothing in another one.
+    Boot {
+        /// The kernel's name for the boot.
+        id: String,
+    },
+    /// A process of a service.
+    Process {
+        /// Its id.
+        pid: i32,
+        /// Its start time in the system's unit. Id and start time together are unique.
+        start: u64,
+    },
+    /// A named network namespace.
+    Namespace {
+        /// The name.
+        name: String,
+    },
+    /// The host's end of a veth pair.
+    Link {
+        /// The name. Another run may reuse it once this run has ended.
+        name: String,
+        /// The namespace at its other end. The link has this name as its alias, which shows to which
+        /// run it belongs.
+        namespace: String,
+    },
+    /// A jail.
+    Jail {
+        /// The name.
+        name: String,
+    },
+    /// An address added to the loopback interface.
+    Address {
+        /// The address.
+        address: Ipv4Addr,
+    },
+}
+
+/// A leftover of a killed run that a sweep has removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemovedResource {
+    /// A process, by its id and name.
+    Process(i32, String),
+    /// A network namespace.
+    Namespace(String),
+    /// The host's end of a veth pair.
+    Link(String),
+    /// A jail.
+    Jail(String),
+    /// An address of the loopback interface.
+    Address(Ipv4Addr),
+    /// A run's folder with its files and sockets.
+    Folder(PathBuf),
+}
+
+impl fmt::Display for RemovedResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid, name) => write!(f, "process {pid} ({name})"),
+            Self::Namespace(name) => write!(f, "network namespace {name}"),
+            Self::Link(name) => write!(f, "network link {name}"),
+            Self::Jail(name) => write!(f, "jail {name}"),
+            Self::Address(address) => write!(f, "address {address}"),
+            Self::Folder(path) => write!(f, "folder {}", path.display()),
+        }
+    }
+}
+
+/// The folder of one run, locked for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct RunState {
+    folder: PathBuf,
+    made: File,
+    created: Vec<CreatedResource>,
+    _lock: File,
+}
+
+impl RunState {
+    /// Creates the folder of a new run below `base`.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub(crate) fn create(base: &Path, boot: &str) -> Result<Self, HostError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let _held = lock_base(base)?;
+        let folder = loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = base.join(format!("{}-{number}", std::process::id()));
+            match fs::create_dir(&folder) {
+                Ok(()) => break folder,
+                // Left by a killed run with the same process id.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(HostError::file("create", folder)(error)),
+            }
+        };
+        set_mode(&folder, 0o755)?;
+        let lock = open_lock(&folder.join("lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| HostError::file("lock", folder.join("lock"))(error.into()))?;
+        let path = folder.join("made");
+        let made = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(HostError::file("create", path))?;
+        let sockets = folder.join("s");
+        fs::create_dir(&sockets).map_err(HostError::file("create", &sockets))?;
+        set_mode(&sockets, 0o1777)?;
+        let mut state = Self {
+            folder,
+            made,
+            created: Vec::new(),
+            _lock: lock,
+        };
+        state.record(&CreatedResource::Boot {
+            id: boot.to_owned(),
+        })?;
+        Ok(state)
+    }
+
+    /// Path of the folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Folder for UNIX sockets.
+    pub(crate) fn sockets(&self) -> PathBuf {
+        self.folder.join("s")
+    }
+
+    /// Created resources other than processes and files, in the order of their creation.
+    pub(crate) fn created(&self) -> &[CreatedResource] {
+        &self.created
+    }
+
+    /// Adds a resource to the file `made`.
+    pub(crate) fn record(&mut self, made: &CreatedResource) -> Result<(), HostError> {
+        if !matches!(
+            made,
+            CreatedResource::Boot { .. } | CreatedResource::Process { .. }
+        ) {
+            self.created.push(made.clone());
+        }
+        let line = serde_json::to_string(made).map_err(io::Error::from);
+        line.and_then(|line| self.made.write_all(format!("{line}\n").as_bytes()))
+            .map_err(HostError::file("write", self.folder.join("made")))
+    }
+
+    /// Removes the folder. This is the last step of a run.
+    pub(crate) fn remove(&self) -> Result<(), HostError> {
+        remove_folder(&self.folder)
+    }
+}
+
+/// Removes a folder and its contents. Does nothing if it does not exist.
+pub(crate) fn remove_folder(folder: &Path) -> Result<(), HostError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(HostError::file("remove", folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Creates a folder that every user may enter.
+pub(crate) fn make_folder(path: &Path) -> Result<(), HostError> {
+    fs::create_dir_all(path).map_err(HostError::file("create", path))?;
+    set_mode(path, 0o755)
+}
+
+/// Sets the mode independently of the umask.
+fn set_mode(path: &Path, mode: u32) -> Result<(), HostError> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(HostError::file("set the mode of", path))
+}
+
+/// A run whose prony was killed.
+pub(crate) struct DeadRun {
+    /// The run's folder.
+    pub(crate) folder: PathBuf,
+    /// Its recorded resources.
+    pub(crate) made: Vec<CreatedResource>,
+}
+
+/// Returns the dead runs below `base`, and a lock that prevents new runs from starting.
+///
+/// # Errors
+/// [`HostError::File`] if the base can't be locked or read.
+pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> {
+    let held = lock_base(base)?;
+    let mut dead = Vec::new();
+    for entry in fs::read_dir(base)
+        .map_err(HostError::file("read", base))?
+        .flatten()
+    {
+        let folder = entry.path();
+        let name = entry.file_name();
+        let is_run = name.to_str().is_some_and(|name| {
+            name.split_once('-')
+                .is_some_and(|(pid, n)| pid.parse::<u32>().is_ok() && n.parse::<u32>().is_ok())
+        });
+        if !is_run || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let lock = OpenOptions::new().write(true).open(folder.join("lock"));
+        // Without a lock file, it was killed while it created the folder, under the base's lock.
+        let lives =
+            lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err());
+        if !lives {
+            let text = fs::read_to_string(folder.join("made")).unwrap_or_default();
+            // The last line may be incomplete. Its resource was then not created yet, or goes with the rest.
+            let made = text
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .collect();
+            dead.push(DeadRun { folder, made });
+        }
+    }
+    Ok((held, dead))
+}
+
+/// Returns the state folder of this user, creating it if necessary.
+///
+/// # Errors
+/// [`HostError::File`] if it can't be created, or if it belongs to another user.
+pub fn base() -> Result<PathBuf, HostError> {
+    let user = rustix::process::geteuid();
+    let name = format!("prony-{}", user.as_raw());
+    let mut parents = Vec::new();
+    if user.is_root() {
+        parents.push(PathBuf::from("/run"));
+    }
+    parents.extend(
+        std::env::var_os("XDG_RUNTIME_DIR")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute()),
+    );
+    parents.push(std::env::temp_dir());
+    let mut failure = None;
+    for parent in parents {
+        match prepare_base(&parent.join(&name), user.as_raw()) {
+            Ok(base) => return Ok(base),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or(HostError::BadName(name)))
+}
+
+/// Creates the state folder, or checks that this user owns the existing one: in /tmp, any user could
+/// have created it.
+fn prepare_base(path: &Path, user: u32) -> Result<PathBuf, HostError> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Ok(()) => set_mode(path, 0o755)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let metadata = path
+                .symlink_metadata()
+                .map_err(HostError::file("read", path))?;
+            if !metadata.is_dir() || metadata.uid() != user {
+                let taken = io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "it belongs to another user",
+                );
+                return Err(HostError::file("use", path)(taken));
+            }
+        }
+        Err(error) => return Err(HostError::file("create", path)(error)),
+    }
+    Ok(path.to_owned())
+}
+
+fn open_lock(path: &Path) -> Result<File, HostError> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(HostError::file("create", path))
+}
+
+fn lock_base(base: &Path) -> Result<File, HostError> {
+    let path = base.join("lock");
+    let lock = open_lock(&path)?;
+    flock(&lock, FlockOperation::LockExclusive)
+        .map_err(|error| HostError::file("lock", path)(error.into()))?;
+    Ok(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_run_is_dead() {
+        let base = tempfile::tempdir().unwrap();
+        let mut state = RunState::create(base.path(), "boot").unwrap();
+        let other = RunState::create(base.path(), "boot").unwrap();
+        state
+            .record(&CreatedResource::Process { pid: 7, start: 9 })
+            .unwrap();
+        assert!(dead_runs(base.path()).unwrap().1.is_empty());
+        let folder = state.folder().to_owned();
+        drop(state);
+        let (held, dead) = dead_runs(base.path()).unwrap();
+        assert_eq!(dead.len(), 1);
+        assert_eq!(dead[0].folder, folder);
+        assert_eq!(
+            dead[0].made,
+            [
+                CreatedResource::Boot { id: "boot".into() },
+                CreatedResource::Process { pid: 7, start: 9 }
+            ]
+        );
+        drop(held);
+        other.remove().unwrap();
+        assert!(!other.folder().exists());
+    }
+
+    #[test]
+    fn an_incomplete_line_is_ignored() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("12-0");
+        fs::create_dir(&folder).unwrap();
+        fs::write(
+            folder.join("made"),
+            "{\"kind\":\"jail\",\"name\":\"prony3\"}\n{\"kind\":\"ja",
+        )
+        .unwrap();
+        let (_held, dead) = dead_runs(base.path()).unwrap();
+        assert_eq!(
+            dead[0].made,
+            [CreatedResource::Jail {
+                name: "prony3".into()
+            }]
+        );
+    }
+
+    #[test]
+    fn every_user_may_enter_the_folders() {
+        let base = tempfile::tempdir().unwrap();
+        let state = RunState::create(base.path(), "boot").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(state.folder()), 0o755);
+        assert_eq!(mode(&state.sockets()), 0o1777);
+    }
+
+    #[test]
+    fn other_folders_are_ignored() {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["notes", "12-x", "a-0"] {
+            fs::create_dir(base.path().join(name)).unwrap();
+        }
+        assert!(dead_runs(base.path()).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn a_symlink_as_state_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prony-0");
+        std::os::unix::fs::symlink("/", &path).unwrap();
+        assert!(prepare_base(&path, rustix::process::geteuid().as_raw()).is_err());
+    }
+}

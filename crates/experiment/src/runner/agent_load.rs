@@ -1,0 +1,32 @@
+//! Loads that agents on other machines generate for a trial.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prony_load::{Control, LoadSpec};
+use prony_record::Record;
+
+/// A load for agents.
+pub struct AgentLoadRequest<'a> {
+    /// Number of agents, an agent's name, or a label.
+    pub agents: &'a str,
+    /// URL, as on the command line of `prony load`.
+    pub url: &'a str,
+    /// Options, as on the command line, including the seed.
+    pub words: &'a [String],
+    /// The same load, resolved on this machine.
+    pub spec: &'a LoadSpec,
+    /// Stops the load when it is stopped.
+    pub control: &'a Arc<Control>,
+    /// Called once, with the start of the measured part.
+    pub measured_from: &'a (dyn Fn(Instant) + Sync),
+}
+
+/// A group of agents that can generate a load.
+pub trait AgentLoadRunner: Send {
+    /// Runs the load and waits for its end.
+    ///
+    /// # Errors
+    /// Why there is no record, as text that names the agent or server at fault.
+    fn make(&mut self, request: &AgentLoadRequest<'_>) -> Result<Record, String>;
+}

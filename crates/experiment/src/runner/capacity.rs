@@ -1,0 +1,408 @@
+//! The CPU of a trial and its users: services, load, interrupts, other processes, other guests.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::links::{self, LoadLinkTraffic};
+use crate::plan::Resolved;
+use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
+
+/// Maximum number of neighbours listed for one set of cores.
+const NEIGHBOURS_MAX: usize = 3;
+/// Processes that use less, in percent of one core, are not listed.
+const NEIGHBOUR_PERCENT_MIN: f64 = 1.0;
+
+/// A set of cores that the same services may use, and its use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreUse {
+    /// Names of the services.
+    pub services: Vec<String>,
+    /// Number of cores.
+    pub cores: usize,
+    /// CPU of these services in percent of one core, plus that of the load if it is pinned to one of
+    /// these cores.
+    pub percent: f64,
+    /// The load may use these cores as well.
+    pub with_load: bool,
+    /// The users of these cores; `None` if the operating system reports no times of single cores.
+    #[serde(default)]
+    pub parties: Option<CoreParties>,
+}
+
+/// The users of a set of cores, in percent of one core. The parts add up to 100 per core.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreParties {
+    /// Numbers of the cores; empty for all cores of a machine.
+    pub numbers: Vec<usize>,
+    /// Number of cores.
+    pub cores: usize,
+    /// CPU of the experiment's services.
+    pub services: f64,
+    /// CPU of this prony process, or of the agent on that machine, including its load generator.
+    pub load: f64,
+    /// CPU of interrupts, if they are charged to no process.
+    pub interrupts: f64,
+    /// CPU of all other processes, and of the kernel's own threads.
+    pub others: f64,
+    /// CPU that the hypervisor gave to other guests.
+    pub stolen: f64,
+    /// Unused CPU.
+    pub idle: f64,
+    /// The part of `others` used by processes that could be identified. Kernel threads are not among
+    /// them, because they work for the experiment as well.
+    pub named: f64,
+    /// The busiest of the other processes.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// A process that is neither prony nor one of the services.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Process id.
+    pub pid: i32,
+    /// Short name.
+    pub name: String,
+    /// CPU in percent of one core.
+    pub percent: f64,
+}
+
+/// The resources of a trial that can limit its speed, and their use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// Cores of pinned services; services that share a core form one group.
+    pub tied: Vec<CoreUse>,
+    /// Cores that the load is pinned to, if no service may use them.
+    #[serde(default)]
+    pub load_cores: Option<CoreParties>,
+    /// Number of cores of the machine.
+    pub machine_cores: usize,
+    /// Unused CPU of the machine in percent of one core.
+    pub idle_percent: f64,
+    /// The users of the target's machine; `None` if a server with unknown processes runs on it.
+    #[serde(default)]
+    pub machine: Option<CoreParties>,
+    /// Processes on the machine of the target are charged for interrupts
+    /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
+    #[serde(default)]
+    pub softirq_included: Option<bool>,
+    /// Share of the link's rate that its fuller direction carried; none without a link that has a rate.
+    #[serde(default)]
+    pub link_share: Option<f64>,
+}
+
+impl CoreParties {
+    /// Used share of these cores, 0 to 1.
+    pub(crate) fn used_share(&self) -> f64 {
+        1.0 - self.idle / 100.0 / self.cores.max(1) as f64
+    }
+
+    /// CPU that other processes and other guests used.
+    pub(crate) fn lost_percent(&self) -> f64 {
+        self.others + self.stolen
+    }
+
+    /// Share of these cores that identified processes and other guests used, 0 to 1.
+    pub(crate) fn taken_share(&self) -> f64 {
+        (self.named.min(self.others) + self.stolen) / 100.0 / self.cores.max(1) as f64
+    }
+}
+
+/// A core with the name of its machine, because different machines use the same core numbers.
+type CoreOf<'a> = (Option<&'a str>, usize);
+
+/// Services, and possibly the load, that share cores.
+#[derive(Default)]
+struct CoreGroup<'a> {
+    cores: BTreeSet<CoreOf<'a>>,
+    services: Vec<String>,
+    services_percent: f64,
+    has_load: bool,
+}
+
+/// Computes the capacity of a trial from its telemetry.
+pub(crate) fn capacity(summary: &TelemetrySummary, resolved: &Resolved) -> Capacity {
+    let reading = TrialReading::new(summary, resolved);
+    let groups = reading.groups();
+    let load_cores = groups.iter().find(|group| group.services.is_empty());
+    let load_cores = load_cores.and_then(|group| reading.parties_of_group(group));
+    let tied = groups.iter().filter(|group| !group.services.is_empty());
+    let tied = tied.map(|group| CoreUse {
+        services: group.services.clone(),
+        cores: group.cores.len(),
+        percent: group.services_percent
+            + match group.has_load {
+                true => reading.load_percent,
+                false => 0.0,
+            },
+        with_load: group.has_load || (reading.load_is_free && group.is_here()),
+        parties: reading.parties_of_group(group),
+    });
+    let target = &resolved.load.service;
+    let machine = match summary.services.get(target) {
+        Some(_) => summary.machine_of(target),
+        None => &summary.host,
+    };
+    Capacity {
+        tied: tied.collect(),
+        load_cores,
+        machine_cores: machine.cores,
+        idle_percent: percent(machine.cpu_idle_s, summary.elapsed_s),
+        machine: reading.parties_of_machine(machine),
+        softirq_included: machine.softirq_included,
+        link_share: links::crossing(summary, resolved).and_then(LoadLinkTraffic::used_share),
+    }
+}
+
+fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
+    match elapsed_s > 0.0 {
+        true => 100.0 * cpu_s / elapsed_s,
+        false => 0.0,
+    }
+}
+
+impl CoreGroup<'_> {
+    /// True if its cores are on this machine.
+    fn is_here(&self) -> bool {
+        self.cores.iter().any(|(host, _)| host.is_none())
+    }
+}
+
+/// The telemetry of a trial with the plan's settings of cores.
+struct TrialReading<'a> {
+    summary: &'a TelemetrySummary,
+    resolved: &'a Resolved,
+    load_percent: f64,
+    /// The load runs on this machine and is not pinned to cores.
+    load_is_free: bool,
+}
+
+impl<'a> TrialReading<'a> {
+    fn new(summary: &'a TelemetrySummary, resolved: &'a Resolved) -> Self {
+        let load = &resolved.load;
+        Self {
+            summary,
+            resolved,
+            load_percent: percent(summary.host.generator_cpu_s, summary.elapsed_s),
+            load_is_free: load.agents.is_none() && load.flags.cores.is_none(),
+        }
+    }
+
+    /// The groups of services that share a core. Sums can't show which of them lacks CPU.
+    fn groups(&self) -> Vec<CoreGroup<'a>> {
+        let mut groups = Vec::new();
+        for service in &self.resolved.services {
+            let spec = &service.spec;
+            let Some(seen) = self.summary.services.get(&spec.name) else {
+                continue;
+            };
+            let host = seen.host.as_deref();
+            let group = CoreGroup {
+                cores: spec.cores.iter().map(|&core| (host, core)).collect(),
+                services: vec![spec.name.clone()],
+                services_percent: seen.cpu_user_percent + seen.cpu_system_percent,
+                has_load: false,
+            };
+            join(&mut groups, group);
+        }
+        let load = &self.resolved.load;
+        if let (None, Some(cores)) = (&load.agents, &load.flags.cores) {
+            let group = CoreGroup {
+                cores: cores.0.iter().map(|&core| (None, core)).collect(),
+                has_load: true,
+                ..CoreGroup::default()
+            };
+            join(&mut groups, group);
+        }
+        groups
+    }
+
+    fn parties_of_group(&self, group: &CoreGroup<'_>) -> Option<CoreParties> {
+        let (host, _) = *group.cores.first()?;
+        let mut remote = self
+            .resolved
+            .services
+            .iter()
+            .filter(|it| it.remote.is_some());
+        // A server that prony did not start may be any process on these cores.
+        if !remote.all(|it| self.summary.services.contains_key(&it.spec.name)) {
+            return None;
+        }
+        let machine = match host {
+            None => &self.summary.host,
+            Some(name) => self.summary.hosts.get(name)?,
+        };
+        let numbers: Vec<usize> = group.cores.iter().map(|(_, core)| *core).collect();
+        let times = numbers.iter().map(|core| machine.core_times.get(core));
+        let times: Vec<&CoreTimes> = times.collect::<Option<_>>()?;
+        let mut parties = CoreParties {
+            services: group.services_percent,
+            load: if group.has_load {
+                self.load_percent
+            } else {
+                0.0
+            },
+            ..of_times(times.into_iter(), machine.softirq_included)
+        };
+        parties.name_neighbours(neighbours(machine, Some(&numbers), self.summary.elapsed_s));
+        parties.numbers = numbers;
+        let named = parties.named;
+        let rest = parties.complete();
+        // Unpinned services and an unpinned load may have run here; attribute unexplained time to them.
+        let free_load = match self.load_is_free && host.is_none() {
+            true => self.load_percent,
+            false => 0.0,
+        };
+        let unnamed = (rest - named).max(0.0);
+        let of_load = unnamed.min(free_load);
+        let of_services = (unnamed - of_load).min(self.free_services_percent(host));
+        parties.load += of_load;
+        parties.services += of_services;
+        parties.others -= of_load + of_services;
+        Some(parties)
+    }
+
+    /// CPU of the services on a machine that may use all of its cores.
+    fn free_services_percent(&self, host: Option<&str>) -> f64 {
+        let free = self.resolved.services.iter();
+        let free = free.filter(|service| service.spec.cores.is_empty());
+        let seen = free.filter_map(|service| self.summary.services.get(&service.spec.name));
+        seen.filter(|seen| seen.host.as_deref() == host)
+            .map(|seen| seen.cpu_user_percent + seen.cpu_system_percent)
+            .sum()
+    }
+
+    fn parties_of_machine(&self, machine: &HostSummary) -> Option<CoreParties> {
+        let is_it = |other: &HostSummary| std::ptr::eq(other, machine);
+        let is_watched = |name: &String| self.summary.services.contains_key(name);
+        let mut remote = self
+            .resolved
+            .services
+            .iter()
+            .filter(|it| it.remote.is_some());
+        if machine.cores == 0 || !remote.all(|service| is_watched(&service.spec.name)) {
+            return None;
+        }
+        // Agents that share a machine can not tell each other's processes from other ones.
+        if machine.core_times.is_empty()
+            && !is_it(&self.summary.host)
+            && machine.foreign_cpu_s == 0.0
+        {
+            return None;
+        }
+        let services = self.summary.services.iter();
+        let services = services.filter(|(name, _)| is_it(self.summary.machine_of(name)));
+        let all = CoreTimes {
+            user_s: machine.cpu_user_s,
+            system_s: machine.cpu_system_s,
+            softirq_s: machine.cpu_softirq_s,
+            irq_s: machine.cpu_irq_s,
+            steal_s: machine.cpu_steal_s,
+            idle_s: machine.cpu_idle_s,
+        };
+        let mut parties = CoreParties {
+            services: services
+                .map(|(_, seen)| seen.cpu_user_percent + seen.cpu_system_percent)
+                .sum(),
+            load: percent(machine.generator_cpu_s, self.summary.elapsed_s),
+            ..of_times(std::iter::once(&all), machine.softirq_included)
+        };
+        parties.name_neighbours(neighbours(machine, None, self.summary.elapsed_s));
+        // The times of all cores were given as those of one core.
+        parties.cores = machine.cores;
+        let cores = machine.cores as f64;
+        parties.interrupts *= cores;
+        parties.stolen *= cores;
+        parties.idle *= cores;
+        parties.complete();
+        Some(parties)
+    }
+}
+
+impl CoreParties {
+    /// Sets the processes that could be identified; only the busiest ones are listed.
+    fn name_neighbours(&mut self, mut neighbours: Vec<Neighbour>) {
+        self.named = neighbours.iter().map(|it| it.percent).sum();
+        neighbours.retain(|it| it.percent >= NEIGHBOUR_PERCENT_MIN);
+        neighbours.truncate(NEIGHBOURS_MAX);
+        self.neighbours = neighbours;
+    }
+
+    /// Sets `others` to the CPU that the measured parties leave, and returns it. Services are measured
+    /// more precisely than cores, so the parties may slightly exceed the cores; the excess is taken
+    /// from the idle time.
+    fn complete(&mut self) -> f64 {
+        let known = self.services + self.load + self.interrupts + self.stolen + self.idle;
+        let rest = 100.0 * self.cores as f64 - known;
+        self.others = rest.max(0.0);
+        self.idle = (self.idle + rest.min(0.0)).max(0.0);
+        self.others
+    }
+}
+
+/// Merges a group with those that share a core with it. A group without cores is ignored.
+fn join<'a>(groups: &mut Vec<CoreGroup<'a>>, mut group: CoreGroup<'a>) {
+    if group.cores.is_empty() {
+        return;
+    }
+    let touching = groups.extract_if(.., |other| !other.cores.is_disjoint(&group.cores));
+    let mut services = Vec::new();
+    let mut cores = BTreeSet::new();
+    for other in touching {
+        cores.extend(other.cores);
+        services.extend(other.services);
+        group.services_percent += other.services_percent;
+        group.has_load |= other.has_load;
+    }
+    services.append(&mut group.services);
+    group.services = services;
+    group.cores.append(&mut cores);
+    groups.push(group);
+}
+
+/// The parties that the kernel counts per core, in percent of one core.
+fn of_times<'a>(
+    times: impl Iterator<Item = &'a CoreTimes>,
+    softirq_included: Option<bool>,
+) -> CoreParties {
+    let mut parties = CoreParties::default();
+    for core in times {
+        let interrupts_s = core.softirq_s + core.irq_s;
+        let busy_s = core.user_s + core.system_s + interrupts_s;
+        // The sum of the kernel's times, which may differ from the clock by a tick.
+        let all_s = busy_s + core.steal_s + core.idle_s;
+        parties.cores += 1;
+        parties.idle += percent(core.idle_s, all_s);
+        parties.stolen += percent(core.steal_s, all_s);
+        // If unknown, assume that the processes' time includes interrupts, so that they count once.
+        if softirq_included == Some(false) {
+            parties.interrupts += percent(interrupts_s, all_s);
+        }
+    }
+    parties
+}
+
+/// The identified other processes on the given cores, or on all, busiest first.
+fn neighbours(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec<Neighbour> {
+    let there = machine.foreign.iter().map(|process| {
+        let cpu_s = match on {
+            None => process.cpu_s,
+            Some(cores) => {
+                let on_core = cores.iter().filter_map(|core| process.by_core.get(core));
+                on_core.sum()
+            }
+        };
+        Neighbour {
+            pid: process.pid,
+            name: process.name.clone(),
+            percent: percent(cpu_s, elapsed_s),
+        }
+    });
+    let mut all: Vec<Neighbour> = there.collect();
+    all.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    all
+}
+
+#[cfg(test)]
+#[path = "capacity_tests.rs"]
+mod tests;

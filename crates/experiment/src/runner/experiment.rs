@@ -1,0 +1,370 @@
+//! One run of an experiment: its blocks, its looks, and its final document.
+
+use std::time::{Duration, Instant};
+
+use prony_record::FindingId;
+use prony_stats::{
+    AlphaTable, Design, Evaluation, ExperimentInfo, Look, Trials as Observations, VerdictDocument,
+    evaluate_with, interim_estimates,
+};
+
+use super::folder::ExperimentFolder;
+use super::trial::{Trial, TrialPosition};
+use super::{
+    ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
+    TrialError,
+};
+use super::{findings, noise, response_findings, why};
+use crate::plan::{BodyComparison, Plan};
+use crate::schedule;
+
+/// An experiment in progress.
+pub(super) struct Experiment<'a> {
+    plan: &'a Plan,
+    design: Design,
+    budget: Option<Duration>,
+    bodies: BodyComparison,
+    precheck: bool,
+    precheck_time: Duration,
+    began: Instant,
+    stored: ExperimentFolder,
+    table: AlphaTable,
+    looks: Vec<Look>,
+    on: &'a mut dyn FnMut(ExperimentEvent<'_>),
+}
+
+impl<'a> Experiment<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        design: Design,
+        settings: &RunSettings,
+        stored: ExperimentFolder,
+        on: &'a mut dyn FnMut(ExperimentEvent<'_>),
+    ) -> Self {
+        Experiment {
+            plan,
+            design,
+            budget: settings.budget.or(plan.trials.budget),
+            bodies: settings.bodies.unwrap_or(plan.bodies),
+            precheck: settings.precheck,
+            precheck_time: Duration::ZERO,
+            began: Instant::now(),
+            looks: stored.looks().to_vec(),
+            stored,
+            table: AlphaTable::new(),
+            on,
+        }
+    }
+
+    /// Runs blocks until a stop condition holds, then stores the verdicts.
+    pub(super) fn run(
+        &mut self,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<ExperimentOutcome, RunnerError> {
+        let done = self.stored.complete_blocks(self.plan.variants.len());
+        let mut next_look = self.planned_look(done);
+        if done > 0 {
+            self.refuse_if_spent(done)?;
+            (self.on)(ExperimentEvent::Resumed {
+                blocks: done,
+                block_time: self.stored.mean_load_time_of_block(),
+            });
+            // A look after an unplanned number of blocks would raise the error rate.
+            if self.looks.last().is_some_and(|look| look.blocks == done)
+                || self.design.planned_looks().contains(&done)
+            {
+                next_look = self.look()?.unwrap_or(0);
+            }
+        }
+        let failed = self.run_blocks(done, next_look, machines, interrupt)?;
+        let document = match self.conclude() {
+            // The same cause, such as a full disk, may have ended the trial. Report it once.
+            Err(RunnerError::Folder(_)) if failed.is_some() => None,
+            document => document?,
+        };
+        Ok(ExperimentOutcome {
+            document,
+            interrupted: interrupt.is_stopped(),
+            failed,
+        })
+    }
+
+    /// Runs the pre-check and the blocks after `done`. Returns the failure that ended them, if any.
+    fn run_blocks(
+        &mut self,
+        done: u32,
+        mut next_look: u32,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<FailedTrial>, RunnerError> {
+        if done == 0
+            && self.precheck
+            && let Err(failed) = self.check_variants(machines, interrupt)
+        {
+            return Ok(Some(failed));
+        }
+        let mut block = done + 1;
+        while next_look >= block && !interrupt.is_stopped() && self.has_time(block) {
+            match self.block(block, machines, interrupt) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(failed) => return Ok(Some(failed)),
+            }
+            if let Some(error) = self.nothing_succeeded(block) {
+                return Ok(Some(FailedTrial {
+                    variant: None,
+                    error: Box::new(error),
+                }));
+            }
+            if block == next_look {
+                next_look = self.look()?.unwrap_or(0);
+            }
+            block += 1;
+        }
+        Ok(None)
+    }
+
+    /// Fails if more blocks are requested although the error rate is used up and verdicts are open.
+    fn refuse_if_spent(&mut self, done: u32) -> Result<(), RunnerError> {
+        // A share that was stored as text may differ in its last digit.
+        let is_spent = |look: &Look| look.blocks <= done && look.spent_share > 1.0 - 1e-9;
+        let asks_for_more = self.design.blocks_max > done;
+        if asks_for_more && self.looks.last().is_some_and(is_spent) && !self.evaluate()?.decided() {
+            return Err(RunnerError::Spent(done));
+        }
+        Ok(())
+    }
+
+    /// Returns the first planned look after `done` blocks. Designs with too few blocks for a look end
+    /// at their last block.
+    fn planned_look(&self, done: u32) -> u32 {
+        let planned = self
+            .design
+            .planned_looks()
+            .into_iter()
+            .find(|&look| look > done);
+        planned.unwrap_or(self.design.blocks_max)
+    }
+
+    /// Returns true if another block is expected to end within the budget. The expectation is the
+    /// mean length of earlier blocks; the first block always runs.
+    fn has_time(&self, block: u32) -> bool {
+        let Some(budget) = self.budget else {
+            return true;
+        };
+        let spent = self.began.elapsed();
+        let each = match self.stored.blocks_run() {
+            0 => self.stored.mean_load_time_of_block().unwrap_or_default(),
+            run => spent.saturating_sub(self.precheck_time) / run,
+        };
+        block == 1 || spent.saturating_add(each) <= budget
+    }
+
+    /// Starts each variant once and sends it a few requests.
+    fn check_variants(
+        &mut self,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<(), FailedTrial> {
+        let variants = self.plan.variants.len();
+        let mut checked = Vec::new();
+        for variant in 0..variants {
+            if interrupt.is_stopped() {
+                return Ok(());
+            }
+            let id = &self.plan.variants[variant].id;
+            (self.on)(ExperimentEvent::Checking {
+                position: variant,
+                variants,
+                id,
+            });
+            let responses = self.trial(machines, interrupt).check(variant);
+            match responses.map_err(|error| self.failed(variant, error))? {
+                Some(responses) => checked.push(responses),
+                None => return Ok(()),
+            }
+        }
+        self.precheck_time = self.began.elapsed();
+        match response_findings::all_failed(&checked) {
+            Some(text) => Err(FailedTrial {
+                variant: None,
+                error: Box::new(TrialError::NothingSucceeded(text)),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&self, variant: usize, error: TrialError) -> FailedTrial {
+        FailedTrial {
+            variant: Some(self.plan.variant_name(variant)),
+            error: Box::new(error),
+        }
+    }
+
+    fn trial<'t>(
+        &'t mut self,
+        machines: &'t mut Machines<'_>,
+        interrupt: &'t Interrupt,
+    ) -> Trial<'t> {
+        Trial {
+            plan: self.plan,
+            host: &mut *machines.host,
+            // `as_deref_mut` would tie the trait object to the lifetime of `machines`.
+            load: match &mut machines.load {
+                Some(load) => Some(&mut **load),
+                None => None,
+            },
+            interrupt,
+            stored: &mut self.stored,
+            on: &mut *self.on,
+        }
+    }
+
+    /// Runs every variant once. Returns false after an interrupt.
+    fn block(
+        &mut self,
+        block: u32,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<bool, FailedTrial> {
+        let variants = self.plan.variants.len();
+        let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
+        for (index, &variant) in order.iter().enumerate() {
+            let id = &self.plan.variants[variant].id;
+            (self.on)(ExperimentEvent::TrialBegan {
+                block,
+                position: index,
+                variants,
+                id,
+            });
+            let position = TrialPosition {
+                block,
+                variant,
+                position: index,
+            };
+            let result = self.trial(machines, interrupt).run(position);
+            let result = result.map_err(|error| self.failed(variant, error))?;
+            let Some(result) = result else {
+                return Ok(false);
+            };
+            let kept = self.stored.keep(result);
+            kept.map_err(|error| self.failed(variant, TrialError::Folder(error)))?;
+            if let Some(result) = self.stored.results().last() {
+                (self.on)(ExperimentEvent::TrialEnded { id, result });
+            }
+        }
+        self.stored.block_ended();
+        // `run_on` has checked the design, the only cause of an error here.
+        let glances = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
+        (self.on)(ExperimentEvent::BlockEnded {
+            block,
+            glances: &glances,
+        });
+        Ok(true)
+    }
+
+    /// Returns an error if no request of any variant succeeded in this block: later blocks would fail
+    /// in the same way.
+    fn nothing_succeeded(&self, block: u32) -> Option<TrialError> {
+        let of_block = self
+            .stored
+            .results()
+            .iter()
+            .filter(|result| result.block == block);
+        let records: Option<Vec<_>> = of_block.map(|result| result.record.as_ref()).collect();
+        let records = records?;
+        if records.iter().any(|record| record.totals.ok > 0) {
+            return None;
+        }
+        let mut findings = records.iter().flat_map(|record| &record.findings);
+        let errors = findings.find(|finding| finding.id == FindingId::Errors);
+        let text = errors.map(|finding| finding.text.clone());
+        Some(TrialError::NothingSucceeded(text.unwrap_or_default()))
+    }
+
+    fn observations(&self) -> Observations {
+        let mut observations = Observations::new();
+        for result in self.stored.results() {
+            observations.add(result.block, result.variant, result.values.clone());
+        }
+        observations
+    }
+
+    fn evaluate(&mut self) -> Result<Evaluation, RunnerError> {
+        let observations = self.observations();
+        evaluate_with(&mut self.table, &self.design, &observations, &self.looks)
+            .map_err(RunnerError::Design)
+    }
+
+    /// Evaluates all trials so far and stores the verdicts. Returns the block of the next look.
+    fn look(&mut self) -> Result<Option<u32>, RunnerError> {
+        let evaluation = self.evaluate()?;
+        self.looks.clone_from(&evaluation.looks);
+        let next = evaluation.next_look();
+        let document = self.document(evaluation);
+        self.stored.write_verdict(&document)?;
+        (self.on)(ExperimentEvent::Looked {
+            document: &document,
+            next,
+        });
+        Ok(next)
+    }
+
+    /// Stores the final verdicts, also of an experiment that ended early.
+    fn conclude(&mut self) -> Result<Option<VerdictDocument>, RunnerError> {
+        if self.stored.results().is_empty() {
+            return Ok(None);
+        }
+        let evaluation = self.evaluate()?;
+        self.looks.clone_from(&evaluation.looks);
+        let document = self.document(evaluation);
+        self.stored.write_verdict(&document)?;
+        Ok(Some(document))
+    }
+
+    fn document(&self, mut evaluation: Evaluation) -> VerdictDocument {
+        let results = self.stored.results();
+        let noise = noise::judge(&evaluation, &self.design, results);
+        let design = &self.design;
+        let mut all = findings::of(self.plan, design, results, &evaluation, &noise, self.bodies);
+        all.extend(self.stored.plan_changed());
+        noise::apply(&mut evaluation, &noise);
+        findings::withhold(&mut evaluation, &self.design, &all);
+        all.extend(response_findings::withhold_effects(
+            &mut evaluation,
+            &self.design,
+            self.stored.results(),
+            self.bodies,
+        ));
+        let order = (0..self.stored.blocks_begun(evaluation.blocks))
+            .map(|block| {
+                schedule::order(self.stored.seed(), block as usize, self.plan.variants.len())
+                    .into_iter()
+                    .map(|variant| self.plan.variants[variant].id.clone())
+                    .collect()
+            })
+            .collect();
+        let about = ExperimentInfo {
+            name: self.plan.name.clone(),
+            question: self.plan.question.clone(),
+            seed: self.stored.seed(),
+            order,
+        };
+        let of_whom: Vec<why::FindingOfVariants<'_>> = all
+            .iter()
+            .map(|found| (&found.finding, found.variants.as_slice()))
+            .collect();
+        let why = why::of(&self.design, &evaluation, self.stored.results(), &of_whom);
+        let findings = all.into_iter().map(|found| found.finding).collect();
+        let document = VerdictDocument::new(about, &self.design, evaluation, findings);
+        // All trials ran on the same kernel, so the first known value holds for all.
+        let mut capacities = self.stored.results().iter().map(|it| &it.capacity);
+        let softirq_included = capacities.find_map(|capacity| capacity.softirq_included);
+        VerdictDocument {
+            why,
+            softirq_included,
+            ..document
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Findings with the variants that they are about, and helpers of the modules that create them.
+
+use prony_record::{Finding, FindingId, Severity};
+
+/// With fewer blocks than this the intervals are wide.
+pub(super) const FEW_BLOCKS: u32 = 5;
+
+/// A finding and the indexes of the variants that it is about; none if it is about all.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ExperimentFinding {
+    pub(crate) finding: Finding,
+    pub(crate) variants: Vec<usize>,
+}
+
+impl ExperimentFinding {
+    pub(crate) fn of_all(id: FindingId, severity: Severity, text: String) -> ExperimentFinding {
+        ExperimentFinding {
+            finding: Finding::new(id, severity, text),
+            variants: Vec::new(),
+        }
+    }
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}

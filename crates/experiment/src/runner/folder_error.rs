@@ -1,0 +1,81 @@
+//! Errors of an experiment's folder.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Reason why an experiment's folder can't be used.
+#[derive(Debug)]
+pub enum ExperimentFolderError {
+    /// The folder is not empty.
+    NotEmpty(PathBuf),
+    /// The folder has no experiment to resume.
+    NoExperiment(PathBuf),
+    /// The experiment in the folder has other variants.
+    OtherPlan(PathBuf),
+    /// Another run uses the folder.
+    InUse {
+        /// Path of the folder.
+        dir: PathBuf,
+        /// Process id of that run, if known.
+        pid: Option<u32>,
+    },
+    /// The plan was edited after the experiment began.
+    PlanChanged {
+        /// Path of the folder.
+        dir: PathBuf,
+        /// Differences, one phrase each.
+        changes: Vec<String>,
+    },
+    /// A file can't be read or written.
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        error: String,
+    },
+}
+
+impl fmt::Display for ExperimentFolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExperimentFolderError::NotEmpty(dir) => write!(
+                f,
+                "{}: the folder is not empty (choose another one with --out, or continue its \
+                 experiment with --resume)",
+                dir.display()
+            ),
+            ExperimentFolderError::NoExperiment(dir) => {
+                write!(f, "{}: there is no experiment to resume", dir.display())
+            }
+            ExperimentFolderError::OtherPlan(dir) => {
+                write!(
+                    f,
+                    "{}: the experiment in this folder has other variants than the plan",
+                    dir.display()
+                )
+            }
+            ExperimentFolderError::InUse { dir, pid } => {
+                let who = match pid {
+                    Some(pid) => format!("another prony (process {pid})"),
+                    None => "another prony".to_owned(),
+                };
+                write!(
+                    f,
+                    "{}: {who} is running an experiment in this folder (wait until it ends, or \
+                     choose another folder with --out)",
+                    dir.display()
+                )
+            }
+            ExperimentFolderError::PlanChanged { dir, changes } => write!(
+                f,
+                "{}: the plan was edited after the experiment began: {} (undo the change, use a new \
+                 folder, or combine both in one result with --accept-plan-changes)",
+                dir.join("plan.toml").display(),
+                changes.join("; ")
+            ),
+            ExperimentFolderError::File { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ExperimentFolderError {}

@@ -1,0 +1,312 @@
+//! Forecast of an experiment's length. The time of a block comes from the plan if time or a schedule
+//! ends the load, and from a probe if a number of requests does.
+
+use std::path::Path;
+use std::time::Duration;
+
+use prony_load::LoadOptions;
+
+use super::folder::ExperimentFolder;
+use super::trial::{ProbePace, ProbedLoad, Trial};
+use super::{FailedTrial, Interrupt, RunSettings, TrialError};
+use crate::host::Host;
+use crate::plan::{Plan, Resolved};
+
+/// Estimated time per trial for starting, checking and stopping services, until one was measured.
+const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
+
+/// Expected size of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forecast {
+    /// Number of variants; each runs once in a block.
+    pub variants: usize,
+    /// Least and greatest number of blocks.
+    pub blocks: (u32, u32),
+    /// Least and greatest time; `None` if the time of a block is unknown.
+    pub time: Option<(Duration, Duration)>,
+    /// Time budget, if there is one.
+    pub budget: Option<Duration>,
+}
+
+impl Forecast {
+    /// Greatest time that the experiment can take; `None` if that is unknown.
+    pub fn time_max(&self) -> Option<Duration> {
+        self.time.map(|(_, most)| most).or(self.budget)
+    }
+}
+
+/// Forecasts an experiment whose blocks take `block_time`.
+pub fn forecast(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> Forecast {
+    let blocks = block_range(plan, settings);
+    let budget = settings.budget.or(plan.trials.budget);
+    let time = block_time.known().map(|each| {
+        // The first block runs whatever the budget is.
+        let limit = budget.unwrap_or(Duration::MAX).max(each);
+        let within = |blocks| each.saturating_mul(blocks).min(limit);
+        (within(blocks.0), within(blocks.1))
+    });
+    Forecast {
+        variants: plan.variants.len(),
+        blocks,
+        time,
+        budget,
+    }
+}
+
+/// Returns the least and greatest number of blocks.
+pub fn block_range(plan: &Plan, settings: &RunSettings) -> (u32, u32) {
+    let of_plan = (plan.trials.blocks_min as u32, plan.trials.blocks_max as u32);
+    settings.blocks.map_or(of_plan, |blocks| (blocks, blocks))
+}
+
+/// Time of a block (one trial of each variant), as far as it is known before the experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockTime {
+    /// Known from the plan: time or a schedule ends every load.
+    Planned(Duration),
+    /// Unknown until [`probe_block_time`] has measured it: a number of requests ends some loads.
+    NeedsProbe,
+    /// Extrapolated from probes.
+    Probed(Duration),
+    /// Unknown: a number of requests ends some loads, and no probe can measure their length.
+    Unknown(UnknownTime),
+}
+
+/// Reason why the time of a block is unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnknownTime {
+    /// The user skipped the probe.
+    ProbeSkipped,
+    /// Agents make the load.
+    Agents,
+    /// prony does not start this service.
+    RemoteService(String),
+    /// Another machine runs this service.
+    ServiceOnHost {
+        /// The service.
+        service: String,
+        /// The machine, as the plan names it.
+        host: String,
+    },
+    /// Some requests of this variant may change data.
+    UnsafeRequests(String),
+    /// Most requests of this variant's probe failed, or none completed.
+    ProbeFailed(String),
+    /// A variant can't be rendered, or a server's name has no address.
+    Unresolved,
+    /// The services of a variant did not start or did not respond.
+    VariantFailed,
+}
+
+impl BlockTime {
+    /// Returns the time, if it is known.
+    pub fn known(&self) -> Option<Duration> {
+        match self {
+            BlockTime::Planned(time) | BlockTime::Probed(time) => Some(*time),
+            BlockTime::NeedsProbe | BlockTime::Unknown(_) => None,
+        }
+    }
+
+    /// Returns the time of a block of these variants, as far as the plan determines it.
+    pub fn of(variants: &[Resolved]) -> BlockTime {
+        let planned = variants.iter().map(planned_trial);
+        if let Some(trials) = planned.collect::<Option<Vec<_>>>() {
+            return BlockTime::Planned(trials.into_iter().fold(Duration::ZERO, add));
+        }
+        match variants.iter().find_map(obstacle) {
+            Some(why) => BlockTime::Unknown(why),
+            None => BlockTime::NeedsProbe,
+        }
+    }
+}
+
+fn add(a: Duration, b: Duration) -> Duration {
+    a.saturating_add(b)
+}
+
+/// Returns the time of a trial, or `None` if a number of requests ends its load.
+fn planned_trial(variant: &Resolved) -> Option<Duration> {
+    let load = planned_load(&variant.load.flags)?;
+    Some(load.saturating_add(TRIAL_OVERHEAD_GUESS))
+}
+
+fn planned_load(flags: &LoadOptions) -> Option<Duration> {
+    let measured = match (flags.requests, flags.rate) {
+        (None, _) => flags.planned()?,
+        (Some(requests), Some(rate_per_s)) => {
+            let scheduled = Duration::try_from_secs_f64(requests as f64 / rate_per_s);
+            let scheduled = scheduled.unwrap_or(Duration::MAX);
+            scheduled.min(flags.duration.unwrap_or(Duration::MAX))
+        }
+        (Some(_), None) => return None,
+    };
+    Some(measured.saturating_add(flags.warmup))
+}
+
+/// Returns the reason why this process must not or can't probe a variant, if there is one.
+fn obstacle(variant: &Resolved) -> Option<UnknownTime> {
+    if variant.load.agents.is_some() {
+        return Some(UnknownTime::Agents);
+    }
+    variant.services.iter().find_map(|service| {
+        let name = service.spec.name.clone();
+        if service.remote.is_some() {
+            return Some(UnknownTime::RemoteService(name));
+        }
+        let host = service.host.clone()?;
+        Some(UnknownTime::ServiceOnHost {
+            service: name,
+            host,
+        })
+    })
+}
+
+/// Extrapolates the time of a block from a short load of each variant whose length the plan does not
+/// determine. A probe takes at most [`super::PROBE_DURATION`].
+///
+/// Files go into the empty folder `scratch`. `on` is called with the index of each variant before its
+/// probe. Returns `None` after an interrupt.
+///
+/// # Errors
+/// If the services of a variant don't start or don't respond.
+pub fn probe_block_time(
+    plan: &Plan,
+    variants: &[Resolved],
+    host: &mut dyn Host,
+    scratch: &Path,
+    interrupt: &Interrupt,
+    on: &mut dyn FnMut(usize),
+) -> Result<Option<BlockTime>, FailedTrial> {
+    let seed = plan.trials.seed.unwrap_or_default();
+    let mut stored =
+        ExperimentFolder::create(plan, scratch, seed).map_err(|error| FailedTrial {
+            variant: None,
+            error: Box::new(TrialError::Folder(error)),
+        })?;
+    let mut block = Duration::ZERO;
+    for (variant, resolved) in variants.iter().enumerate() {
+        if let Some(trial) = planned_trial(resolved) {
+            block = block.saturating_add(trial);
+            continue;
+        }
+        on(variant);
+        let mut trial = Trial {
+            plan,
+            host: &mut *host,
+            load: None,
+            interrupt,
+            stored: &mut stored,
+            on: &mut |_| {},
+        };
+        let probed = trial.probe(variant).map_err(|error| FailedTrial {
+            variant: Some(plan.variant_name(variant)),
+            error: Box::new(error),
+        })?;
+        let Some(probed) = probed else {
+            return Ok(None);
+        };
+        let unknown = |why: fn(String) -> UnknownTime| {
+            Ok(Some(BlockTime::Unknown(why(plan.variant_name(variant)))))
+        };
+        let ProbedLoad::Measured(pace) = probed else {
+            return unknown(UnknownTime::UnsafeRequests);
+        };
+        match pace.trial(&resolved.load.flags) {
+            Some(trial) => block = block.saturating_add(trial),
+            None => return unknown(UnknownTime::ProbeFailed),
+        }
+    }
+    Ok(Some(BlockTime::Probed(block)))
+}
+
+impl ProbePace {
+    /// Returns the time of a trial with this load. `None` if most requests failed: failures such as
+    /// refused connections are too fast to say anything about the pace.
+    fn trial(&self, flags: &LoadOptions) -> Option<Duration> {
+        let asked = flags.requests?;
+        if self.ok == 0 || self.failed > self.ok {
+            return None;
+        }
+        let measured = extrapolated(asked, self.ok.saturating_add(self.failed), self.took);
+        let measured = measured.min(flags.duration.unwrap_or(Duration::MAX));
+        Some(add(add(self.overhead, flags.warmup), measured))
+    }
+}
+
+/// Returns the time of `asked` requests at the pace of `made` requests (at least one) in `took`.
+fn extrapolated(asked: u64, made: u64, took: Duration) -> Duration {
+    let seconds = took.as_secs_f64() * asked as f64 / made as f64;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> LoadOptions {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        LoadOptions::parse_words(&words).unwrap()
+    }
+
+    fn pace(took_ms: u64, ok: u64, failed: u64) -> ProbePace {
+        ProbePace {
+            overhead: Duration::from_millis(300),
+            took: Duration::from_millis(took_ms),
+            ok,
+            failed,
+        }
+    }
+
+    #[test]
+    fn a_probe_extrapolates_to_the_requests_asked_for() {
+        let load = options(&["--requests=60000", "--warmup=2s"]);
+        let trial = |pace: ProbePace| pace.trial(&load);
+        let seconds = Duration::from_secs_f64;
+        // 500 requests a second: 120 s of load, 2 s of warm-up, 0.3 s of overhead.
+        assert_eq!(trial(pace(1000, 500, 0)), Some(seconds(122.3)));
+        assert_eq!(trial(pace(2000, 900, 100)), Some(seconds(122.3)));
+        // All requests fit into the probe.
+        assert_eq!(trial(pace(400, 60_000, 0)), Some(seconds(2.7)));
+        // The plan's own limit ends the load earlier.
+        let limited = options(&["--requests=60000", "--duration=10s", "--warmup=0s"]);
+        assert_eq!(pace(1000, 500, 0).trial(&limited), Some(seconds(10.3)));
+        let endless = options(&[&format!("--requests={}", u64::MAX), "--warmup=1s"]);
+        assert!(pace(1000, 1, 0).trial(&endless) > Some(Duration::from_secs(1 << 60)));
+    }
+
+    #[test]
+    fn an_unknown_time_is_bounded_by_the_budget_alone() {
+        let forecast = |time, budget| Forecast {
+            variants: 2,
+            blocks: (5, 12),
+            time,
+            budget,
+        };
+        let [short, long] = [30, 60].map(Duration::from_secs);
+        assert_eq!(forecast(None, None).time_max(), None);
+        assert_eq!(forecast(None, Some(long)).time_max(), Some(long));
+        let known = forecast(Some((short, short)), Some(long));
+        assert_eq!(known.time_max(), Some(short));
+        assert_eq!(BlockTime::Probed(short).known(), Some(short));
+        assert_eq!(BlockTime::NeedsProbe.known(), None);
+    }
+
+    #[test]
+    fn a_probe_without_successes_says_nothing_about_time() {
+        let load = options(&["--requests=1000"]);
+        assert_eq!(pace(1000, 0, 0).trial(&load), None);
+        assert_eq!(pace(1000, 0, 9).trial(&load), None);
+        assert_eq!(pace(1000, 4, 5).trial(&load), None);
+    }
+
+    #[test]
+    fn only_a_closed_loop_that_counts_requests_has_no_planned_time() {
+        let planned = |words: &[&str]| planned_load(&options(words)).map(|time| time.as_secs());
+        assert_eq!(planned(&["--duration=5s", "--warmup=1s"]), Some(6));
+        assert_eq!(planned(&["--requests=100", "--warmup=1s"]), None);
+        assert_eq!(
+            planned(&["--requests=100", "--rate=10", "--warmup=1s"]),
+            Some(11)
+        );
+    }
+}

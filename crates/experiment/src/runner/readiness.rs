@@ -1,0 +1,88 @@
+//! Waiting until a service is ready.
+
+use std::time::{Duration, Instant};
+
+use super::Interrupt;
+use crate::host::{Host, ReadinessProbe};
+use crate::plan::ReadySettings;
+use crate::service::Allocated;
+
+/// Interval between two probes.
+const PROBE_INTERVAL: Duration = Duration::from_millis(20);
+/// Lines of the service's log in an error message.
+const LOG_LINES: usize = 15;
+
+/// Reason why a service is not ready.
+#[derive(Debug)]
+pub enum ReadinessError {
+    /// The service ended.
+    Ended {
+        /// Exit status.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// No probe succeeded in time.
+    TimedOut {
+        /// Time limit.
+        within: Duration,
+        /// Result of the last probe.
+        last: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// The user interrupted the experiment.
+    Interrupted,
+}
+
+/// Waits until a probe of the service succeeds as `ready` requires. Probes run in the service's place.
+pub(crate) fn wait(
+    service: &str,
+    ready: &ReadySettings,
+    allocated: Option<&Allocated>,
+    host: &mut dyn Host,
+    interrupt: &Interrupt,
+) -> Result<(), ReadinessError> {
+    let until = Instant::now() + ready.within;
+    let endpoint = ready
+        .listener
+        .as_ref()
+        .and_then(|listener| allocated?.endpoints.get(listener));
+    let probe = endpoint.map(|endpoint| ReadinessProbe {
+        endpoint: endpoint.clone(),
+        get: ready.get.clone(),
+        https: ready.https,
+    });
+    loop {
+        if interrupt.is_stopped() {
+            return Err(ReadinessError::Interrupted);
+        }
+        if let Err(exited) = host.alive(service) {
+            return Err(ReadinessError::Ended {
+                status: exited.status,
+                log: exited.log_tail,
+            });
+        }
+        let Some(probe) = &probe else {
+            return Ok(());
+        };
+        let last = match host.probe_readiness(service, probe) {
+            Ok(status) if status.is_none_or(|status| ready.accepts(status)) => return Ok(()),
+            Ok(status) => {
+                let path = ready.get.as_deref().unwrap_or_default();
+                let status = status.unwrap_or_default();
+                format!("the response to GET {path} has status {status}")
+            }
+            Err(why) => why,
+        };
+        if Instant::now() >= until {
+            let log = host.log_tail(service, LOG_LINES);
+            return Err(ReadinessError::TimedOut {
+                within: ready.within,
+                last,
+                log,
+            });
+        }
+        std::thread::sleep(PROBE_INTERVAL);
+    }
+}

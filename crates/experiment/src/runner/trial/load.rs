@@ -1,0 +1,161 @@
+//! The load of a trial, and the telemetry during its measured part.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSpec, run as run_load};
+use prony_record::Record;
+
+use super::{Trial, inside};
+use crate::place::NetnsHandle;
+use crate::plan::ResolvedLoad;
+use crate::runner::sampling::{self, LatestSample};
+use crate::runner::{AgentLoadRequest, AgentLoadRunner, ExperimentEvent, TrialError};
+use crate::telemetry::TelemetrySample;
+
+/// Number of samples that even a short trial gets.
+const SAMPLES_MIN: u32 = 4;
+/// Longest interval between two samples.
+const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+impl Trial<'_> {
+    /// Resolves the load of this trial. All variants of a block share a seed, so that random arrivals
+    /// and orders are the same for all of them.
+    pub(super) fn load_spec(
+        &self,
+        load: &ResolvedLoad,
+        block: u32,
+        netns: Option<&NetnsHandle>,
+    ) -> Result<LoadSpec, TrialError> {
+        let mut flags = load.flags.clone();
+        flags.seed = self.seed_of_block(load, block).unwrap_or(flags.seed);
+        if load.agents.is_some() {
+            // Addresses and cores are those of the agents, not of this machine.
+            flags.source.clear();
+            (flags.source_order, flags.cores) = (None, None);
+        }
+        // Addresses and ports are those of the load's place.
+        inside(netns, || LoadSpec::resolve(Some(&load.url), &flags))?.map_err(TrialError::Load)
+    }
+
+    /// Returns the seed of a block's loads, unless the plan sets one.
+    fn seed_of_block(&self, load: &ResolvedLoad, block: u32) -> Option<u64> {
+        let has_own = load.options.iter().any(|option| option.name == "seed");
+        (!has_own).then(|| self.stored.seed().wrapping_add(u64::from(block)))
+    }
+
+    /// Runs the load and reports its start and end as events.
+    pub(super) fn load(
+        &mut self,
+        spec: &LoadSpec,
+        load: &ResolvedLoad,
+        block: u32,
+        netns: Option<&NetnsHandle>,
+    ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
+        let mut words = load.words();
+        let seed = self.seed_of_block(load, block);
+        words.extend(seed.map(|seed| format!("--seed={seed}")));
+        let control = Arc::new(Control::new(spec.info().threads));
+        let latest = Arc::new(LatestSample::default());
+        (self.on)(ExperimentEvent::Loading {
+            planned: spec.planned().map_or(Duration::ZERO, Duration::from),
+            info: spec.info(),
+            control: &control,
+            agents: load.agents.as_deref(),
+            latest: &latest,
+        });
+        let measured = self.measure(spec, (load, &words), netns, (control, &latest));
+        (self.on)(ExperimentEvent::Loaded);
+        measured
+    }
+
+    /// Runs the load, and takes samples during its measured part.
+    fn measure(
+        &mut self,
+        spec: &LoadSpec,
+        (load, words): (&ResolvedLoad, &[String]),
+        netns: Option<&NetnsHandle>,
+        (control, latest): (Arc<Control>, &LatestSample),
+    ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
+        self.interrupt.set_load(Some(control.clone()));
+        let warmup = Duration::from_secs_f64(spec.info().warmup_s);
+        let measured = spec
+            .info()
+            .duration_s
+            .map_or(SAMPLE_INTERVAL_MAX, Duration::from_secs_f64);
+        let interval = SAMPLE_INTERVAL_MAX.min(measured / SAMPLES_MIN);
+        let avoid = load
+            .flags
+            .cores
+            .clone()
+            .map(|cores| cores.0)
+            .unwrap_or_default();
+        let (done, from) = (OnceLock::new(), Mutex::new(None));
+        let host = &mut *self.host;
+        let agents_runner = &mut self.load;
+        let load_control = control.clone();
+        let (record, samples) = std::thread::scope(|scope| {
+            let (done, from) = (&done, &from);
+            let begin =
+                |moment| *from.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
+            let sampler = scope.spawn(move || {
+                if !sleep_until(from, done) {
+                    return Vec::new();
+                }
+                // Without that machine the trial can't yield a verdict.
+                let on_lost_machine = || load_control.stop();
+                sampling::collect(host, interval, done, &avoid, latest, &on_lost_machine)
+            });
+            let record = match &load.agents {
+                None => {
+                    begin(Instant::now() + warmup);
+                    inside(netns, || run_load(spec, &control))
+                        .and_then(|record| record.map_err(TrialError::Engine))
+                }
+                Some(agents) => {
+                    let request = AgentLoadRequest {
+                        agents,
+                        url: &load.url,
+                        words,
+                        spec,
+                        control: &control,
+                        measured_from: &begin,
+                    };
+                    run_on_agents(agents_runner, &request)
+                }
+            };
+            // It is set only here, so this can't fail.
+            let _ = done.set(Instant::now());
+            (record, sampler.join().unwrap_or_default())
+        });
+        self.interrupt.set_load(None);
+        Ok((record?, samples))
+    }
+}
+
+fn run_on_agents(
+    runner: &mut Option<&mut dyn AgentLoadRunner>,
+    request: &AgentLoadRequest<'_>,
+) -> Result<Record, TrialError> {
+    match runner {
+        Some(runner) => runner.make(request).map_err(TrialError::Agents),
+        None => {
+            let why = format!("reaching {} requires a NATS server", request.agents);
+            Err(TrialError::Agents(why))
+        }
+    }
+}
+
+/// Sleeps until `moment` is set and has come. Returns false if `done` is set before.
+fn sleep_until(moment: &Mutex<Option<Instant>>, done: &OnceLock<Instant>) -> bool {
+    const POLL_INTERVAL: Duration = Duration::from_millis(20);
+    while done.get().is_none() {
+        let known = *moment.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = known.map(|moment| moment.saturating_duration_since(Instant::now()));
+        match left {
+            Some(Duration::ZERO) => return true,
+            left => std::thread::sleep(left.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)),
+        }
+    }
+    false
+}

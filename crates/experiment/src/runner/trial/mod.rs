@@ -1,0 +1,385 @@
+//! One trial: start the services, check their responses, run the load, and stop everything.
+
+mod load;
+mod probe;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prony_load::{LoadSpec, NotReady as WaitError, wait_for_server};
+use prony_record::{Finding, FindingId, Severity};
+
+use super::folder::ExperimentFolder;
+use super::readiness::{self, ReadinessError};
+use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
+use super::trial_error::TrialError;
+use super::trial_result::TrialResult;
+use super::{
+    AgentLoadRunner, ExperimentEvent, Interrupt, capacity, limit_lines, links, trial_telemetry,
+    values,
+};
+use crate::host::Host;
+use crate::place::NetnsHandle;
+use crate::plan::{Plan, Resolved, Scheme};
+use crate::service::Allocated;
+use crate::telemetry::{self, TelemetrySample};
+
+pub use probe::PROBE_DURATION;
+pub(crate) use probe::{ProbePace, ProbedLoad};
+
+/// Size of the largest rendered file that is stored with the record.
+const STORED_FILE_BYTES_MAX: usize = 256 * 1024;
+/// Lines of the target's log in an error message.
+const TARGET_LOG_LINES: usize = 15;
+/// Block number of the pre-check's folders.
+const PRECHECK_BLOCK: u32 = 0;
+/// Number of requests of a list that the pre-check sends.
+const PRECHECK_REQUESTS_MAX: usize = 8;
+
+/// Position of a trial in the experiment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TrialPosition {
+    /// Block, from 1.
+    pub(crate) block: u32,
+    /// Index of the variant in the plan.
+    pub(crate) variant: usize,
+    /// Position within the block, from 0.
+    pub(crate) position: usize,
+}
+
+/// A variant whose services are running and respond.
+struct RunningVariant {
+    resolved: Resolved,
+    /// Network of the load's place, unless that is this process's own.
+    netns: Option<NetnsHandle>,
+    spec: LoadSpec,
+    responses: ResponseDigests,
+}
+
+/// Everything that a trial uses while it runs.
+pub(crate) struct Trial<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) host: &'a mut dyn Host,
+    pub(crate) load: Option<&'a mut dyn AgentLoadRunner>,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) stored: &'a mut ExperimentFolder,
+    pub(crate) on: &'a mut dyn FnMut(ExperimentEvent<'_>),
+}
+
+impl Trial<'_> {
+    /// Runs the trial and releases everything. Returns `None` after an interrupt.
+    pub(crate) fn run(
+        &mut self,
+        position: TrialPosition,
+    ) -> Result<Option<TrialResult>, TrialError> {
+        let result = self.run_trial(position);
+        self.release(result).map(Option::flatten)
+    }
+
+    /// Releases the host, whatever the result. Returns `None` after an interrupt.
+    fn release<T>(&mut self, result: Result<T, TrialError>) -> Result<Option<T>, TrialError> {
+        let released = self.host.release();
+        let result = match result {
+            Err(TrialError::Service {
+                why: ReadinessError::Interrupted,
+                ..
+            }) => None,
+            result => Some(result?),
+        };
+        released?;
+        Ok(result.filter(|_| !self.interrupt.is_stopped()))
+    }
+
+    /// Starts the variant's services, sends a few requests, and stops everything. This finds variants
+    /// that can't run before anything is measured. Returns `None` after an interrupt.
+    pub(crate) fn check(&mut self, variant: usize) -> Result<Option<ResponseDigests>, TrialError> {
+        let checked = self.start_and_stop(variant);
+        self.release(checked)
+    }
+
+    fn start_and_stop(&mut self, variant: usize) -> Result<ResponseDigests, TrialError> {
+        let dir = self.trial_dir(PRECHECK_BLOCK, variant)?;
+        let running = self.start_variant(PRECHECK_BLOCK, variant, &dir, PRECHECK_REQUESTS_MAX)?;
+        self.stop(&running.resolved)?;
+        // The logs of a variant that works are not needed.
+        fs::remove_dir_all(&dir).map_err(TrialError::file(&dir))?;
+        // Requests that may change data were not sent. The others alone don't represent the variant.
+        let all_sent = running.spec.safe_requests().len() == running.spec.distinct_requests();
+        Ok(if all_sent {
+            running.responses
+        } else {
+            ResponseDigests::default()
+        })
+    }
+
+    fn trial_dir(&self, block: u32, variant: usize) -> Result<PathBuf, TrialError> {
+        let id = &self.plan.variants[variant].id;
+        Ok(self.stored.trial_dir(block, id)?)
+    }
+
+    /// Starts the variant's services, waits until they are ready, and collects their responses.
+    fn start_variant(
+        &mut self,
+        block: u32,
+        variant: usize,
+        dir: &Path,
+        requests_max: usize,
+    ) -> Result<RunningVariant, TrialError> {
+        let wanted = self.plan.allocations(variant).map_err(TrialError::Plan)?;
+        let topology = self.plan.topology(variant).map_err(TrialError::Plan)?;
+        let allocated = self.host.allocate(&wanted, &topology)?;
+        let resolved = self
+            .plan
+            .resolve(variant, &allocated)
+            .map_err(TrialError::Plan)?;
+        store_files(&resolved, dir)?;
+        self.host.watch(resolved.telemetry.watch(&resolved));
+        self.start_services(&resolved, &allocated, dir)?;
+        // Only the load and its requests run in the network of the load's place.
+        let netns = self.host.netns_handle(resolved.load.place)?;
+        let spec = self.load_spec(&resolved.load, block, netns.as_ref())?;
+        let interrupt = self.interrupt;
+        if !self.wait_for_target(&resolved, &spec, netns.as_ref())? {
+            return Err(TrialError::Service {
+                service: resolved.load.service.clone(),
+                why: ReadinessError::Interrupted,
+            });
+        }
+        let checked = inside(netns.as_ref(), || {
+            responses::collect(&spec, requests_max, interrupt)
+        })?;
+        let responses = checked.map_err(|why| {
+            let service = resolved.load.service.clone();
+            let log = self.target_log(&resolved);
+            TrialError::Target { service, why, log }
+        })?;
+        Ok(RunningVariant {
+            resolved,
+            netns,
+            spec,
+            responses,
+        })
+    }
+
+    fn run_trial(&mut self, position: TrialPosition) -> Result<Option<TrialResult>, TrialError> {
+        let TrialPosition { block, variant, .. } = position;
+        let dir = self.trial_dir(block, variant)?;
+        let RunningVariant {
+            resolved,
+            netns,
+            spec,
+            responses,
+        } = self.start_variant(block, variant, &dir, CHECKED_REQUESTS_MAX)?;
+        if block == 1 {
+            let environment = self.host.environment();
+            self.stored
+                .note_environment(&self.plan.variants[variant].id, environment)?;
+        }
+        if self.interrupt.is_stopped() {
+            return Ok(None);
+        }
+        let (record, samples) = self.load(&spec, &resolved.load, block, netns.as_ref())?;
+        let mut findings = self.ended_services(&resolved);
+        findings.extend(self.host.unwatched());
+        findings.extend(self.examine_crypto(&resolved, position));
+        findings.extend(self.stop(&resolved)?);
+        findings.extend(limit_lines::finding(logs(&resolved, &dir)));
+        let mut summary = telemetry::summary(&samples);
+        findings.extend(trial_telemetry::unseen(&resolved, summary.as_mut()));
+        write_telemetry(&samples, &dir)?;
+        let mut values = values::values(&record, summary.as_ref(), &resolved.load.service);
+        if let Some(summary) = &summary {
+            values.extend(values::upstream(&record, summary, &resolved));
+            let crossing = links::crossing(summary, &resolved);
+            values.extend(crossing.map_or_else(Default::default, |link| link.values(&record)));
+        }
+        Ok(Some(TrialResult {
+            block,
+            variant,
+            position: position.position,
+            values,
+            telemetry: trial_telemetry::of(summary.as_ref(), &resolved),
+            capacity: summary
+                .as_ref()
+                .map(|summary| capacity::capacity(summary, &resolved))
+                .unwrap_or_default(),
+            responses,
+            hosts: summary
+                .as_ref()
+                .map(trial_telemetry::hosts)
+                .unwrap_or_default(),
+            findings,
+            record: Some(record),
+        }))
+    }
+
+    /// Waits for the target to accept connections, if the load has `wait_for_server`. Returns false
+    /// after an interrupt.
+    fn wait_for_target(
+        &mut self,
+        resolved: &Resolved,
+        spec: &LoadSpec,
+        netns: Option<&NetnsHandle>,
+    ) -> Result<bool, TrialError> {
+        let Some(limit) = resolved.load.flags.wait_for_server else {
+            return Ok(true);
+        };
+        let (service, interrupt) = (&resolved.load.service, self.interrupt);
+        (self.on)(ExperimentEvent::Starting { service });
+        let is_stopped = || interrupt.is_stopped();
+        match inside(netns, || wait_for_server(spec, limit, &is_stopped, &|_| {}))? {
+            Ok(()) => Ok(true),
+            Err(WaitError::Stopped) => Ok(false),
+            Err(timed_out) => {
+                let log = self.target_log(resolved);
+                let (service, why) = (service.clone(), timed_out.to_string());
+                Err(TrialError::Target { service, why, log })
+            }
+        }
+    }
+
+    /// Returns the end of the target's log; `None` if prony did not start the target.
+    fn target_log(&mut self, resolved: &Resolved) -> Option<String> {
+        let target = &resolved.load.service;
+        let mut own = resolved.services.iter().filter(|it| it.remote.is_none());
+        let is_own = own.any(|own| own.spec.name == *target);
+        is_own.then(|| self.host.log_tail(target, TARGET_LOG_LINES))
+    }
+
+    /// Returns the finding about the target's cryptography. Measured only in the first block: it takes
+    /// seconds, and the result stays the same.
+    fn examine_crypto(&mut self, resolved: &Resolved, position: TrialPosition) -> Option<Finding> {
+        if position.block > 1 || resolved.load.scheme != Scheme::Https {
+            return None;
+        }
+        let mut services = resolved.services.iter();
+        let target = services.find(|service| service.spec.name == resolved.load.service)?;
+        match target.remote {
+            Some(_) => None,
+            None => self.host.examine_crypto(&target.spec),
+        }
+    }
+
+    /// Returns findings about services that ended during the load.
+    fn ended_services(&mut self, resolved: &Resolved) -> Vec<Finding> {
+        let own = resolved
+            .services
+            .iter()
+            .filter(|service| service.remote.is_none());
+        let ended = own.filter_map(|service| {
+            let name = &service.spec.name;
+            let exited = self.host.alive(name).err()?;
+            let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
+            let text = format!(
+                "Service \"{name}\" ended during the load ({}). The last line of its log: {last}. \
+                 The result is not its speed; fix that first.",
+                exited.status
+            );
+            Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))
+        });
+        ended.collect()
+    }
+
+    /// Stops the services in reverse order. Returns findings about services that were killed or whose
+    /// logs were cut.
+    fn stop(&mut self, resolved: &Resolved) -> Result<Vec<Finding>, TrialError> {
+        let mut findings = Vec::new();
+        for service in resolved.services.iter().rev() {
+            if service.remote.is_some() {
+                continue;
+            }
+            let name = &service.spec.name;
+            let stopped = self.host.stop(name)?;
+            if stopped.killed {
+                let text = format!(
+                    "Service \"{name}\" did not end within {:.0} s of its stop signal and was \
+                     killed. If it expects another signal, set it: stop = \"SIGQUIT\".",
+                    stopped.took.as_secs_f64()
+                );
+                findings.push(Finding::new(FindingId::ServiceKilled, Severity::Note, text));
+            }
+            if stopped.log_bytes_cut > 0 {
+                let text = format!(
+                    "Service \"{name}\" wrote so large a log that {} bytes were cut from its \
+                     middle. Writing it took CPU of the service; unless it is what you compare, \
+                     log less (access_log off).",
+                    stopped.log_bytes_cut
+                );
+                findings.push(Finding::new(FindingId::ServiceLogCut, Severity::Note, text));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Starts the services in order, and waits for each to get ready.
+    fn start_services(
+        &mut self,
+        resolved: &Resolved,
+        allocated: &BTreeMap<String, Allocated>,
+        dir: &Path,
+    ) -> Result<(), TrialError> {
+        for service in resolved
+            .services
+            .iter()
+            .filter(|service| service.remote.is_none())
+        {
+            let name = &service.spec.name;
+            (self.on)(ExperimentEvent::Starting { service: name });
+            self.host.start(&service.spec, dir)?;
+            let allocated = allocated.get(name);
+            readiness::wait(name, &service.ready, allocated, self.host, self.interrupt).map_err(
+                |why| TrialError::Service {
+                    service: name.clone(),
+                    why,
+                },
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs `work` in the network of the load's place.
+fn inside<T: Send>(
+    netns: Option<&NetnsHandle>,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, TrialError> {
+    match netns {
+        Some(netns) => netns.run_inside(work).map_err(TrialError::EnterPlace),
+        None => Ok(work()),
+    }
+}
+
+/// Reads the logs of the services that prony started.
+fn logs<'a>(resolved: &'a Resolved, dir: &Path) -> impl Iterator<Item = (&'a str, String)> {
+    let own = resolved.services.iter().filter(|it| it.remote.is_none());
+    own.filter_map(|service| {
+        let name = service.spec.name.as_str();
+        let bytes = fs::read(dir.join(format!("{name}.log"))).ok()?;
+        Some((name, String::from_utf8_lossy(&bytes).into_owned()))
+    })
+}
+
+/// Stores the rendered files of the services in the trial's folder.
+fn store_files(resolved: &Resolved, dir: &Path) -> Result<(), TrialError> {
+    for service in &resolved.services {
+        for (name, contents) in &service.spec.files {
+            if contents.len() > STORED_FILE_BYTES_MAX {
+                continue;
+            }
+            let path = dir.join(&service.spec.name).join(name);
+            path.parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(&path, contents))
+                .map_err(TrialError::file(&path))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_telemetry(samples: &[TelemetrySample], dir: &Path) -> Result<(), TrialError> {
+    let path = dir.join("telemetry.csv");
+    fs::File::create(&path)
+        .and_then(|mut file| telemetry::write_csv(samples, &mut file))
+        .map_err(TrialError::file(&path))
+}

@@ -1,0 +1,187 @@
+//! Failures of trials.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use prony_load::{RunError, SpecError};
+
+use super::folder_error::ExperimentFolderError;
+use super::readiness::ReadinessError;
+use crate::host::HostError;
+use crate::plan::PlanError;
+
+/// Reason why a trial failed.
+#[derive(Debug)]
+pub enum TrialError {
+    /// The rendered plan is invalid, although its check passed.
+    Plan(PlanError),
+    /// The load's settings can't be resolved.
+    Load(SpecError),
+    /// The load generator failed.
+    Engine(RunError),
+    /// The agents did not complete the load.
+    Agents(String),
+    /// The host failed.
+    Host(HostError),
+    /// A service did not get ready.
+    Service {
+        /// Name of the service.
+        service: String,
+        /// Reason.
+        why: ReadinessError,
+    },
+    /// The target does not respond.
+    Target {
+        /// Name of the loaded service.
+        service: String,
+        /// The request and its failure.
+        why: String,
+        /// The end of the target's log; `None` if prony did not start the target.
+        log: Option<String>,
+    },
+    /// The network of the load's place can't be entered.
+    EnterPlace(io::Error),
+    /// A file of the trial can't be written.
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The experiment's folder can't be written.
+    Folder(ExperimentFolderError),
+    /// No request of any variant succeeded in a whole block, with the most frequent failures.
+    NothingSucceeded(String),
+}
+
+impl TrialError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> TrialError {
+        let path = path.to_owned();
+        |source| TrialError::File { path, source }
+    }
+}
+
+impl fmt::Display for TrialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrialError::Plan(error) => error.fmt(f),
+            TrialError::Load(error) => write!(f, "[load]: {error}"),
+            TrialError::Engine(error) => error.fmt(f),
+            TrialError::Agents(why) => write!(f, "the load of agents: {why}"),
+            TrialError::Host(error) => error.fmt(f),
+            TrialError::Service { service, why } => match why {
+                ReadinessError::Ended { status, log } => {
+                    write!(
+                        f,
+                        "service \"{service}\" ended before it was ready ({status})"
+                    )?;
+                    write_log(f, service, log)
+                }
+                ReadinessError::TimedOut { within, last, log } => {
+                    write!(
+                        f,
+                        "service \"{service}\" was not ready within {within:?} ({last})"
+                    )?;
+                    write_log(f, service, log)
+                }
+                ReadinessError::Interrupted => f.write_str("interrupted"),
+            },
+            TrialError::Target { service, why, log } => {
+                write!(f, "service \"{service}\" does not respond: {why}")?;
+                match log {
+                    Some(log) => write_log(f, service, log),
+                    None => f.write_str(" (prony did not start this server)"),
+                }
+            }
+            TrialError::EnterPlace(error) => write!(f, "entering the load's place: {error}"),
+            TrialError::File { path, source } => write!(f, "{}: {source}", path.display()),
+            TrialError::Folder(error) => error.fmt(f),
+            TrialError::NothingSucceeded(text) => {
+                write!(
+                    f,
+                    "no request of any variant succeeded, so that nothing can be compared"
+                )?;
+                if text.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {text}")
+                }
+            }
+        }
+    }
+}
+
+fn write_log(f: &mut fmt::Formatter<'_>, service: &str, log: &str) -> fmt::Result {
+    if log.trim().is_empty() {
+        return write!(f, "; its log is empty");
+    }
+    write!(f, "; the end of its log:")?;
+    for line in log.lines() {
+        write!(f, "\n  {service} | {line}")?;
+    }
+    Ok(())
+}
+
+impl std::error::Error for TrialError {}
+
+impl From<HostError> for TrialError {
+    fn from(error: HostError) -> Self {
+        TrialError::Host(error)
+    }
+}
+
+impl From<ExperimentFolderError> for TrialError {
+    fn from(error: ExperimentFolderError) -> Self {
+        TrialError::Folder(error)
+    }
+}
+
+/// The failure of a trial, or of the pre-check, that ended an experiment.
+#[derive(Debug)]
+pub struct FailedTrial {
+    /// Variant, with its factors; `None` if all variants failed.
+    pub variant: Option<String>,
+    /// Cause.
+    pub error: Box<TrialError>,
+}
+
+impl fmt::Display for FailedTrial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.variant {
+            Some(variant) => write!(f, "variant {variant}: {}", self.error),
+            None => self.error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FailedTrial {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target_error(log: Option<&str>) -> String {
+        let error = TrialError::Target {
+            service: "web".to_owned(),
+            why: "connection refused".to_owned(),
+            log: log.map(str::to_owned),
+        };
+        error.to_string()
+    }
+
+    #[test]
+    fn only_a_server_that_prony_started_has_a_log() {
+        let failure = "service \"web\" does not respond: connection refused";
+        let without = target_error(None);
+        assert_eq!(
+            without,
+            format!("{failure} (prony did not start this server)")
+        );
+        let empty = target_error(Some("\n"));
+        assert_eq!(empty, format!("{failure}; its log is empty"));
+        let logged = target_error(Some("a\nb"));
+        let lines = "\n  web | a\n  web | b";
+        assert_eq!(logged, format!("{failure}; the end of its log:{lines}"));
+    }
+}

@@ -1,0 +1,140 @@
+//! Figures from a trial's telemetry for its result and its findings.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, FindingId, Severity};
+
+use super::trial_result::TrialTelemetry;
+use crate::plan::{Resolved, ResolvedService};
+use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
+
+/// Removes followed services without a process from the summary, and reports them as findings. Without this,
+/// their usage would appear to be zero.
+pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>) -> Vec<Finding> {
+    let Some(summary) = summary else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for service in resolved.services.iter().filter(|it| it.remote.is_some()) {
+        let (name, follow) = (&service.spec.name, &service.spec.follow);
+        let has_none = |it: &ServiceSummary| it.processes_max == 0;
+        if follow.is_empty() || !summary.services.get(name).is_some_and(has_none) {
+            continue;
+        }
+        summary.services.remove(name);
+        let file = follow.pid_file.as_ref();
+        let file = file.map(|path| path.display().to_string());
+        let paths: Vec<String> = follow.cgroup.clone().into_iter().chain(file).collect();
+        let text = format!(
+            "No process of service \"{name}\" was found (by {}), so its CPU and memory are missing.",
+            paths.join(", ")
+        );
+        findings.push(Finding::new(
+            FindingId::TelemetryLost,
+            Severity::Warning,
+            text,
+        ));
+    }
+    findings
+}
+
+/// Returns the agent's name for each service on another machine.
+pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
+    let services = summary.services.iter();
+    let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));
+    hosts.collect()
+}
+
+/// Returns the figures from which findings are derived.
+pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> TrialTelemetry {
+    let Some(summary) = summary else {
+        return TrialTelemetry::default();
+    };
+    // Machines have equal core numbers.
+    let of = |service: &ResolvedService| {
+        let host = service.host.clone();
+        let cores = service.spec.cores.clone().into_iter();
+        cores.map(move |core| (host.clone(), core))
+    };
+    let mut cores: Vec<_> = resolved.services.iter().flat_map(of).collect();
+    let free = resolved
+        .services
+        .iter()
+        .any(|service| service.spec.cores.is_empty());
+    cores.sort_unstable();
+    cores.dedup();
+    let services = summary.services.values();
+    // A server that prony did not start may run on this machine, like a foreign process.
+    let remote = resolved
+        .services
+        .iter()
+        .any(|service| service.remote.is_some());
+    let most = |of: fn(&HostSummary) -> f64| summary.machines().map(of).fold(0.0, f64::max);
+    let noisiest = summary
+        .machines()
+        .max_by(|a, b| a.foreign_percent.total_cmp(&b.foreign_percent));
+    let top_foreign = noisiest.and_then(|machine| machine.foreign.first());
+    let top_foreign = top_foreign.filter(|_| !remote);
+    TrialTelemetry {
+        services_percent: services
+            .map(|s| s.cpu_user_percent + s.cpu_system_percent)
+            .sum(),
+        // The number of cores that an unrestricted server would use is unknown, but at least one.
+        services_cores: match (summary.services.is_empty(), free) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => cores.len(),
+        },
+        foreign_percent: match remote {
+            true => 0.0,
+            false => most(|machine| machine.foreign_percent),
+        },
+        steal_percent: most(|machine| machine.steal_percent),
+        top_foreign: top_foreign.map(|process| process.name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::plan::{MachineProfile, Plan};
+
+    const PLAN: &str = r#"
+baseline = { connections = 1 }
+[factors]
+connections = [1, 2]
+[service.web]
+remote = "127.0.0.1:8080"
+cgroup = "system.slice/web.service"
+pid_file = "/run/web.pid"
+[load]
+target = "web"
+connections = "{{ connections }}"
+"#;
+
+    #[test]
+    fn a_service_without_a_process_has_no_figures() {
+        let plan = Plan::from_str(PLAN, Path::new("plan.toml"), MachineProfile::this()).unwrap();
+        let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
+        let with = |processes_max: u64| {
+            let service = ServiceSummary {
+                processes_max,
+                ..ServiceSummary::default()
+            };
+            let mut summary = TelemetrySummary {
+                services: [("web".to_owned(), service)].into(),
+                ..TelemetrySummary::default()
+            };
+            let findings = unseen(&resolved, Some(&mut summary));
+            (findings, summary.services.len())
+        };
+        let (findings, services) = with(0);
+        assert_eq!((findings.len(), services), (1, 0));
+        let text = &findings[0].text;
+        let paths = "(by system.slice/web.service, /run/web.pid)";
+        assert!(text.contains(paths), "{text}");
+        assert_eq!(with(1), (Vec::new(), 1));
+    }
+}

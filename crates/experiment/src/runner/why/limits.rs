@@ -1,0 +1,288 @@
+//! The limit of a variant's speed, as far as telemetry shows it: full cores, the generator, a full link,
+//! the schedule of an open loop, or none of them if requests waited for something else.
+
+use prony_record::{FindingId, Record};
+use prony_stats::{Bottleneck, BottleneckKind, Metric};
+
+use crate::runner::TrialResult;
+use crate::runner::capacity::{Capacity, CoreParties, CoreUse};
+
+/// Cores or a link count as full from this share on; the rest is lost to context switches and to the
+/// resolution of the kernel's ticks.
+const FULL_SHARE: f64 = 0.9;
+/// CPU of other processes and other guests, in percent of one core, from which they contribute to full
+/// cores.
+const NEIGHBOURS_PERCENT: f64 = 5.0;
+/// CPU of other processes and other guests, in percent of one core, from which requests may have waited
+/// for a core although none was full.
+const CROWDED_PERCENT: f64 = 20.0;
+/// An open loop that completed this share of its schedule was limited by the schedule.
+const SCHEDULE_KEPT_SHARE: f64 = 0.99;
+
+/// The limit of one variant's trials. Shares are medians over the trials; the parties of the cores are
+/// those of the median trial, so that they add up.
+pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
+    let (kind, text) = of(trials);
+    Bottleneck {
+        name: name.to_owned(),
+        kind,
+        text: format!("{name}: {text}"),
+    }
+}
+
+fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
+    let records: Vec<&Record> = trials.iter().filter_map(|t| t.record.as_ref()).collect();
+    if let Some(text) = generator(&records) {
+        return (BottleneckKind::Generator, text);
+    }
+    if let Some(text) = schedule(&records) {
+        return (BottleneckKind::Schedule, text);
+    }
+    let shares = trials.iter().filter_map(|t| t.capacity.link_share);
+    if let Some(share) = median(shares).filter(|&share| share >= FULL_SHARE) {
+        let text = format!("a link was full ({:.0}% of its rate).", share * 100.0);
+        return (BottleneckKind::Link, text);
+    }
+    let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
+    let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
+    let (Some(machine), true) = (middle(machines), is_watched) else {
+        let text = "its server was not started here, so there is no telemetry of it.";
+        return (BottleneckKind::Unknown, text.to_owned());
+    };
+    let groups = groups(trials);
+    let mut full = groups.iter().map(|(who, parties)| (who.as_str(), parties));
+    if let Some((who, parties)) = full.find(|(_, parties)| parties.used_share() >= FULL_SHARE) {
+        let were = if parties.cores == 1 { "was" } else { "were" };
+        let text = format!("{} {were} full: {}.", cores(parties), used_by(who, parties));
+        return (kind_of_full(parties), text);
+    }
+    if machine.used_share() >= FULL_SHARE {
+        let text = format!(
+            "{} were full: {}.",
+            cores(&machine),
+            used_by("services", &machine)
+        );
+        return (kind_of_full(&machine), text);
+    }
+    nothing_full(&groups, &machine, trials)
+}
+
+/// Full cores are the services' limit, unless other processes or guests used a part of them.
+fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
+    match parties.lost_percent() < NEIGHBOURS_PERCENT {
+        true => BottleneckKind::ServerCores,
+        false => BottleneckKind::Machine,
+    }
+}
+
+/// The limit if no cores were full: either other processes kept the services from running, or requests
+/// waited for something that telemetry does not cover.
+fn nothing_full(
+    groups: &[(String, CoreParties)],
+    machine: &CoreParties,
+    trials: &[&TrialResult],
+) -> (BottleneckKind, String) {
+    let own = match groups {
+        [] => vec![("services", machine)],
+        groups => groups.iter().map(|(who, it)| (who.as_str(), it)).collect(),
+    };
+    let used: Vec<String> = own
+        .iter()
+        .map(|(who, parties)| format!("{}: {}", cores(parties), used_by(who, parties)))
+        .collect();
+    let used = used.join("; ");
+    let mut crowded = own.iter().map(|(_, parties)| *parties);
+    if let Some(parties) = crowded.find(|parties| parties.lost_percent() >= CROWDED_PERCENT) {
+        let text = format!(
+            "{} on the same cores ({used}), so the services may have waited for a core. Nothing \
+             else that was watched was at its limit; on a quiet machine there would be more to see.",
+            neighbours_used(parties)
+        );
+        return (BottleneckKind::Machine, text);
+    }
+    let disk = if writes_to_disk(trials) {
+        "a disk, "
+    } else {
+        ""
+    };
+    let text = match machine.lost_percent() >= CROWDED_PERCENT {
+        true => format!(
+            "nothing that was watched was at its limit ({used}), but {} of this machine. They share \
+             its memory and caches; on a quiet machine there would be more to see.",
+            neighbours_used(machine)
+        ),
+        false => format!(
+            "nothing that was watched was at its limit ({used}). Requests waited for something \
+             else: a lock, {disk}a backend, a thread that is busy alone, or there were too few \
+             connections."
+        ),
+    };
+    (BottleneckKind::Waiting, text)
+}
+
+/// True if telemetry shows that the services wrote to disks.
+pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
+    let written = |trial: &&TrialResult| {
+        let bytes = trial.values.get(&Metric::DiskWrittenBytesPerRequest);
+        bytes.is_some_and(|&bytes| bytes > 0.0)
+    };
+    trials.iter().any(written)
+}
+
+/// The parties of the machine in a trial. Trials stored by an earlier version hold only their sums.
+fn machine(trial: &TrialResult) -> Option<CoreParties> {
+    let capacity: &Capacity = &trial.capacity;
+    if capacity.machine_cores == 0 || capacity.machine.is_some() {
+        return capacity.machine.clone();
+    }
+    let mut parties = CoreParties {
+        cores: capacity.machine_cores,
+        services: trial.telemetry.services_percent,
+        others: trial.telemetry.foreign_percent,
+        stolen: trial.telemetry.steal_percent,
+        idle: capacity.idle_percent,
+        ..CoreParties::default()
+    };
+    let known = parties.services + parties.lost_percent() + parties.idle;
+    parties.load = (100.0 * parties.cores as f64 - known).max(0.0);
+    Some(parties)
+}
+
+/// The groups of pinned cores, each with its services and the parties of the median trial, fullest
+/// first.
+fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
+    let Some(first) = trials.iter().find(|t| !t.capacity.tied.is_empty()) else {
+        return Vec::new();
+    };
+    let group = |(place, like): (usize, &CoreUse)| {
+        let all = trials.iter().filter_map(|t| t.capacity.tied.get(place));
+        let parties = middle(all.map(parties_of).collect())?;
+        Some((like.services.join(", "), parties))
+    };
+    let groups = first.capacity.tied.iter().enumerate();
+    let mut all: Vec<_> = groups.filter_map(group).collect();
+    all.sort_by(|(_, a), (_, b)| b.used_share().total_cmp(&a.used_share()));
+    all
+}
+
+/// The parties of a group. Without times of single cores these are the services and the rest.
+fn parties_of(used: &CoreUse) -> CoreParties {
+    used.parties.clone().unwrap_or_else(|| CoreParties {
+        cores: used.cores,
+        services: used.percent,
+        idle: (100.0 * used.cores as f64 - used.percent).max(0.0),
+        ..CoreParties::default()
+    })
+}
+
+/// The parties with the median use.
+fn middle(mut all: Vec<CoreParties>) -> Option<CoreParties> {
+    all.sort_by(|a, b| a.used_share().total_cmp(&b.used_share()));
+    let middle = all.len() / 2;
+    (!all.is_empty()).then(|| all.swap_remove(middle))
+}
+
+/// A set of cores in words: "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
+fn cores(parties: &CoreParties) -> String {
+    let numbers: Vec<String> = parties.numbers.iter().map(usize::to_string).collect();
+    let all = parties.cores * 100;
+    match (numbers.as_slice(), parties.cores) {
+        ([], 1) => "one core".to_owned(),
+        ([], cores) => format!("all {cores} cores ({all}%)"),
+        ([one], _) => format!("core {one}"),
+        (several, _) => format!("cores {} ({all}%)", several.join(", ")),
+    }
+}
+
+/// The parties in words: "web 40%, the load 17%, other processes 41% (mostly yes, process 123), idle 2%".
+/// The numbers are whole percents of one core and add up to 100 per core.
+fn used_by(who: &str, parties: &CoreParties) -> String {
+    let mostly = match parties.neighbours.first() {
+        Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
+        None => String::new(),
+    };
+    let parts = [
+        (who, parties.services, ""),
+        ("the load", parties.load, ""),
+        ("interrupts", parties.interrupts, ""),
+        ("other processes", parties.others, mostly.as_str()),
+        ("other guests", parties.stolen, ""),
+        ("idle", parties.idle, ""),
+    ];
+    let whole = whole_percents(parts.map(|(_, percent, _)| percent), parties.cores * 100);
+    let shown = parts.iter().zip(whole).enumerate();
+    let shown = shown.filter(|(index, (_, percent))| *index == 0 || *percent > 0);
+    let texts = shown.map(|(_, ((who, _, more), percent))| format!("{who} {percent}%{more}"));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Rounds numbers that nearly add up to `sum` so that they do: all down, then those with the largest
+/// remainders up.
+fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
+    let mut whole = parts.map(|part| part.max(0.0).floor() as usize);
+    let mut order: Vec<usize> = (0..N).collect();
+    order.sort_by(|&a, &b| parts[b].fract().total_cmp(&parts[a].fract()));
+    let missing = sum.saturating_sub(whole.iter().sum());
+    for &index in order.iter().take(missing) {
+        whole[index] += 1;
+    }
+    whole
+}
+
+/// The neighbours in words: "other processes used 117% of a core (mostly yes, process 123) and other
+/// guests 3%".
+fn neighbours_used(parties: &CoreParties) -> String {
+    let mostly = match parties.neighbours.first() {
+        Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
+        None => String::new(),
+    };
+    let guests = match parties.stolen >= 0.5 {
+        true => format!(" and other guests {:.0}%", parties.stolen),
+        false => String::new(),
+    };
+    format!(
+        "other processes used {:.0}% of a core{mostly}{guests}",
+        parties.others
+    )
+}
+
+/// The generator as the limit, if half of the trials have `generator-saturated`.
+fn generator(records: &[&Record]) -> Option<String> {
+    let saturated = |record: &&&Record| {
+        let mut findings = record.findings.iter();
+        findings.any(|finding| finding.id == FindingId::GeneratorSaturated)
+    };
+    let count = records.iter().filter(saturated).count();
+    if records.is_empty() || 2 * count < records.len() {
+        return None;
+    }
+    let busy = median(records.iter().map(|record| record.generator.busy_share))?;
+    Some(format!(
+        "the load generator was at its limit in {count} of {} trials (busiest worker at work for \
+         {:.0}% of the time).",
+        records.len(),
+        busy * 100.0
+    ))
+}
+
+/// The schedule of an open loop as the limit, if the load kept it.
+fn schedule(records: &[&Record]) -> Option<String> {
+    let kept = |record: &&Record| Some(record.rate.ok_per_s / record.rate.offered_per_s?);
+    let kept = median(records.iter().filter_map(kept));
+    let kept = kept.filter(|&share| share >= SCHEDULE_KEPT_SHARE)?;
+    let offered = median(records.iter().filter_map(|r| r.rate.offered_per_s))?;
+    Some(format!(
+        "the schedule set the rate: {:.1}% of {offered:.0} requests a second succeeded.",
+        kept.min(1.0) * 100.0
+    ))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    Some(match values.len() % 2 {
+        1 => upper,
+        _ => f64::midpoint(upper, values[values.len() / 2 - 1]),
+    })
+}

@@ -1,0 +1,291 @@
+//! Possible explanations of the difference between two variants.
+//!
+//! Input: an evaluation with its movements (computed by `prony-stats`), the trials, and the findings.
+//! Output: for each difference, the metrics that changed with it, ordered by how well they could
+//! explain it, and the limit of each side. It reports what changed together and never claims a cause.
+//! docs/method.md defines the order.
+
+mod limits;
+#[cfg(test)]
+mod tests;
+
+use prony_record::Finding;
+use prony_stats::{
+    Change, Comparison, Design, Effect, Evaluation, Explanation, Metric, MetricRole, MovedMetric,
+    Movement, MovementRole, OneSidedFinding, Verdict,
+};
+
+use crate::runner::TrialResult;
+
+pub(crate) use limits::{limit_of, writes_to_disk};
+
+/// A finding and the variants that it is about, by their indexes in the plan.
+pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
+
+/// The changes that accompany each established difference: one entry for each variant and its baseline,
+/// or two if its metrics point in opposite directions. A pair without an established difference has
+/// an entry only if the CPU time per request changed beyond doubt; an `equivalent` pair has none.
+pub(crate) fn of(
+    design: &Design,
+    evaluation: &Evaluation,
+    results: &[TrialResult],
+    findings: &[FindingOfVariants<'_>],
+) -> Vec<Explanation> {
+    let mut groups: Vec<ComparisonGroup<'_>> = Vec::new();
+    let differing = evaluation.comparisons.iter();
+    for comparison in differing.filter(|c| c.verdict != Verdict::Equivalent) {
+        let slower_side = slower_side(comparison);
+        let same = |group: &&mut ComparisonGroup<'_>| {
+            let first = group.comparisons[0];
+            group.slower_side == slower_side
+                && (&first.levels, &first.against) == (&comparison.levels, &comparison.against)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.comparisons.push(comparison),
+            None => groups.push(ComparisonGroup {
+                slower_side,
+                comparisons: vec![comparison],
+            }),
+        }
+    }
+    let entries = groups.iter().filter_map(|group| {
+        let first = group.comparisons[0];
+        let index = |levels| design.variants.iter().position(|of| of == levels);
+        let sides = [index(&first.levels), index(&first.against)];
+        let input = WhyInput {
+            evaluation,
+            results,
+            findings,
+            sides: sides.into_iter().flatten().collect(),
+        };
+        let why = group.why(&input);
+        let cpu_changed = why.moved.iter().any(|moved| is_cpu(moved.metric));
+        (group.slower_side != SlowerSide::Unknown || cpu_changed).then_some(why)
+    });
+    entries.collect()
+}
+
+/// True if the metric is CPU time of the services per request.
+fn is_cpu(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::ServerCpuUsPerRequest
+            | Metric::ServerCpuUserUsPerRequest
+            | Metric::ServerCpuSystemUsPerRequest
+    )
+}
+
+/// The slower one of the two variants, if a verdict establishes that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SlowerSide {
+    Variant,
+    Baseline,
+    /// No difference is established.
+    Unknown,
+}
+
+fn slower_side(comparison: &Comparison) -> SlowerSide {
+    match comparison.verdict {
+        Verdict::Slower => SlowerSide::Variant,
+        Verdict::Faster => SlowerSide::Baseline,
+        Verdict::Equivalent | Verdict::Undecided | Verdict::Withheld => SlowerSide::Unknown,
+    }
+}
+
+/// Comparisons of the same two variants that point in the same direction.
+struct ComparisonGroup<'a> {
+    slower_side: SlowerSide,
+    comparisons: Vec<&'a Comparison>,
+}
+
+/// Everything that an explanation is derived from.
+struct WhyInput<'a> {
+    evaluation: &'a Evaluation,
+    results: &'a [TrialResult],
+    findings: &'a [FindingOfVariants<'a>],
+    /// Indexes of the variant and its baseline.
+    sides: Vec<usize>,
+}
+
+impl ComparisonGroup<'_> {
+    fn why(&self, input: &WhyInput<'_>) -> Explanation {
+        let first = self.comparisons[0];
+        let metrics: Vec<Metric> = self.comparisons.iter().map(|c| c.metric).collect();
+        let movements: Vec<&Movement> = input
+            .evaluation
+            .movements
+            .iter()
+            .filter(|m| (&m.levels, &m.against) == (&first.levels, &first.against))
+            .filter(|m| !metrics.contains(&m.metric))
+            .collect();
+        let of_kind = |wanted: fn(&Movement) -> bool| {
+            let kind = movements.iter().filter(|m| wanted(m));
+            kind.map(|m| m.metric).collect::<Vec<_>>()
+        };
+        let moved = ranked(&movements, self.slower_side);
+        let names = [&first.name, &first.against_name];
+        let limits = input.sides.iter().zip(names).map(|(&side, name)| {
+            let trials = input.results.iter().filter(|r| r.variant == side);
+            limit_of(name, &trials.collect::<Vec<_>>())
+        });
+        let findings = one_sided(input, names);
+        let unclear = of_kind(|m| !m.moved && !m.same);
+        Explanation {
+            levels: first.levels.clone(),
+            against: first.against.clone(),
+            name: first.name.clone(),
+            against_name: first.against_name.clone(),
+            text: self.text(&movements, &moved, &findings, unclear.len()),
+            metrics,
+            limits: limits.collect(),
+            findings,
+            moved,
+            same: of_kind(|m| m.same),
+            unclear,
+        }
+    }
+
+    /// The explanation in a few sentences.
+    fn text(
+        &self,
+        movements: &[&Movement],
+        moved: &[MovedMetric],
+        findings: &[OneSidedFinding],
+        unclear: usize,
+    ) -> String {
+        let mut text = self.best(movements, moved, unclear);
+        if let Some(accounted) = self.accounted(moved) {
+            text = format!("{text} {accounted}");
+        }
+        for finding in findings {
+            text = format!(
+                "{text} Only {} has the finding {}.",
+                finding.name, finding.id
+            );
+        }
+        text
+    }
+
+    /// The best candidate, or the reason why there is none.
+    fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
+        if movements.is_empty() {
+            return "Nothing else was measured in enough blocks to tell what changed.".to_owned();
+        }
+        if moved.is_empty() && unclear > 0 {
+            return "The other measurements are too noisy to tell what changed with it.".to_owned();
+        }
+        if moved.is_empty() {
+            return "Nothing else that was measured changed.".to_owned();
+        }
+        let best = &moved[0];
+        match (self.slower_side, best.part) {
+            (SlowerSide::Unknown, _) => {
+                let cpu = moved
+                    .iter()
+                    .find(|moved| is_cpu(moved.metric))
+                    .unwrap_or(best);
+                format!(
+                    "No difference is established here, but the CPU time changed beyond doubt: {}.",
+                    cpu.text
+                )
+            }
+            (_, MovementRole::With) => {
+                format!("The largest change that goes with it: {}.", best.text)
+            }
+            _ => {
+                "Nothing that was measured changed in a way that could make the slower one slower; \
+                  see what limited it."
+                    .to_owned()
+            }
+        }
+    }
+
+    /// The change of the rate that follows from the CPU time per request alone. This is an identity, not
+    /// an estimate.
+    fn accounted(&self, moved: &[MovedMetric]) -> Option<String> {
+        if self.slower_side == SlowerSide::Unknown {
+            return None;
+        }
+        let rate = self
+            .comparisons
+            .iter()
+            .find(|c| c.metric == Metric::RatePerS)?;
+        let cpu = moved
+            .iter()
+            .find(|m| m.metric == Metric::ServerCpuUsPerRequest && m.part == MovementRole::With)?;
+        let (low, high) = (cpu.effect.high?.recip(), cpu.effect.low?.recip());
+        let alone = Effect {
+            ratio: Some(cpu.effect.ratio?.recip()),
+            difference: None,
+            low: Some(low),
+            high: Some(high),
+        };
+        Some(format!(
+            "Server CPU per request changed by {}; at the same CPU use in all, that alone would \
+             change the rate by {}. The rate changed by {}.",
+            Change::of(cpu.metric, &cpu.effect)?.signed(),
+            Change::of(rate.metric, &alone)?.with_interval(),
+            Change::of(rate.metric, &rate.effect)?.signed(),
+        ))
+    }
+}
+
+/// The metrics that changed, best candidates first: those that could explain the difference, those that
+/// have no bearing on it, those that contradict it. Within each part, the largest certain change comes
+/// first.
+fn ranked(movements: &[&Movement], slower_side: SlowerSide) -> Vec<MovedMetric> {
+    let mut moved: Vec<(MovementRole, &Movement)> = movements
+        .iter()
+        .filter(|m| m.moved && !m.same)
+        .map(|m| (part(m, slower_side), *m))
+        .collect();
+    moved.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.least.total_cmp(&x.least)));
+    let ranked = moved.into_iter().map(|(part, movement)| MovedMetric {
+        metric: movement.metric,
+        part,
+        value: movement.means.0,
+        against_value: movement.means.1,
+        effect: movement.effect.clone(),
+        blocks: movement.blocks,
+        text: movement.text.clone(),
+    });
+    ranked.collect()
+}
+
+/// The relation of a movement to the difference.
+fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
+    let slower_has_more = match slower_side {
+        SlowerSide::Variant => movement.is_more(),
+        SlowerSide::Baseline => !movement.is_more(),
+        SlowerSide::Unknown => return MovementRole::Aside,
+    };
+    match (movement.metric.role(), slower_has_more) {
+        (MetricRole::Cost, true) | (MetricRole::Saving, false) => MovementRole::With,
+        (MetricRole::Cost, false) | (MetricRole::Saving, true) => MovementRole::Against,
+        (MetricRole::Aside | MetricRole::Result, _) => MovementRole::Aside,
+    }
+}
+
+/// The explaining findings that only one side has.
+fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
+    let mut found: Vec<OneSidedFinding> = Vec::new();
+    for (finding, variants) in input.findings {
+        let has = |side: &usize| variants.contains(side);
+        let which: Vec<bool> = input.sides.iter().map(has).collect();
+        let name = match which.as_slice() {
+            [true, false] => names[0],
+            [false, true] => names[1],
+            _ => continue,
+        };
+        let one = OneSidedFinding {
+            id: finding.id.to_string(),
+            name: name.clone(),
+        };
+        // The others qualify the measurement, or are reported as limits.
+        let explains = finding.info().is_some_and(|info| info.explains_difference);
+        if explains && !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}

@@ -1,0 +1,494 @@
+//! Explanations of invented differences, whose causes are known.
+
+use prony_record::{Finding, FindingId, Record, Severity};
+use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
+
+use super::*;
+use crate::runner::TrialResult;
+use crate::runner::capacity::{Capacity, CoreParties, CoreUse, Neighbour};
+
+const BLOCKS: u32 = 6;
+/// The places of the variants.
+const TCP: usize = 0;
+const UNIX: usize = 1;
+
+fn design(family: &[Metric]) -> Design {
+    let levels = |level: &str| Levels::from_iter([("socket".to_owned(), level.to_owned())]);
+    Design {
+        factors: vec![Factor {
+            name: "socket".to_owned(),
+            levels: vec!["tcp".to_owned(), "unix".to_owned()],
+        }],
+        variants: vec![levels("tcp"), levels("unix")],
+        baseline: levels("unix"),
+        margin: 0.02,
+        family: family.to_vec(),
+        blocks_min: BLOCKS,
+        blocks_max: BLOCKS,
+        alpha: 0.05,
+    }
+}
+
+/// Noise of about ±1%, another in each block and trial.
+fn around(value: f64, block: u32, salt: u32) -> f64 {
+    let step = (block * 7 + salt * 5) % 11;
+    value * (1.0 + (f64::from(step) - 5.0) / 500.0)
+}
+
+/// The experiment in which TCP has the first of the two values of each metric and UNIX the second.
+fn why(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Explanation> {
+    told_of(family, metrics, &|_, _| {}, &[])
+}
+
+fn told_of(
+    family: &[Metric],
+    metrics: &[(Metric, f64, f64)],
+    watched: &dyn Fn(usize, &mut TrialResult),
+    findings: &[FindingOfVariants<'_>],
+) -> Vec<Explanation> {
+    let design = design(family);
+    let mut trials = Trials::new();
+    let mut results = Vec::new();
+    for block in 1..=BLOCKS {
+        for variant in [TCP, UNIX] {
+            let values = metrics
+                .iter()
+                .enumerate()
+                .map(|(salt, &(metric, tcp, unix))| {
+                    let value = if variant == TCP { tcp } else { unix };
+                    let salt = salt as u32 * 2 + variant as u32;
+                    (metric, around(value, block, salt))
+                });
+            let values = Values::from_iter(values);
+            trials.add(block, variant, values.clone());
+            let mut result = TrialResult {
+                block,
+                variant,
+                position: variant,
+                values,
+                telemetry: Default::default(),
+                capacity: Default::default(),
+                responses: Default::default(),
+                hosts: Default::default(),
+                findings: Vec::new(),
+                record: Some(Record::default()),
+            };
+            watched(variant, &mut result);
+            results.push(result);
+        }
+    }
+    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    of(&design, &evaluation, &results, findings)
+}
+
+fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
+    why.moved.iter().map(|m| (m.metric, m.part)).collect()
+}
+
+const RATE: [Metric; 1] = [Metric::RatePerS];
+
+#[test]
+fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
+    let all = why(
+        &RATE,
+        &[
+            (Metric::RatePerS, 750.0, 1_000.0),
+            (Metric::ServerCpuUsPerRequest, 1_310.0, 1_000.0),
+            (Metric::ServerCpuUserUsPerRequest, 600.0, 600.0),
+            (Metric::ServerCpuSystemUsPerRequest, 710.0, 400.0),
+            (Metric::ContextSwitchesPerRequest, 0.5, 1.0),
+            (Metric::ServerMemoryBytes, 9e6, 1e6),
+            (Metric::ConnectionsPerRequest, 1.0, 0.001),
+        ],
+    );
+    assert_eq!(all.len(), 1);
+    let why = &all[0];
+    assert_eq!(
+        parts(why),
+        [
+            (Metric::ConnectionsPerRequest, MovementRole::With),
+            (Metric::ServerCpuSystemUsPerRequest, MovementRole::With),
+            (Metric::ServerCpuUsPerRequest, MovementRole::With),
+            (Metric::ServerMemoryBytes, MovementRole::Aside),
+            (Metric::ContextSwitchesPerRequest, MovementRole::Against),
+        ]
+    );
+    assert_eq!(
+        (why.name.as_str(), why.against_name.as_str()),
+        ("tcp", "unix")
+    );
+    assert_eq!(why.metrics, RATE);
+    assert!(
+        why.text
+            .starts_with("The largest change that goes with it: "),
+        "{}",
+        why.text
+    );
+    assert!(
+        why.text.contains("would change the rate by −23.7%"),
+        "{}",
+        why.text
+    );
+    let moved = &why.moved[1];
+    assert!((moved.value / moved.against_value - moved.effect.ratio.unwrap()).abs() < 1e-9);
+    assert!(
+        moved.text.starts_with("system CPU per request: +7"),
+        "{}",
+        moved.text
+    );
+}
+
+#[test]
+fn what_a_faster_variant_spares_goes_with_it() {
+    let all = why(
+        &RATE,
+        &[
+            (Metric::RatePerS, 1_500.0, 1_000.0),
+            (Metric::ServerCpuUsPerRequest, 700.0, 1_000.0),
+            (Metric::TlsResumedShare, 0.9, 0.0),
+        ],
+    );
+    assert_eq!(
+        parts(&all[0]),
+        [
+            (Metric::TlsResumedShare, MovementRole::With),
+            (Metric::ServerCpuUsPerRequest, MovementRole::With),
+        ]
+    );
+}
+
+#[test]
+fn equivalent_variants_are_not_explained() {
+    let same = [
+        (Metric::RatePerS, 1_000.0, 1_000.0),
+        (Metric::ServerMemoryBytes, 9e6, 1e6),
+    ];
+    assert_eq!(why(&RATE, &same), Vec::new());
+}
+
+#[test]
+fn metrics_that_point_two_ways_are_told_apart() {
+    let family = [Metric::RatePerS, Metric::P99Us, Metric::P50Us];
+    let all = why(
+        &family,
+        &[
+            (Metric::RatePerS, 1_500.0, 1_000.0),
+            (Metric::P50Us, 100.0, 150.0),
+            (Metric::P99Us, 900.0, 300.0),
+            (Metric::ServerCpuUsPerRequest, 700.0, 1_000.0),
+        ],
+    );
+    let metrics: Vec<&[Metric]> = all.iter().map(|why| why.metrics.as_slice()).collect();
+    let faster: &[Metric] = &[Metric::RatePerS, Metric::P50Us];
+    assert_eq!(metrics, [faster, &[Metric::P99Us]]);
+    assert_eq!(parts(&all[0])[0].1, MovementRole::With);
+    assert_eq!(parts(&all[1])[0].1, MovementRole::Against);
+    assert!(
+        all[1]
+            .text
+            .starts_with("Nothing that was measured changed in a way"),
+        "{}",
+        all[1].text
+    );
+}
+
+#[test]
+fn noise_is_called_noise_in_one_line() {
+    let design = design(&RATE);
+    let mut trials = Trials::new();
+    for block in 1..=BLOCKS {
+        for variant in [TCP, UNIX] {
+            let wild = if (block + variant as u32).is_multiple_of(2) {
+                3.0
+            } else {
+                1.0
+            };
+            let rate = if variant == TCP { 500.0 } else { 1_000.0 };
+            let values = Values::from([
+                (Metric::RatePerS, around(rate, block, variant as u32)),
+                (Metric::ServerCpuUsPerRequest, wild),
+            ]);
+            trials.add(block, variant, values);
+        }
+    }
+    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    let all = of(&design, &evaluation, &[], &[]);
+    assert_eq!(all[0].moved, []);
+    assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
+    assert_eq!(
+        all[0].text,
+        "The other measurements are too noisy to tell what changed with it."
+    );
+}
+
+#[test]
+fn what_is_within_the_margin_did_not_move_however_surely() {
+    let design = design(&RATE);
+    let mut trials = Trials::new();
+    for block in 1..=BLOCKS {
+        for (variant, rate, bytes) in [(TCP, 500.0, 1_001.0), (UNIX, 1_000.0, 1_000.0)] {
+            let rate = around(rate, block, variant as u32);
+            let values = [(Metric::RatePerS, rate), (Metric::BytesInPerRequest, bytes)];
+            trials.add(block, variant, Values::from(values));
+        }
+    }
+    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    let all = of(&design, &evaluation, &[], &[]);
+    assert_eq!(all[0].moved, []);
+    assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
+    assert_eq!(all[0].text, "Nothing else that was measured changed.");
+}
+
+#[test]
+fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
+    let crypto = Finding::new(FindingId::CryptoUnaccelerated, Severity::Warning, "slow");
+    let noisy = Finding::new(FindingId::NoisyMachine, Severity::Warning, "noise");
+    let errors = Finding::new(FindingId::Errors, Severity::Note, "some failed");
+    let found: [FindingOfVariants<'_>; 3] =
+        [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
+    let metrics = [
+        (Metric::RatePerS, 200.0, 1_000.0),
+        (Metric::ServerCpuUserUsPerRequest, 5_000.0, 1_000.0),
+    ];
+    let why = &told_of(&RATE, &metrics, &|_, _| {}, &found)[0];
+    assert_eq!(why.findings.len(), 1);
+    let end = "Only tcp has the finding crypto-unaccelerated.";
+    assert!(why.text.ends_with(end), "{}", why.text);
+}
+
+#[test]
+fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
+    let design = design(&RATE);
+    // The rates scatter by a third, so that nothing can be decided of them.
+    let of_cpu = |tcp_us: f64| {
+        let mut trials = Trials::new();
+        for block in 1..=BLOCKS {
+            for variant in [TCP, UNIX] {
+                let rate = if (block as usize + variant).is_multiple_of(2) {
+                    700.0
+                } else {
+                    1_300.0
+                };
+                let cpu_us = if variant == TCP { tcp_us } else { 10.0 };
+                let values = Values::from([
+                    (Metric::RatePerS, rate),
+                    (
+                        Metric::ServerCpuUsPerRequest,
+                        around(cpu_us, block, variant as u32),
+                    ),
+                    (
+                        Metric::ConnectionsPerRequest,
+                        if variant == TCP { 1.0 } else { 0.0 },
+                    ),
+                ]);
+                trials.add(block, variant, values);
+            }
+        }
+        let evaluation = evaluate(&design, &trials, &[]).unwrap();
+        assert_eq!(evaluation.comparisons[0].verdict, Verdict::Undecided);
+        of(&design, &evaluation, &[], &[])
+    };
+    assert_eq!(of_cpu(10.0), []);
+    let all = of_cpu(14.0);
+    let text = &all[0].text;
+    assert!(
+        text.starts_with("No difference is established here, but the CPU time"),
+        "{text}"
+    );
+    assert!(text.contains("server CPU per request: +4"), "{text}");
+}
+
+#[test]
+fn limits_are_what_was_full() {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let watched = |variant: usize, result: &mut TrialResult| {
+        result.telemetry.services_cores = 2;
+        result.capacity = Capacity {
+            machine_cores: 4,
+            idle_percent: 150.0,
+            tied: [("balancer", 1, 97.0), ("web", 1, 40.0)]
+                .map(|(name, cores, percent)| CoreUse {
+                    services: vec![name.to_owned()],
+                    cores,
+                    percent: if variant == TCP {
+                        percent
+                    } else {
+                        percent / 2.0
+                    },
+                    ..CoreUse::default()
+                })
+                .into(),
+            ..Capacity::default()
+        };
+    };
+    let why = &told_of(&RATE, &metrics, &watched, &[])[0];
+    let [tcp, unix] = why.limits.as_slice() else {
+        panic!("{:?}", why.limits);
+    };
+    assert_eq!(
+        (tcp.kind, unix.kind),
+        (BottleneckKind::ServerCores, BottleneckKind::Waiting)
+    );
+    assert_eq!(tcp.text, "tcp: one core was full: balancer 97%, idle 3%.");
+    assert!(
+        unix.text
+            .contains("one core: balancer 49%, idle 51%; one core: web 20%, idle 80%"),
+        "{}",
+        unix.text
+    );
+}
+
+#[test]
+fn the_generator_the_link_and_the_schedule_are_limits_too() {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let kinds = |watched: &dyn Fn(usize, &mut TrialResult)| {
+        let why = &told_of(&RATE, &metrics, watched, &[])[0];
+        why.limits
+            .iter()
+            .map(|limit| limit.kind)
+            .collect::<Vec<_>>()
+    };
+    let unknown = kinds(&|_, _| {});
+    assert_eq!(unknown, [BottleneckKind::Unknown; 2]);
+    let saturated = kinds(&|variant, result| {
+        let finding = Finding::new(FindingId::GeneratorSaturated, Severity::Error, "");
+        if let (UNIX, Some(record)) = (variant, &mut result.record) {
+            record.findings.push(finding);
+        }
+        result.capacity.link_share = Some(0.95);
+    });
+    assert_eq!(saturated, [BottleneckKind::Link, BottleneckKind::Generator]);
+    let crowded = kinds(&|variant, result| {
+        result.telemetry.services_cores = 1;
+        result.capacity.machine_cores = 2;
+        result.capacity.idle_percent = 4.0;
+        result.telemetry.foreign_percent = if variant == TCP { 120.0 } else { 0.0 };
+    });
+    assert_eq!(
+        crowded,
+        [BottleneckKind::Machine, BottleneckKind::ServerCores]
+    );
+    let scheduled = kinds(&|variant, result| {
+        let Some(record) = &mut result.record else {
+            return;
+        };
+        record.rate.offered_per_s = Some(1_000.0);
+        record.rate.ok_per_s = if variant == TCP { 700.0 } else { 999.0 };
+    });
+    assert_eq!(
+        scheduled,
+        [BottleneckKind::Unknown, BottleneckKind::Schedule]
+    );
+}
+
+/// The limit of a variant whose trials all had this capacity.
+fn limit_with(capacity: &Capacity) -> (BottleneckKind, String) {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let watched = |_: usize, result: &mut TrialResult| {
+        result.telemetry.services_cores = 1;
+        result.capacity = capacity.clone();
+    };
+    let why = told_of(&RATE, &metrics, &watched, &[]).remove(0);
+    (why.limits[0].kind, why.limits[0].text.clone())
+}
+
+fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CoreParties {
+    let cores = numbers.len().max(1);
+    CoreParties {
+        numbers: numbers.to_vec(),
+        cores,
+        services,
+        load,
+        others,
+        idle: 100.0 * cores as f64 - services - load - others,
+        neighbours: match others > 0.0 {
+            true => vec![Neighbour {
+                pid: 123,
+                name: "yes".to_owned(),
+                percent: others,
+            }],
+            false => Vec::new(),
+        },
+        ..CoreParties::default()
+    }
+}
+
+/// A service on core 0 with so much of it, and strangers there and elsewhere, on a machine of 4 cores.
+fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> Capacity {
+    let machine = CoreParties {
+        numbers: Vec::new(),
+        cores: 4,
+        ..parties(
+            &[0, 1, 2, 3],
+            services,
+            30.0,
+            strangers_there + strangers_elsewhere,
+        )
+    };
+    Capacity {
+        tied: vec![CoreUse {
+            services: vec!["web".to_owned()],
+            cores: 1,
+            percent: services,
+            with_load: false,
+            parties: Some(parties(&[0], services, 0.0, strangers_there)),
+        }],
+        machine_cores: 4,
+        idle_percent: machine.idle,
+        machine: Some(machine),
+        ..Capacity::default()
+    }
+}
+
+#[test]
+fn a_neighbour_that_fills_the_services_core_is_named() {
+    let (kind, text) = limit_with(&on_core_0(41.2, 57.3, 0.0));
+    assert_eq!(kind, BottleneckKind::Machine);
+    assert_eq!(
+        text,
+        "tcp: core 0 was full: web 41%, other processes 57% (mostly yes, process 123), idle 2%."
+    );
+}
+
+#[test]
+fn neighbours_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
+    for (capacity, expected) in [
+        (
+            on_core_0(30.0, 40.0, 77.0),
+            "tcp: other processes used 40% of a core (mostly yes, process 123) on the same cores",
+        ),
+        (
+            on_core_0(30.0, 0.0, 117.0),
+            "but other processes used 117% of a core (mostly yes, process 123) of this machine",
+        ),
+    ] {
+        let (_, text) = limit_with(&capacity);
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("a lock"), "{text}");
+    }
+    let (kind, text) = limit_with(&on_core_0(30.0, 1.0, 2.0));
+    assert_eq!(kind, BottleneckKind::Waiting);
+    assert!(text.contains("a lock, a backend"), "{text}");
+}
+
+#[test]
+fn all_parties_on_full_cores_are_listed_and_add_up() {
+    let machine = CoreParties {
+        numbers: Vec::new(),
+        stolen: 0.6,
+        idle: 1.4,
+        ..parties(&[0, 1], 51.3, 54.5, 92.2)
+    };
+    let capacity = Capacity {
+        machine_cores: 2,
+        machine: Some(machine),
+        ..Capacity::default()
+    };
+    let (kind, text) = limit_with(&capacity);
+    assert_eq!(kind, BottleneckKind::Machine);
+    assert_eq!(
+        text,
+        "tcp: all 2 cores (200%) were full: services 51%, the load 55%, other processes 92% \
+         (mostly yes, process 123), other guests 1%, idle 1%."
+    );
+}

@@ -1,0 +1,180 @@
+//! Errors between prony and a machine.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::process::PortHolder;
+use super::program::MissingProgram;
+use crate::service::PlaceKind;
+
+/// Reason why a host failed. In all variants the environment is at fault, not the plan.
+#[derive(Debug)]
+pub enum HostError {
+    /// The service's program does not exist on this machine.
+    MissingProgram {
+        /// Name of the service.
+        service: String,
+        /// The program, and the package that provides it.
+        missing: MissingProgram,
+    },
+    /// Another process listens on the service's address.
+    PortTaken {
+        /// Name of the service.
+        service: String,
+        /// The taken address.
+        address: SocketAddr,
+        /// The process that holds it, if that is visible.
+        holder: Option<PortHolder>,
+    },
+    /// All ports are taken.
+    NoFreePort,
+    /// This machine does not support the place.
+    Place {
+        /// Kind of the place.
+        kind: PlaceKind,
+        /// Missing requirement, with a hint.
+        reason: String,
+    },
+    /// A kernel setting can't be applied in a named place.
+    Setting {
+        /// Name of the place.
+        place: String,
+        /// The setting, and its value if that is at fault.
+        setting: String,
+        /// Cause.
+        reason: String,
+    },
+    /// The path of a UNIX socket is longer than a socket address (108 bytes on Linux, 104 on FreeBSD).
+    PathTooLong(PathBuf),
+    /// The path of a file leads out of the service's folder.
+    BadName(String),
+    /// The service was started before it was allocated.
+    NotAllocated(String),
+    /// The service is already running.
+    AlreadyRunning(String),
+    /// A step before `exec` failed.
+    Start {
+        /// Name of the service.
+        service: String,
+        /// The step, to follow "could not".
+        step: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A system command failed.
+    Command {
+        /// Command line.
+        command: String,
+        /// Its standard error, or the reason why it could not run.
+        message: String,
+    },
+    /// A file or folder can't be created, written or removed.
+    File {
+        /// The operation, such as `write`.
+        action: &'static str,
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Another machine failed or can't be reached.
+    Elsewhere {
+        /// Name of its agent.
+        host: String,
+        /// Cause, as text for the user.
+        text: String,
+    },
+    /// Processes of the service outlived SIGKILL.
+    Survived {
+        /// Name of the service.
+        service: String,
+        /// Ids of these processes.
+        pids: Vec<i32>,
+    },
+}
+
+impl HostError {
+    /// Converts an error of the operation `action` on `path`, for use with `map_err`.
+    pub(crate) fn file(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File {
+            action,
+            path,
+            source,
+        }
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingProgram { service, missing } => write!(f, "service {service}: {missing}"),
+            Self::PortTaken {
+                service,
+                address,
+                holder,
+            } => {
+                write!(f, "service {service}: {address} is in use")?;
+                match holder {
+                    Some(holder) => write!(f, " by {holder}"),
+                    None => write!(f, " (only root can see by which process)"),
+                }
+            }
+            Self::NoFreePort => write!(f, "no TCP port is free"),
+            Self::Place { kind, reason } => {
+                write!(f, "place {kind}: {reason}")
+            }
+            Self::Setting {
+                place,
+                setting,
+                reason,
+            } => write!(f, "place {place}: {setting}: {reason}"),
+            Self::PathTooLong(path) => write!(
+                f,
+                "{}: too long for a UNIX socket's address (set XDG_RUNTIME_DIR or TMPDIR to a shorter path)",
+                path.display()
+            ),
+            Self::BadName(name) => write!(
+                f,
+                "{name:?} is not the path of a file in the service's folder"
+            ),
+            Self::NotAllocated(service) => {
+                write!(f, "service {service} was started before it was allocated")
+            }
+            Self::AlreadyRunning(service) => write!(f, "service {service} is already running"),
+            Self::Start {
+                service,
+                step,
+                source,
+            } => {
+                write!(f, "service {service}: could not {step}: {source}")
+            }
+            Self::Command { command, message } => write!(f, "`{command}` failed: {message}"),
+            Self::File {
+                action,
+                path,
+                source,
+            } => {
+                write!(f, "could not {action} {}: {source}", path.display())
+            }
+            Self::Elsewhere { host, text } => write!(f, "host {host}: {text}"),
+            Self::Survived { service, pids } => {
+                write!(f, "service {service}: processes {pids:?} outlived SIGKILL")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HostError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Start { source, .. } | Self::File { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Primitives for code that runs between `fork` and `exec`.
+
+/// Name of keeper processes in the process list, so that `pkill prony` does not match them.
+pub(crate) const KEEPER_NAME: &str = "keeper";
+
+/// A step between `fork` and `exec`. Each operating system uses some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "each system uses some of the steps")
+)]
+pub(crate) enum LaunchStep {
+    Session = 1,
+    Orphans,
+    Fork,
+    JoinNetwork,
+    NewProcessSpace,
+    NewMountSpace,
+    MountProc,
+    NewUserSpace,
+    MapUsers,
+    Cores,
+    OpenFiles,
+    EnterJail,
+}
+
+impl LaunchStep {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Session,
+        Self::Orphans,
+        Self::Fork,
+        Self::JoinNetwork,
+        Self::NewProcessSpace,
+        Self::NewMountSpace,
+        Self::MountProc,
+        Self::NewUserSpace,
+        Self::MapUsers,
+        Self::Cores,
+        Self::OpenFiles,
+        Self::EnterJail,
+    ];
+
+    /// Describes the step, to follow "could not" in a message.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Session => "start a session",
+            Self::Orphans => "become the parent of orphans",
+            Self::Fork => "fork",
+            Self::JoinNetwork => "join the network namespace",
+            Self::NewProcessSpace => {
+                "create a process namespace (in a container, run it privileged)"
+            }
+            Self::NewMountSpace => "create a mount namespace (in a container, run it privileged)",
+            Self::MountProc => "mount /proc in the namespace",
+            Self::NewUserSpace => "create a user namespace (see sysctl user.max_user_namespaces)",
+            Self::MapUsers => "map users into the namespace",
+            Self::Cores => "bind to the plan's cores (are they online and allowed?)",
+            Self::OpenFiles => "set the limit of open files",
+            Self::EnterJail => "enter the jail",
+        }
+    }
+}
+
+/// Forks this process. Returns 0 in the child, the child's id in the parent, and -1 on failure. The
+/// child must keep to calls that are safe after a fork.
+pub(crate) fn fork() -> i32 {
+    // SAFETY: both processes go on with calls that are safe after a fork: the callers' contract.
+    unsafe { libc::fork() }
+}

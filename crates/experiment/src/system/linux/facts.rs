@@ -1,0 +1,163 @@
+//! Facts for `environment.json`: the machine's settings, and the programs of services.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use procfs::Current;
+use procfs::process::{MMapPath, Process};
+use rustix::process::Resource;
+
+use super::read;
+use crate::environment::{Environment, MachineFacts};
+use crate::system::inspect::{LoadedProgram, programs};
+
+/// Kernel settings that affect servers and loads.
+const SYSCTLS: [&str; 22] = [
+    "fs.file-max",
+    "kernel.numa_balancing",
+    "kernel.randomize_va_space",
+    "kernel.sched_autogroup_enabled",
+    "net.core.busy_poll",
+    "net.core.default_qdisc",
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.somaxconn",
+    "net.core.wmem_max",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_fastopen",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_max_tw_buckets",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_wmem",
+    "vm.swappiness",
+];
+
+/// Returns the facts of the machine, and the programs of these services' processes, parents first.
+pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment {
+    let services = services.iter().map(|(name, pids)| {
+        (
+            name.clone(),
+            programs(pids.iter().filter_map(|pid| loaded(*pid))),
+        )
+    });
+    Environment {
+        hosts: BTreeMap::new(),
+        hosted: BTreeMap::new(),
+        machine: machine(),
+        services: services.collect(),
+        places: BTreeMap::new(),
+    }
+}
+
+fn machine() -> MachineFacts {
+    let name = rustix::system::uname();
+    let words = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let cpu = read("/proc/cpuinfo").unwrap_or_default();
+    let cpu_field = |wanted: &str| {
+        cpu.lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == wanted)
+            .map(|(_, value)| value.trim())
+    };
+    let limits = rustix::process::getrlimit(Resource::Nofile);
+    MachineFacts {
+        system: words(name.sysname()),
+        distribution: distribution(&read("/etc/os-release").unwrap_or_default()),
+        kernel: words(name.release()),
+        architecture: words(name.machine()),
+        cpu: cpu_field("model name")
+            .or_else(|| cpu_field("Model"))
+            .unwrap_or_default()
+            .to_owned(),
+        cores: procfs::CpuInfo::current().map_or(0, |info| info.num_cores()),
+        memory_bytes: procfs::Meminfo::current().map_or(0, |memory| memory.mem_total),
+        cpu_governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        virtualised: cpu_field("flags")
+            .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+        hardware_counters: String::new(),
+        open_files: (limits.current, limits.maximum),
+        sysctls: sysctls(),
+        mitigations: folder_of_values(Path::new("/sys/devices/system/cpu/vulnerabilities")),
+    }
+}
+
+fn distribution(os_release: &str) -> String {
+    let line = os_release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    line.unwrap_or_default().trim_matches('"').to_owned()
+}
+
+fn sysctls() -> BTreeMap<String, String> {
+    let value = |name: &str| {
+        let text = read(Path::new("/proc/sys").join(name.replace('.', "/")))?;
+        Some((
+            name.to_owned(),
+            text.split_whitespace().collect::<Vec<_>>().join(" "),
+        ))
+    };
+    SYSCTLS.iter().filter_map(|name| value(name)).collect()
+}
+
+fn folder_of_values(folder: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, read(entry.path())?)))
+        .collect()
+}
+
+/// Returns the program of a process; `None` if it has ended or is not readable.
+fn loaded(pid: i32) -> Option<LoadedProgram> {
+    let process = Process::new(pid).ok()?;
+    let executable = process.exe().ok()?;
+    let maps = process.maps().into_iter().flatten();
+    let files = maps.filter_map(|map| match map.pathname {
+        MMapPath::Path(path) => Some(path),
+        _ => None,
+    });
+    Some(LoadedProgram {
+        // This link refers to the executable even if its path was replaced.
+        content: PathBuf::from(format!("/proc/{pid}/exe")),
+        arguments: process.cmdline().unwrap_or_default(),
+        search_path: process
+            .environ()
+            .ok()
+            .and_then(|mut vars| vars.remove(OsStr::new("LD_LIBRARY_PATH"))),
+        files: files.collect(),
+        executable,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_kernel_and_cores() {
+        let machine = machine();
+        assert_eq!(machine.system, "Linux");
+        assert!(
+            machine.cores > 0 && machine.memory_bytes > 1 << 20,
+            "{machine:?}"
+        );
+        assert!(
+            machine.sysctls.contains_key("net.core.somaxconn"),
+            "{machine:?}"
+        );
+    }
+
+    #[test]
+    fn the_distribution_loses_its_quotes() {
+        assert_eq!(
+            distribution("ID=debian\nPRETTY_NAME=\"Debian 12\"\n"),
+            "Debian 12"
+        );
+        assert_eq!(distribution(""), "");
+    }
+}

@@ -1,0 +1,140 @@
+//! Linux: processes, counters and facts from /proc and /sys.
+
+mod facts;
+mod follow;
+mod foreign;
+pub(crate) mod hardware;
+pub(crate) mod kernel_log;
+mod sampler;
+mod service_history;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use procfs::process::FDTarget;
+
+use super::proc_files;
+use super::process::{PortHolder, Process, ProcessTable};
+
+pub(crate) use facts::environment;
+pub(crate) use sampler::{SampledService, Sampler};
+
+/// Returns the id of this boot; empty if the kernel does not report it.
+pub(crate) fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// Returns the start time of a process, in clock ticks since the boot; `None` if it does not exist.
+pub(crate) fn start_of(pid: i32) -> Option<u64> {
+    let stat = read(format!("/proc/{pid}/stat"))?;
+    proc_files::process(&stat, page_bytes()).map(|process| process.start)
+}
+
+/// Returns all processes, without kernel threads. Reads one file per process and nothing else, because it
+/// runs during a load.
+pub(crate) fn processes() -> ProcessTable {
+    const KTHREADD_PID: i32 = 2;
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return ProcessTable::default();
+    };
+    let mut bytes = Vec::with_capacity(1024);
+    let mut path = String::with_capacity(32);
+    let page_bytes = page_bytes();
+    let mut read = |pid: &str| -> Option<Process> {
+        path.clear();
+        path.extend(["/proc/", pid, "/stat"]);
+        bytes.clear();
+        File::open(&path).ok()?.read_to_end(&mut bytes).ok()?;
+        proc_files::process(&String::from_utf8_lossy(&bytes), page_bytes)
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let pid = name
+                .to_str()
+                .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))?;
+            read(pid)
+        })
+        .filter(|process| process.parent != KTHREADD_PID && process.pid != KTHREADD_PID)
+        .collect()
+}
+
+/// Returns the folder of a process in /proc.
+fn proc_dir(pid: i32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}"))
+}
+
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// Returns the process that listens on a TCP address: finds the socket's inode in the table of sockets, then
+/// the process that has it open.
+pub(crate) fn port_holder(address: SocketAddr) -> Option<PortHolder> {
+    let sockets = procfs::net::tcp()
+        .into_iter()
+        .chain(procfs::net::tcp6())
+        .flatten();
+    let inodes: HashSet<u64> = sockets
+        .filter(|socket| socket.state == procfs::net::TcpState::Listen)
+        .filter(|socket| {
+            let local = socket.local_address;
+            local.port() == address.port()
+                && (local.ip().to_canonical() == address.ip()
+                    || local.ip().is_unspecified()
+                    || address.ip().is_unspecified())
+        })
+        .map(|socket| socket.inode)
+        .collect();
+    if inodes.is_empty() {
+        return None;
+    }
+    for process in procfs::process::all_processes().ok()?.flatten() {
+        let Ok(files) = process.fd() else { continue };
+        let holds = files
+            .flatten()
+            .any(|file| matches!(file.target, FDTarget::Socket(inode) if inodes.contains(&inode)));
+        if holds {
+            let name = process.stat().ok()?.comm;
+            return Some(PortHolder {
+                pid: process.pid,
+                name,
+            });
+        }
+    }
+    None
+}
+
+/// Returns the cores that the calling thread may use; empty if they are unknown.
+pub(crate) fn allowed_cores() -> Vec<usize> {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect()
+}
+
+/// Returns the online cores.
+pub(crate) fn online_cores() -> Vec<usize> {
+    let list = read("/sys/devices/system/cpu/online").unwrap_or_default();
+    let ranges = list.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+/// Reads a small file of the kernel, without its final newline.
+pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim_end().to_owned())
+}

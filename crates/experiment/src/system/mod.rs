@@ -1,0 +1,59 @@
+//! Access to the operating system: processes, counters, programs, ports, and system commands.
+//!
+//! Enters: names and process ids. Leaves: process tables, samples and facts. The functions of the
+//! operating system that prony was built for are re-exported here under common names; [`freebsd`] is
+//! experimental.
+
+pub(crate) mod command;
+mod error;
+pub(crate) mod fork;
+pub mod freebsd;
+pub(crate) mod inspect;
+#[cfg(target_os = "linux")]
+pub(crate) mod linux;
+pub mod port;
+pub(crate) mod proc_files;
+pub mod process;
+pub mod program;
+
+use std::collections::BTreeMap;
+
+use crate::environment::MachineFacts;
+
+pub use error::HostError;
+
+#[cfg(target_os = "freebsd")]
+pub(crate) use freebsd::{
+    SampledService, Sampler, allowed_cores, boot_id, environment, hardware, online_cores,
+    port_holder, processes, start_of,
+};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{
+    SampledService, Sampler, allowed_cores, boot_id, environment, hardware, kernel_log,
+    online_cores, port_holder, processes, start_of,
+};
+
+/// Reads the facts of this machine.
+#[must_use]
+pub fn this_machine() -> MachineFacts {
+    environment(&BTreeMap::new()).machine
+}
+
+/// Keeps the calling thread, and the threads and processes that it starts, off these cores if any
+/// other core is left.
+pub(crate) fn avoid_cores(avoid: &[usize]) {
+    #[cfg(target_os = "linux")]
+    if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
+        for &core in avoid {
+            if core < rustix::thread::CpuSet::MAX_CPU {
+                allowed.unset(core);
+            }
+        }
+        if allowed.count() > 0 {
+            // Without permission, sampling may disturb the load a little; it still works.
+            let _ = rustix::thread::sched_setaffinity(None, &allowed);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = avoid;
+}

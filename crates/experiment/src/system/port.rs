@@ -1,0 +1,142 @@
+//! Selection of free TCP ports, and the holder of a taken one.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::sync::Mutex;
+
+use super::process::PortHolder;
+
+/// Ports that this process has handed out. No port is handed out twice before the range is exhausted:
+/// a server that has just ended leaves connections in TIME_WAIT, and two hosts of one process must not
+/// get the same port.
+static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Picks a port that is free at `address`; `None` if all are taken.
+///
+/// The port is below the range from which the kernel takes source ports, so that a connection of the
+/// load can't take a server's port.
+#[must_use]
+pub fn pick(address: IpAddr) -> Option<u16> {
+    pick_where(&candidates(first_source_port()), |port| {
+        TcpListener::bind((address, port)).is_ok()
+    })
+}
+
+/// Picks a port for a network namespace in which no other service listens.
+#[must_use]
+pub fn pick_in_own_network() -> Option<u16> {
+    pick_where(&candidates(first_source_port()), |_| true)
+}
+
+fn pick_where(range: &Range<u16>, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    // No panic can leave the set in an inconsistent state.
+    let mut taken = HANDED_OUT
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if taken.len() >= range.len() {
+        taken.clear();
+    }
+    // A random offset makes a conflict with other runs on this machine unlikely. It does not affect
+    // results.
+    let offset = RandomState::new().build_hasher().finish() as usize % range.len();
+    let found = range
+        .clone()
+        .cycle_from(offset)
+        .find(|port| !taken.contains(port) && is_free(*port))?;
+    taken.insert(found);
+    Some(found)
+}
+
+trait CycleFrom: Iterator<Item = u16> + Clone + Sized {
+    /// Iterates over all items once, starting at an offset.
+    fn cycle_from(self, offset: usize) -> impl Iterator<Item = u16> {
+        self.clone().skip(offset).chain(self.take(offset))
+    }
+}
+
+impl CycleFrom for Range<u16> {}
+
+/// Returns the ports to choose from, given the first source port.
+fn candidates(first_source: u16) -> Range<u16> {
+    const PORT_MIN: u16 = 10_240;
+    const PORTS_MIN: u16 = 1_024;
+    if first_source >= PORT_MIN + PORTS_MIN {
+        PORT_MIN..first_source
+    } else {
+        PORT_MIN..u16::MAX
+    }
+}
+
+/// Returns the first port that the kernel uses as a source port.
+fn first_source_port() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
+    // FreeBSD's net.inet.ip.portrange.first is 49152 unless set otherwise.
+    range
+        .and_then(|text| text.split_whitespace().next()?.parse().ok())
+        .unwrap_or(32_768)
+}
+
+/// Checks that `address` is free for a listener.
+///
+/// # Errors
+/// If the port is taken, with its holder if that is visible.
+pub fn check_free(address: SocketAddr) -> Result<(), Option<PortHolder>> {
+    match TcpListener::bind(address) {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Err(holder(address)),
+        // The service reports any other error, such as a missing permission for a port below 1024.
+        _ => Ok(()),
+    }
+}
+
+/// Returns the process that listens on this address, or on the wildcard address with the same port.
+#[must_use]
+pub fn holder(address: SocketAddr) -> Option<PortHolder> {
+    super::port_holder(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_unique_and_no_source_ports() {
+        let first_source = first_source_port();
+        let mut seen = BTreeSet::new();
+        for _ in 0..50 {
+            let port = pick(IpAddr::from([127, 0, 0, 1])).unwrap();
+            assert!(
+                port < first_source || first_source < 12_000,
+                "{port} is a source port"
+            );
+            assert!(seen.insert(port), "{port} was handed out twice");
+        }
+    }
+
+    #[test]
+    fn a_taken_port_is_not_picked() {
+        let range = 20_000..20_004;
+        assert_eq!(pick_where(&range, |port| port == 20_002), Some(20_002));
+        assert_eq!(pick_where(&range, |_| false), None);
+    }
+
+    #[test]
+    fn all_ports_as_source_ports_leave_candidates() {
+        assert_eq!(candidates(1_024), 10_240..u16::MAX);
+        assert_eq!(candidates(32_768), 10_240..32_768);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_holder_of_a_port_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let holder = check_free(address)
+            .unwrap_err()
+            .expect("this process can see its own sockets");
+        assert_eq!(holder.pid, i32::try_from(std::process::id()).unwrap());
+        drop(listener);
+        assert_eq!(check_free(address), Ok(()));
+    }
+}

@@ -1,0 +1,340 @@
+//! Parsers for Linux's /proc, as pure functions over the text of its files. The text comes from this
+//! machine or, over ssh, from another one. Values that a kernel does not report are 0.
+//!
+//! Everything that is sampled during a load is parsed here. The `procfs` crate reads files that are needed
+//! only once, such as memory maps and limits.
+
+use std::collections::BTreeMap;
+
+use crate::system::process::Process;
+#[cfg(any(target_os = "linux", test))]
+use crate::telemetry::IoCounters;
+use crate::telemetry::{CoreTimes, HostSample, InterfaceCounters, NetworkBytes, TcpCounters};
+
+/// Ticks per second in /proc: 100 on all current architectures.
+pub(crate) const TICKS_PER_S: f64 = 100.0;
+
+/// Page size that is assumed for a remote machine.
+pub(crate) const REMOTE_PAGE_BYTES: u64 = 4096;
+
+/// Contents of a network namespace's files in /proc.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NetFiles<'a> {
+    /// `net/snmp`.
+    pub(crate) snmp: &'a str,
+    /// `net/netstat`.
+    pub(crate) netstat: &'a str,
+    /// `net/sockstat`.
+    pub(crate) sockstat: &'a str,
+}
+
+/// Parses the TCP counters of a network namespace.
+pub(crate) fn tcp_counters(texts: &NetFiles<'_>) -> TcpCounters {
+    let snmp = |name: &str| paired(texts.snmp, "Tcp:", name);
+    let extended = |name: &str| paired(texts.netstat, "TcpExt:", name);
+    TcpCounters {
+        listen_overflows: extended("ListenOverflows"),
+        listen_drops: extended("ListenDrops"),
+        syn_cookies_sent: extended("SyncookiesSent"),
+        connects: snmp("ActiveOpens"),
+        segments_sent: snmp("OutSegs"),
+        retransmitted_segments: snmp("RetransSegs"),
+        resets_sent: snmp("OutRsts"),
+        established_resets: snmp("EstabResets"),
+        established: snmp("CurrEstab"),
+        time_wait: listed(texts.sockstat, "TCP:", "tw"),
+    }
+}
+
+/// Parses `net/dev`: interfaces by name.
+pub(crate) fn interfaces(dev: &str) -> BTreeMap<String, InterfaceCounters> {
+    dev.lines().filter_map(interface).collect()
+}
+
+/// Parses a line `name: bytes packets errs drop …`: eight fields for received data, eight for sent data.
+fn interface(line: &str) -> Option<(String, InterfaceCounters)> {
+    let (name, rest) = line.rsplit_once(':')?;
+    let values: Vec<u64> = rest
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let at = |index: usize| values.get(index).copied();
+    let interface = InterfaceCounters {
+        received: at(0)?,
+        packets_received: at(1)?,
+        sent: at(8)?,
+        packets_sent: at(9)?,
+        packets_dropped: at(3)? + at(11)?,
+    };
+    Some((name.trim().to_owned(), interface))
+}
+
+/// Adds up the traffic of all interfaces except the loopback. If there is no other interface, or the network
+/// is shared, returns the traffic of the loopback.
+pub(crate) fn traffic(
+    interfaces: &BTreeMap<String, InterfaceCounters>,
+    shared: bool,
+) -> NetworkBytes {
+    let outer = |name: &&String| !shared && name.as_str() != "lo";
+    let has_outer = interfaces.keys().any(|name| outer(&name));
+    let mut sum = NetworkBytes {
+        shared,
+        ..NetworkBytes::default()
+    };
+    for (name, interface) in interfaces {
+        if (has_outer && outer(&name)) || (!has_outer && name == "lo") {
+            sum.sent += interface.sent;
+            sum.received += interface.received;
+            sum.packets_sent += interface.packets_sent;
+            sum.packets_received += interface.packets_received;
+        }
+    }
+    sum
+}
+
+/// Parses `stat`: CPU times, cores and context switches.
+pub(crate) fn machine(stat: &str) -> HostSample {
+    let mut host = HostSample::default();
+    for line in stat.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("cpu") => {
+                let all = core_times(words);
+                host.cpu_user_s = all.user_s;
+                host.cpu_system_s = all.system_s;
+                host.cpu_idle_s = all.idle_s;
+                host.cpu_irq_s = all.irq_s;
+                host.cpu_softirq_s = all.softirq_s;
+                host.cpu_steal_s = all.steal_s;
+            }
+            Some(word) if word.starts_with("cpu") => {
+                host.cores += 1;
+                if let Ok(core) = word[3..].parse() {
+                    host.core_times.insert(core, core_times(words));
+                }
+            }
+            Some("ctxt") => {
+                host.context_switches = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+    host.softirq_included = softirq_included(stat);
+    host
+}
+
+/// Parses the columns of a `cpu` line of `stat`.
+fn core_times<'a>(words: impl Iterator<Item = &'a str>) -> CoreTimes {
+    let ticks: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
+    let seconds = |index: usize| ticks.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
+    CoreTimes {
+        // User and nice include the guest columns.
+        user_s: seconds(0) + seconds(1),
+        system_s: seconds(2),
+        idle_s: seconds(3) + seconds(4),
+        irq_s: seconds(5),
+        softirq_s: seconds(6),
+        steal_s: seconds(7),
+    }
+}
+
+/// Detects from `stat` if the CPU time of processes includes the interrupts that interrupted them; `None` if
+/// `stat` does not show it.
+///
+/// A kernel with interrupt time accounting reads a clock at each hard interrupt, so its `irq` column grows.
+/// A kernel that counts ticks charges the tick to the interrupted process, and its `irq` column stays 0.
+/// With too few interrupts since the boot, the two can't be distinguished.
+fn softirq_included(stat: &str) -> Option<bool> {
+    /// This many interrupts take at least tenths of a second, which is many ticks.
+    const INTERRUPTS_MIN: u64 = 100_000;
+    let after = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name));
+    let irq_ticks = after("cpu ")?.split_whitespace().nth(5)?;
+    let interrupts = after("intr ").and_then(first_number).unwrap_or(0);
+    match irq_ticks.parse::<u64>().ok()? {
+        0 if interrupts >= INTERRUPTS_MIN => Some(true),
+        0 => None,
+        _ => Some(false),
+    }
+}
+
+/// Detects the same from the kernel's build configuration, `/boot/config-RELEASE`.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
+    let mut options = config.lines().map(str::trim);
+    if options.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
+        return Some(false);
+    }
+    config.contains("CONFIG_").then_some(true)
+}
+
+/// Parses the boot time from `stat`, in seconds of the UNIX epoch.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    line.trim().parse().ok()
+}
+
+/// Parses `meminfo`: bytes of memory that are not available.
+pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
+    let kibibytes = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let total = kibibytes("MemTotal:").unwrap_or(0);
+    let available = kibibytes("MemAvailable:").unwrap_or(0);
+    total.saturating_sub(available) * 1024
+}
+
+/// Parses `sys/fs/file-nr`: open files of the whole machine.
+pub(crate) fn open_files(file_nr: &str) -> u64 {
+    first_number(file_nr).unwrap_or(0)
+}
+
+/// Parses `loadavg`: the load average over one minute.
+pub(crate) fn load_average(loadavg: &str) -> f64 {
+    let first = loadavg.split_whitespace().next();
+    first.and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+/// Parses `schedstat`: nanoseconds on a core.
+pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
+    first_number(schedstat)
+}
+
+/// Parses a thread's `status`: voluntary and involuntary context switches.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn switches(status: &str) -> (u64, u64) {
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(first_number).unwrap_or(0)
+    };
+    (
+        value("voluntary_ctxt_switches:"),
+        value("nonvoluntary_ctxt_switches:"),
+    )
+}
+
+/// Parses `smaps_rollup`: the proportional set size in bytes.
+pub(crate) fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
+    let line = smaps_rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(first_number(line)? * 1024)
+}
+
+/// Parses a process's `io`: read and write calls, and bytes written to disk.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
+    let value = |name: &str| {
+        let line = io.lines().find_map(|line| line.strip_prefix(name))?;
+        first_number(line)
+    };
+    Some(IoCounters {
+        calls: value("syscr:")? + value("syscw:")?,
+        disk_written_bytes: value("write_bytes:")?,
+    })
+}
+
+/// Parses `cpu.stat` of a control group (version 2): CPU seconds in total, in user mode, and in the kernel.
+pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
+    let seconds = |name: &str| {
+        let mut lines = cpu_stat.lines().filter_map(|line| line.split_once(' '));
+        let (_, value) = lines.find(|(key, _)| *key == name)?;
+        Some(value.trim().parse::<u64>().ok()? as f64 / 1e6)
+    };
+    Some((
+        seconds("usage_usec")?,
+        seconds("user_usec")?,
+        seconds("system_usec")?,
+    ))
+}
+
+/// Parses a process's `stat`. Its name is in parentheses, and may contain parentheses.
+pub(crate) fn process(stat: &str, page_bytes: u64) -> Option<Process> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // Numbered as in proc(5), where the state is field 3.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |index: usize| field(index)?.parse::<i64>().ok();
+    let seconds = |index: usize| Some(number(index)?.max(0) as f64 / TICKS_PER_S);
+    Some(Process {
+        pid: pid.trim().parse().ok()?,
+        parent: field(4)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
+        start: field(22)?.parse().ok()?,
+        name: name.to_owned(),
+        zombie: matches!(field(3)?, "Z" | "X"),
+        user_s: seconds(14)?,
+        system_s: seconds(15)?,
+        reaped_user_s: seconds(16)?,
+        reaped_system_s: seconds(17)?,
+        threads: number(20)?.max(0).unsigned_abs(),
+        resident_bytes: number(24)?.max(0).unsigned_abs() * page_bytes,
+        core: number(39).and_then(|core| usize::try_from(core).ok()),
+        context_switches: None,
+    })
+}
+
+/// Parses `net/tcp` or `net/tcp6`: inodes of the sockets that listen on a port.
+pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
+    const LISTENING: &str = "0A";
+    let of_line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = words.get(1)?.rsplit_once(':')?;
+        let is_it = u16::from_str_radix(local, 16).ok()? == port && *words.get(3)? == LISTENING;
+        is_it.then(|| words.get(9)?.parse().ok())?
+    };
+    tcp.lines().filter_map(of_line).collect()
+}
+
+/// Parses `ls -l /proc/[0-9]*/fd`: processes that hold one of these sockets. The listing has a heading for
+/// each folder, followed by its links.
+pub(crate) fn holders(listing: &str, inodes: &[u64]) -> Vec<i32> {
+    let mut pid = None;
+    let mut found = Vec::new();
+    for line in listing.lines() {
+        if let Some(heading) = line.strip_prefix("/proc/") {
+            pid = heading.split('/').next().and_then(|pid| pid.parse().ok());
+        } else if let (Some(holder), Some((_, socket))) = (pid, line.rsplit_once("-> socket:[")) {
+            let inode = socket.trim_end_matches(']').parse().ok();
+            if inode.is_some_and(|inode| inodes.contains(&inode)) && found.last() != Some(&holder) {
+                found.push(holder);
+            }
+        }
+    }
+    found
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns a value from a file with pairs of lines: names, then values, both after the same prefix.
+fn paired(text: &str, prefix: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return 0;
+    };
+    names
+        .split_whitespace()
+        .zip(values.split_whitespace())
+        .find(|(candidate, _)| *candidate == name)
+        .and_then(|(_, value)| value.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Returns a value from a line `prefix name value name value …`.
+fn listed(text: &str, prefix: &str, name: &str) -> u64 {
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix(prefix)) else {
+        return 0;
+    };
+    let mut words = line.split_whitespace().skip_while(|word| *word != name);
+    words
+        .nth(1)
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

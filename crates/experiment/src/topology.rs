@@ -1,0 +1,392 @@
+//! Named places and the links between them, as data: which places reach each other, at which address.
+//!
+//! Every named place is a separate network. A link joins two places. Places are not routers: two places
+//! without a common link can't reach each other. These networks are not visible outside, so their
+//! addresses can't conflict with other machines, and two trials may use the same ones.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Named places of a variant, and the links between them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Places, in the order of the plan.
+    pub places: Vec<NamedPlace>,
+    /// Links, in the order of the plan; at most one between two places.
+    pub links: Vec<NetworkLink>,
+}
+
+/// A named place: a separate network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPlace {
+    /// Name in the plan.
+    pub name: String,
+    /// Kernel settings of this network, by their dotted names.
+    pub settings: BTreeMap<String, String>,
+    /// Omit settings that apply to the whole machine only. Without this they are an error.
+    pub where_possible: bool,
+    /// Source addresses of the load in this place, in addition to those of its links.
+    pub sources: Vec<AddressBlock>,
+}
+
+/// A connection between two places, like a cable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkLink {
+    /// Name in the plan, and of the interface at both ends.
+    pub name: String,
+    /// Its ends, in the order of the plan.
+    pub ends: [LinkEnd; 2],
+    /// Maximum rate in each direction; `None`: unlimited.
+    pub rate: Option<LinkRate>,
+}
+
+/// One end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkEnd {
+    /// Index of the place.
+    pub place: usize,
+    /// Address of the place on this link.
+    pub address: Ipv4Addr,
+}
+
+/// Rate limit of one direction of a link, as a token bucket; see tc-tbf(8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkRate {
+    /// Bits per second of Ethernet frames, including their headers of 14 bytes, without checksums and
+    /// gaps.
+    pub bits_per_s: u64,
+    /// Bytes that may be sent at once after a pause.
+    pub burst_bytes: u64,
+    /// Maximum time that a packet waits. Packets that would wait longer are dropped.
+    pub latency: Duration,
+}
+
+/// Traffic of a link since its creation, counted at its first end. Without a rate, packets that the kernel
+/// passes as one segment count as one packet with one header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTraffic {
+    /// Bytes from the first place to the second.
+    #[serde(rename = "forth_bytes")]
+    pub forward_bytes: u64,
+    /// Packets from the first place to the second.
+    #[serde(rename = "forth_packets")]
+    pub forward_packets: u64,
+    /// Bytes from the second place to the first.
+    #[serde(rename = "back_bytes")]
+    pub reverse_bytes: u64,
+    /// Packets from the second place to the first.
+    #[serde(rename = "back_packets")]
+    pub reverse_packets: u64,
+}
+
+/// A block of addresses with the same first bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AddressBlock {
+    first: Ipv4Addr,
+    bits: u8,
+}
+
+impl LinkTraffic {
+    /// Returns the traffic since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            forward_bytes: self.forward_bytes.saturating_sub(before.forward_bytes),
+            forward_packets: self.forward_packets.saturating_sub(before.forward_packets),
+            reverse_bytes: self.reverse_bytes.saturating_sub(before.reverse_bytes),
+            reverse_packets: self.reverse_packets.saturating_sub(before.reverse_packets),
+        }
+    }
+}
+
+impl Topology {
+    /// Returns true without any named place.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Returns the name of a place; empty if it does not exist.
+    #[must_use]
+    pub fn name(&self, place: usize) -> &str {
+        self.places
+            .get(place)
+            .map_or("", |place| place.name.as_str())
+    }
+
+    /// Returns the address at which `of` is reached from `from`: that of their link, or the loopback within
+    /// one place. `None` if no link joins them.
+    #[must_use]
+    pub fn address(&self, of: usize, from: usize) -> Option<Ipv4Addr> {
+        if of == from {
+            return Some(Ipv4Addr::LOCALHOST);
+        }
+        self.links.iter().find_map(|link| {
+            let [a, b] = link.ends;
+            match (a.place, b.place) {
+                places if places == (of, from) => Some(a.address),
+                places if places == (from, of) => Some(b.address),
+                _ => None,
+            }
+        })
+    }
+
+    /// Iterates over the places that share a link with `place`, each with the address of `place` on that
+    /// link.
+    pub fn neighbours(&self, place: usize) -> impl Iterator<Item = (usize, Ipv4Addr)> {
+        self.links.iter().filter_map(move |link| {
+            let [a, b] = link.ends;
+            match place {
+                _ if a.place == place => Some((b.place, a.address)),
+                _ if b.place == place => Some((a.place, b.address)),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl LinkRate {
+    /// Smallest bucket: ten full frames. A smaller one would split what a sender sends at once.
+    const BURST_BYTES_MIN: u64 = 10 * 1_514;
+
+    /// Creates a rate with the default bucket (the bytes of one millisecond) and the default latency
+    /// (25 ms).
+    #[must_use]
+    pub fn new(bits_per_s: u64) -> Self {
+        Self {
+            bits_per_s,
+            burst_bytes: (bits_per_s / 8 / 1_000).max(Self::BURST_BYTES_MIN),
+            latency: Duration::from_millis(25),
+        }
+    }
+
+    /// Parses bits per second, such as `100Mbit`, `2.5Gbit`, `512kbit` or `9600bit`.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn bits(typed: &str) -> Result<u64, String> {
+        let wrong =
+            || format!("\"{typed}\" is not a rate of a link (write it like 100Mbit or 1Gbit)");
+        let split = typed
+            .find(|c: char| c.is_ascii_alphabetic())
+            .ok_or_else(wrong)?;
+        let (number, unit) = typed.split_at(split);
+        let each = match unit.to_ascii_lowercase().as_str() {
+            "bit" => 1.0,
+            "kbit" => 1e3,
+            "mbit" => 1e6,
+            "gbit" => 1e9,
+            _ => return Err(wrong()),
+        };
+        let number = number.trim();
+        let is_plain = number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number: f64 = number.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
+        let bits = number * each;
+        if (8_000.0..=1e12).contains(&bits) {
+            Ok(bits.round() as u64)
+        } else {
+            Err(format!(
+                "\"{typed}\" is out of range (use 8kbit to 1000Gbit)"
+            ))
+        }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.bits_per_s as f64;
+        match self.bits_per_s {
+            1_000_000_000.. => write!(f, "{} Gbit/s", bits / 1e9),
+            1_000_000.. => write!(f, "{} Mbit/s", bits / 1e6),
+            1_000.. => write!(f, "{} kbit/s", bits / 1e3),
+            _ => write!(f, "{bits} bit/s"),
+        }
+    }
+}
+
+impl AddressBlock {
+    /// Splits `ADDRESS`, `NETWORK/BITS` or `FIRST-LAST` into the smallest number of blocks. A network is
+    /// one block, including its first and last address.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn cover(typed: &str) -> Result<Vec<Self>, String> {
+        let address = |text: &str| {
+            text.trim().parse::<Ipv4Addr>().map_err(|_| {
+                format!("\"{typed}\" holds no IPv4 address, which is all that places have")
+            })
+        };
+        if let Some((network, bits)) = typed.split_once('/') {
+            let first = address(network)?;
+            let bits: u8 = bits
+                .trim()
+                .parse()
+                .ok()
+                .filter(|bits| (1..=32).contains(bits))
+                .ok_or_else(|| format!("\"{typed}\": a network's prefix here has 1 to 32 bits"))?;
+            let block = Self { first, bits };
+            if block.first.to_bits() & (block.size() - 1) as u32 != 0 {
+                return Err(format!("\"{typed}\" begins within its network"));
+            }
+            return Ok(vec![block]);
+        }
+        let (first, last) = match typed.split_once('-') {
+            Some((first, last)) => (address(first)?, address(last)?),
+            None => (address(typed)?, address(typed)?),
+        };
+        let (mut next, last) = (u64::from(first.to_bits()), u64::from(last.to_bits()));
+        let mut blocks = Vec::new();
+        while next <= last {
+            // The largest block that begins here and doesn't go beyond the last address.
+            let aligned = next.trailing_zeros().min(31);
+            let fitting = (last - next + 1).ilog2();
+            let free = aligned.min(fitting);
+            blocks.push(Self {
+                first: Ipv4Addr::from_bits(next as u32),
+                bits: (32 - free) as u8,
+            });
+            next += 1 << free;
+        }
+        Ok(blocks)
+    }
+
+    /// Returns true if the block contains the address.
+    #[must_use]
+    pub fn has(&self, address: Ipv4Addr) -> bool {
+        let offset = u64::from(address.to_bits()).checked_sub(u64::from(self.first.to_bits()));
+        offset.is_some_and(|offset| offset < self.size())
+    }
+
+    /// Returns true if the blocks share an address.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.has(other.first) || other.has(self.first)
+    }
+
+    /// Number of addresses.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        1 << (32 - self.bits)
+    }
+}
+
+impl fmt::Display for AddressBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> NamedPlace {
+        NamedPlace {
+            name: name.to_owned(),
+            settings: BTreeMap::new(),
+            where_possible: false,
+            sources: Vec::new(),
+        }
+    }
+
+    fn link(name: &str, a: (usize, [u8; 4]), b: (usize, [u8; 4])) -> NetworkLink {
+        let end = |(place, address): (usize, [u8; 4])| LinkEnd {
+            place,
+            address: address.into(),
+        };
+        NetworkLink {
+            name: name.to_owned(),
+            ends: [end(a), end(b)],
+            rate: None,
+        }
+    }
+
+    #[test]
+    fn who_reaches_whom_and_where() {
+        let topology = Topology {
+            places: vec![place("clients"), place("front"), place("back")],
+            links: vec![
+                link("wan", (0, [10, 0, 0, 1]), (1, [10, 0, 0, 2])),
+                link("lan", (2, [10, 0, 1, 1]), (1, [10, 0, 1, 2])),
+            ],
+        };
+        let at = |of, from| topology.address(of, from).map(|ip| ip.to_string());
+        assert_eq!(at(1, 0).as_deref(), Some("10.0.0.2"));
+        assert_eq!(at(1, 2).as_deref(), Some("10.0.1.2"), "its other leg");
+        assert_eq!(at(2, 1).as_deref(), Some("10.0.1.1"));
+        assert_eq!(at(1, 1).as_deref(), Some("127.0.0.1"));
+        assert_eq!(at(2, 0), None, "nothing leads through a place");
+        let around: Vec<_> = topology.neighbours(1).collect();
+        assert_eq!(
+            around,
+            [(0, [10, 0, 0, 2].into()), (2, [10, 0, 1, 2].into())]
+        );
+    }
+
+    #[test]
+    fn rates_as_people_type_them() {
+        assert_eq!(LinkRate::bits("100Mbit"), Ok(100_000_000));
+        assert_eq!(LinkRate::bits("2.5 gbit"), Ok(2_500_000_000));
+        assert_eq!(LinkRate::bits("512kbit"), Ok(512_000));
+        for wrong in [
+            "", "100", "fast", "1Gbps", "-1Gbit", "1e3Mbit", "1kbit", "2000Gbit", "Mbit",
+        ] {
+            assert!(LinkRate::bits(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(LinkRate::new(1_000_000_000).to_string(), "1 Gbit/s");
+        assert_eq!(LinkRate::new(1_000_000_000).burst_bytes, 125_000);
+        assert_eq!(LinkRate::new(1_000_000).burst_bytes, 15_140);
+    }
+
+    #[test]
+    fn ranges_become_the_fewest_blocks() {
+        let cover = |typed: &str| {
+            let blocks = AddressBlock::cover(typed).unwrap();
+            blocks
+                .iter()
+                .map(AddressBlock::to_string)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(cover("10.50.0.0/16"), "10.50.0.0/16");
+        assert_eq!(cover("10.0.0.7"), "10.0.0.7/32");
+        assert_eq!(
+            cover("10.0.0.1-10.0.0.9"),
+            "10.0.0.1/32 10.0.0.2/31 10.0.0.4/30 10.0.0.8/31"
+        );
+        assert_eq!(
+            cover("10.0.0.0-10.0.46.223").split(' ').count(),
+            7,
+            "12,000 of them"
+        );
+        assert_eq!(
+            cover("255.255.255.254-255.255.255.255"),
+            "255.255.255.254/31"
+        );
+        for wrong in ["fd00::/64", "10.0.0.1/16", "10.0.0.0/0", "x", "10.0.0.1-y"] {
+            assert!(AddressBlock::cover(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_block_has_what_it_covers() {
+        let block = AddressBlock::cover("10.50.0.0/16").unwrap()[0];
+        assert!(block.has([10, 50, 255, 255].into()) && !block.has([10, 51, 0, 0].into()));
+        assert_eq!(block.size(), 65_536);
+        let all: u64 = AddressBlock::cover("10.0.0.3-10.0.3.200")
+            .unwrap()
+            .iter()
+            .map(AddressBlock::size)
+            .sum();
+        assert_eq!(all, 3 * 256 + 200 - 3 + 1);
+        let inner = AddressBlock::cover("10.50.7.0/24").unwrap()[0];
+        assert!(block.overlaps(&inner) && inner.overlaps(&block));
+        assert!(!inner.overlaps(&AddressBlock::cover("10.50.8.1").unwrap()[0]));
+    }
+}

@@ -1,0 +1,150 @@
+//! `LocalHost` with real processes: start, state, stop, and cleanup.
+//!
+//! The services are shells and other basic programs, so no server needs to be installed. Tests with
+//! namespaces require root and iproute2, and fail without them.
+#![cfg(target_os = "linux")]
+
+mod cleanup;
+mod keepers;
+mod namespaces;
+mod services;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::{Host, HostError};
+use prony_experiment::place;
+use prony_experiment::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
+use prony_experiment::topology::Topology;
+
+/// Timeout for every wait, long enough for a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+
+struct Bench {
+    folder: tempfile::TempDir,
+    host: LocalHost,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Other users must get at the sockets, as with the usual state folder.
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let host = LocalHost::with_state_in(state);
+        Self { folder, host }
+    }
+
+    fn logs(&self) -> PathBuf {
+        self.folder.path().join("logs")
+    }
+
+    fn allocate(&mut self, place: PlaceKind, listen: &[ListenKind]) -> Vec<Endpoint> {
+        let listen = listen
+            .iter()
+            .enumerate()
+            .map(|(n, kind)| (n.to_string(), *kind))
+            .collect();
+        let wanted = Allocation {
+            service: "s".to_owned(),
+            host: None,
+            exposed: false,
+            place,
+            listen,
+        };
+        let allocated = self
+            .host
+            .allocate(&[wanted], &Topology::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        allocated["s"].endpoints.values().cloned().collect()
+    }
+
+    fn start(&mut self, place: PlaceKind, script: &str) {
+        let logs = self.logs();
+        self.host
+            .start(&shell(place, script), &logs)
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn log(&self) -> String {
+        self.host.log_tail("s", 100)
+    }
+
+    /// Waits for a line with this prefix in the log, and returns its rest.
+    fn said(&self, prefix: &str) -> String {
+        wait_for(&format!("{prefix:?} in the log"), || {
+            self.log()
+                .lines()
+                .find_map(|line| line.strip_prefix(prefix))
+                .map(str::to_owned)
+        })
+    }
+}
+
+fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
+    ServiceSpec {
+        name: "s".to_owned(),
+        command: vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()],
+        wrapper_words: 0,
+        env: BTreeMap::new(),
+        cwd: PathBuf::from("/"),
+        files: BTreeMap::new(),
+        secrets: BTreeMap::new(),
+        cores: Vec::new(),
+        place,
+        stop_signal: libc::SIGTERM,
+        library_path: None,
+        open_files: None,
+        follow: Default::default(),
+    }
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+fn places() -> [PlaceKind; 2] {
+    place::check(PlaceKind::Namespace).expect("these tests require root and iproute2");
+    [PlaceKind::Native, PlaceKind::Namespace]
+}
+
+/// Counts processes whose output goes to a log in this folder.
+fn sleepers(folder: &Path) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<i32>().is_ok());
+    pids.filter(|entry| {
+        let files = std::fs::read_dir(entry.path().join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        files
+            .filter_map(|file| std::fs::read_link(file.path()).ok())
+            .any(|target| {
+                target.starts_with(folder)
+                    && target
+                        .extension()
+                        .is_some_and(|extension| extension == "log")
+            })
+    })
+    .count()
+}

@@ -1,0 +1,301 @@
+//! Start, state and stop of native services.
+
+use super::*;
+
+#[test]
+fn a_service_gets_its_folder_its_variables_and_its_limit() {
+    for place in places() {
+        let mut bench = Bench::new();
+        bench.allocate(place, &[]);
+        let mut spec = shell(
+            place,
+            "echo var $WORD; echo limit $(ulimit -n); echo where $(pwd); sleep 1000",
+        );
+        spec.env.insert("WORD".to_owned(), "hello".to_owned());
+        spec.open_files = Some(77);
+        spec.cwd = PathBuf::from("/usr");
+        let logs = bench.logs();
+        bench.host.start(&spec, &logs).unwrap();
+        assert_eq!(bench.said("var "), "hello");
+        assert_eq!(bench.said("limit "), "77");
+        assert_eq!(bench.said("where "), "/usr");
+        bench.host.alive("s").unwrap();
+    }
+}
+
+#[test]
+fn cores_apply_to_the_whole_service() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    let mut spec = shell(
+        PlaceKind::Native,
+        "grep Cpus_allowed_list /proc/self/status; sleep 1000",
+    );
+    spec.cores = vec![0];
+    let logs = bench.logs();
+    bench.host.start(&spec, &logs).unwrap();
+    assert_eq!(bench.said("Cpus_allowed_list:\t"), "0");
+}
+
+#[test]
+fn a_missing_core_is_reported() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    let mut spec = shell(PlaceKind::Native, "sleep 1000");
+    spec.cores = vec![0, 1000];
+    let logs = bench.logs();
+    let error = bench.host.start(&spec, &logs).unwrap_err();
+    assert!(
+        error.to_string().contains("core 1000 is not available "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stopped_service_leaves_no_process() {
+    for place in places() {
+        let mut bench = Bench::new();
+        bench.allocate(place, &[]);
+        // A daemon that forks twice, in a session of its own, and a child that ignores SIGTERM.
+        bench.start(
+            place,
+            "setsid sh -c 'sleep 1001 & echo orphan >&2' & sh -c 'trap \"\" TERM; sleep 1002; sleep 1003' & \
+             trap 'echo asked; exit 3' TERM; echo up; while :; do sleep 0.05; done",
+        );
+        bench.said("up");
+        bench.said("orphan");
+        let inside = wait_for("the whole tree", || {
+            Some(bench.host.sample()).filter(|s| s.services["s"].processes >= 4)
+        });
+        assert!(inside.services["s"].memory_bytes > 10_000);
+        bench.host.set_stop_timeout(Duration::from_millis(300));
+        let stopped = bench.host.stop("s").unwrap();
+        bench.said("asked");
+        assert_eq!(stopped.status.as_deref(), Some("exit status: 3"));
+        // In a namespace the deaf child is killed with the first process there, natively too, but
+        // only once patience is over.
+        assert!(stopped.killed);
+        assert_eq!(sleepers(bench.folder.path()), 0);
+        assert!(bench.host.alive("s").is_err());
+    }
+}
+
+#[test]
+fn the_exit_status_of_a_service_is_reported() {
+    for place in places() {
+        for (script, status) in [
+            ("echo oops; exit 7", "exit status: 7"),
+            ("echo oops; kill -SEGV $$; sleep 9", "signal: 11"),
+        ] {
+            let mut bench = Bench::new();
+            bench.allocate(place, &[]);
+            bench.start(place, script);
+            let exited = wait_for("the end", || bench.host.alive("s").err());
+            assert!(exited.status.starts_with(status), "{place:?}: {exited}");
+            assert_eq!(exited.log_tail, "oops");
+        }
+    }
+}
+
+#[test]
+fn a_daemon_outlives_its_first_process_and_still_ends() {
+    for place in places() {
+        let mut bench = Bench::new();
+        bench.allocate(place, &[]);
+        bench.start(place, "setsid sh -c 'echo up; exec sleep 1000' & exit 0");
+        bench.said("up");
+        for _ in 0..20 {
+            bench.host.alive("s").unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(
+            !bench.host.stop("s").unwrap().killed,
+            "a daemon is asked to end, too"
+        );
+        assert_eq!(sleepers(bench.folder.path()), 0);
+    }
+}
+
+#[test]
+fn cpu_of_ended_processes_still_counts() {
+    const SPIN: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    for place in places() {
+        let mut bench = Bench::new();
+        bench.allocate(place, &[]);
+        // A child that is waited for, and an orphan.
+        bench.start(place, &format!("sh -c '{SPIN}'; sh -c \"sh -c '{SPIN}; echo orphan done' &\"; echo done; sleep 1000"));
+        bench.said("done");
+        bench.said("orphan done");
+        let used = wait_for("the ended processes' CPU", || {
+            let sample = bench.host.sample();
+            let service = &sample.services["s"];
+            (service.processes <= 2 && service.cpu_user_s > 0.0).then_some(service.cpu_user_s)
+        });
+        let again = bench.host.sample();
+        let service = &again.services["s"];
+        assert!(service.cpu_user_s >= used);
+        assert!(
+            service.cpu_user_s + service.cpu_system_s >= 0.04,
+            "{service:?}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_program_names_its_package_and_a_taken_port_its_holder() {
+    let mut bench = Bench::new();
+    let endpoints = bench.allocate(PlaceKind::Native, &[ListenKind::Tcp]);
+    let Endpoint::Tcp(address) = endpoints[0] else {
+        panic!("{endpoints:?}")
+    };
+    let logs = bench.logs();
+    let mut spec = shell(PlaceKind::Native, "");
+    spec.env.insert("PATH".into(), "/nowhere".into());
+    spec.command = vec!["varnishd".into()];
+    if Path::new("/usr/sbin/varnishd").exists() {
+        spec.command = vec!["uwsgi".into()];
+    }
+    let error = bench.host.start(&spec, &logs).unwrap_err();
+    assert!(
+        matches!(&error, HostError::MissingProgram { missing, .. } if missing.package.is_some()),
+        "{error}"
+    );
+    let _taken = std::net::TcpListener::bind(address).unwrap();
+    let error = bench
+        .host
+        .start(&shell(PlaceKind::Native, "sleep 1"), &logs)
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("(process {})", std::process::id())),
+        "{error}"
+    );
+}
+
+#[test]
+fn files_are_written_into_the_allocated_folder() {
+    let mut bench = Bench::new();
+    let wanted = Allocation {
+        service: "s".into(),
+        host: None,
+        exposed: false,
+        place: PlaceKind::Native,
+        listen: BTreeMap::new(),
+    };
+    let files_dir = bench
+        .host
+        .allocate(&[wanted], &Topology::default())
+        .unwrap()["s"]
+        .files_dir
+        .clone();
+    let mut spec = shell(
+        PlaceKind::Native,
+        &format!("cat {}/conf.d/a.conf; sleep 1000", files_dir.display()),
+    );
+    spec.files
+        .insert("conf.d/a.conf".into(), b"content 1\n".to_vec());
+    spec.secrets.insert("tls/a.key".into(), b"secret".to_vec());
+    let logs = bench.logs();
+    // A service that runs before wrote a file of that name that everybody may read.
+    let key = files_dir.join("tls/a.key");
+    std::fs::create_dir(files_dir.join("tls")).unwrap();
+    std::fs::write(&key, "no secret yet").unwrap();
+    bench.host.start(&spec, &logs).unwrap();
+    assert_eq!(bench.said("content "), "1");
+    assert_eq!(std::fs::read(&key).unwrap(), b"secret");
+    let mode = std::fs::metadata(&key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+    spec.files.insert("../x".into(), Vec::new());
+    bench.host.stop("s").unwrap();
+    assert!(matches!(
+        bench.host.start(&spec, &logs),
+        Err(HostError::BadName(_))
+    ));
+}
+
+#[test]
+fn the_environment_names_programs_and_libraries() {
+    for place in places() {
+        let mut bench = Bench::new();
+        bench.allocate(place, &[]);
+        let mut spec = shell(place, "");
+        spec.command = vec![
+            "python3".into(),
+            "-c".into(),
+            "print('up', flush=True); input()".into(),
+        ];
+        spec.command[2] = "import time; print('up', flush=True); time.sleep(1000)".into();
+        let logs = bench.logs();
+        bench.host.start(&spec, &logs).unwrap();
+        bench.said("up");
+        let environment = bench.host.environment();
+        let programs = &environment.services["s"];
+        assert_eq!(programs.len(), 1, "{programs:?}");
+        let python = &programs[0];
+        assert!(
+            python.path.to_string_lossy().contains("python3"),
+            "{python:?}"
+        );
+        assert!(
+            python.version.as_ref().unwrap().starts_with("Python 3"),
+            "{python:?}"
+        );
+        assert_eq!(python.sha256.as_ref().unwrap().len(), 64);
+        assert!(
+            python
+                .libraries
+                .iter()
+                .any(|path| path.to_string_lossy().contains("libc.so")),
+            "{python:?}"
+        );
+    }
+}
+
+#[test]
+fn a_long_log_keeps_its_head_and_tail() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    bench.start(
+        PlaceKind::Native,
+        "echo the beginning; head -c 12000000 /dev/zero | tr '\\0' x | fold -w 99; echo; \
+         echo the end; sleep 1000",
+    );
+    bench.said("the end");
+    let log = bench.logs().join("s.log");
+    let written = log.metadata().unwrap().len();
+    let stopped = bench.host.stop("s").unwrap();
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.len() < 1_100_000, "{}", text.len());
+    assert!(text.starts_with("the beginning\nxxx"));
+    assert!(text.ends_with("x\nthe end\n"));
+    let line = format!("\n[prony cut {} bytes here:", stopped.log_bytes_cut);
+    assert!(text.contains(&line), "{}", stopped.log_bytes_cut);
+    assert!(stopped.log_bytes_cut > written - 1_100_000);
+}
+
+#[test]
+fn foreign_cpu_is_not_the_services() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    bench.start(PlaceKind::Native, "echo up; sleep 1000");
+    bench.said("up");
+    bench.host.sample();
+    let mut stranger = std::process::Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .unwrap();
+    let top = wait_for("the stranger", || {
+        bench
+            .host
+            .sample()
+            .host
+            .foreign
+            .into_iter()
+            .find(|process| process.pid == stranger.id().cast_signed())
+    });
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert_eq!(top.name, "sh");
+    std::io::stderr().flush().unwrap();
+}

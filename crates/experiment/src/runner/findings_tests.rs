@@ -4,8 +4,8 @@ use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, S
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
-use crate::runner::capacity::{CoreParties, CoreUse};
 use crate::runner::TrialTelemetry;
+use crate::runner::capacity::{CoreParties, CoreUse};
 
 const NAMES: [&str; 2] = ["tcp", "unix"];
 

@@ -216,7 +216,7 @@ fn records_are_rendered_and_set_against_one_another() {
     let two = ["report", "before/0.json", "after/0.json"];
     let said = room.run(&two).expect(0);
     assert!(
-        said.out.contains("verdict withheld: one load a side"),
+        said.out.contains("verdict withheld: one load per run"),
         "{}",
         said.out
     );

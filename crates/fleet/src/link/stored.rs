@@ -57,6 +57,12 @@ const CONCURRENT_READS: usize = 64;
 /// Time for which the server detects duplicates.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
+/// Attempts to create a stream.
+const CREATE_ATTEMPTS: u32 = 3;
+
+/// Pause between two attempts to create a stream.
+const CREATE_PAUSE: Duration = Duration::from_millis(200);
+
 impl NatsLink {
     /// Creates the buckets and streams of a fleet on the server. Existing ones are left unchanged.
     ///
@@ -100,12 +106,18 @@ impl NatsLink {
     /// Creates a stream, or adds limits to one of an earlier version.
     fn make(&self, config: stream::Config) -> Result<(), LinkError> {
         let name = config.name.clone();
-        let made = self.jetstream.get_or_create_stream(config.clone());
-        let is = self
-            .wait(&name, RESPONSE_TIMEOUT, made)?
-            .cached_info()
-            .config
-            .clone();
+        let mut attempt = 1;
+        let is = loop {
+            let made = self.jetstream.get_or_create_stream(config.clone());
+            match self.wait(&name, RESPONSE_TIMEOUT, made) {
+                Ok(stream) => break stream.cached_info().config.clone(),
+                Err(error) if attempt == CREATE_ATTEMPTS => return Err(error),
+                // Members that join a new server at the same time create the same streams, and the
+                // server refuses some of them.
+                Err(_) => std::thread::sleep(CREATE_PAUSE),
+            }
+            attempt += 1;
+        };
         let limits = |config: &stream::Config| (config.max_bytes, config.max_message_size);
         if limits(&is) == limits(&config) {
             return Ok(());

@@ -1,7 +1,7 @@
-//! A study's plan, adapted before anything starts: levels that were typed are added, and set-ups
-//! that this machine can't have are left out.
+//! Adapts a study's plan before anything starts: adds typed levels, and leaves out set-ups that
+//! this machine can't run.
 //!
-//! Both change the plan's text, so that the results hold the plan as it was run.
+//! Both change the plan's text, so that the results store the plan as it was run.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::experiment::wrong_plan;
 /// A plan's text that this machine can run.
 pub(crate) struct Adapted {
     pub(crate) text: String,
-    /// What was left out, and why; a sentence each.
+    /// One sentence for each omission, with its reason.
     pub(crate) left_out: Vec<String>,
     /// The reasons alone, in the same order.
     reasons: Vec<String>,
@@ -50,12 +50,12 @@ impl Adapted {
     }
 }
 
-/// Why a plan can't be run here, whatever is left out of it.
+/// The reason why this machine can't run any part of a plan.
 #[derive(Debug)]
 pub(crate) enum Unfit {
-    /// Something that was typed is wrong, or the plan is.
+    /// The arguments or the plan are wrong.
     Wrong(Failure),
-    /// Every set-up, or the baseline, needs what this machine lacks; in a sentence.
+    /// Every set-up, or the baseline, needs something that this machine lacks; a sentence.
     Lacks(String),
 }
 
@@ -74,14 +74,14 @@ impl From<Unfit> for Failure {
     }
 }
 
-/// What the machine lacks; other mistakes are mistakes.
+/// Distinguishes a lack of this machine from other errors.
 fn unfit(errors: &PlanErrors) -> Unfit {
     let lacks = errors
         .iter()
         .all(|error| error.kind == DiagnosticKind::Machine);
     match lacks {
         true => {
-            // Several places, or services, lack the same.
+            // Several places or services may lack the same thing.
             let more = match errors.iter().count() - 1 {
                 0 => String::new(),
                 more => format!(", and {more} more like that"),
@@ -92,14 +92,14 @@ fn unfit(errors: &PlanErrors) -> Unfit {
     }
 }
 
-/// A mistake without the place in the plan, which is the study's.
+/// An error's text without its position, because the plan is the study's and not the user's.
 fn told(error: &PlanError) -> String {
     let mend = error.hint.as_ref();
     let mend = mend.map(|mend| format!(" ({mend})")).unwrap_or_default();
     format!("{}{mend}", error.message)
 }
 
-/// Where the parts that can change stand in a plan's text.
+/// Positions of a plan's factors and variants in its text.
 #[derive(Deserialize)]
 struct Places {
     #[serde(default)]
@@ -111,8 +111,8 @@ fn places(text: &str) -> Option<Places> {
     toml::from_str(text).ok()
 }
 
-/// Adds a level, `FACTOR=LEVEL` as typed, behind those that the factor has. The level is written as
-/// in a plan; a bare word is a text.
+/// Adds a level, typed as `FACTOR=LEVEL`, after the factor's other levels. The level is written as
+/// in a plan; a bare word is a string.
 pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
     let wrong = |what: String| Failure::wrong(format!("--level {typed}: {what}"));
     let mend = "write FACTOR=LEVEL, such as stack='{ name = \"bypass\", wrapper = [\"onload\"] }'";
@@ -179,8 +179,9 @@ fn is_word(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || "._-+/".contains(c))
 }
 
-/// Leaves out the set-ups that this machine has no cores, places or privileges for. A program that
-/// isn't installed is no such thing: it can be, and is refused with all others that are missing.
+/// Leaves out the set-ups for which this machine lacks cores, places or privileges. Programs that
+/// are not installed don't count: the plan is refused with a list of them, because the user can
+/// install them.
 pub(crate) fn to_machine(
     text: &str,
     origin: &Path,
@@ -193,13 +194,13 @@ pub(crate) fn to_machine(
     };
     let read = |text: &str| Plan::from_str(text, origin, machine.clone());
     let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
-    // Not every mistake is told at once, and each round leaves fewer variants.
+    // One check doesn't find all errors, and each round leaves fewer variants.
     while let Err(errors) = plan.check_machine() {
         let Some((kept, why)) = what_is_left(&plan, &errors) else {
             return Err(unfit(&errors));
         };
         let narrowed = narrowed(&adapted.text, &plan, &kept);
-        // Without a baseline, or with nothing to compare it with, what was told first counts.
+        // Without a baseline, or with nothing to compare it with, report the original errors.
         match narrowed.and_then(|text| Some((read(&text).ok()?, text))) {
             Some((fewer, text)) => (plan, adapted.text) = (fewer, text),
             None => return Err(unfit(&errors)),
@@ -212,8 +213,8 @@ pub(crate) fn to_machine(
     Ok(adapted)
 }
 
-/// The variants that the machine can run, and why not the others; none where what is wrong concerns
-/// all of them or is something else.
+/// The variants that the machine can run, and the reasons for omitting the others. `None` if an
+/// error affects all variants or has another cause.
 fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>, Vec<String>)> {
     let lacking = errors
         .iter()
@@ -234,8 +235,8 @@ fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>
     (kept.len() > 1).then(|| (kept, why.collect()))
 }
 
-/// The plan's text with these variants alone: without the levels that none of them has, and where
-/// that isn't enough, with a list.
+/// The plan's text with only these variants: without the levels that none of them uses and, if that
+/// isn't enough, with an explicit list.
 fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> {
     let mut text = text.to_owned();
     let mut product = 1;
@@ -250,7 +251,7 @@ fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> 
             .iter()
             .filter(|level| has(&level.name))
             .count();
-        // A plain level can't stand alone: templates take it as it is.
+        // A factor can't have a plain value as its only level.
         let named = plan.baseline.get(&factor.name).is_some_and(has);
         let can_shrink = used > 1 || named && is_table(&text, &factor.name)?;
         if used < factor.levels.len() && can_shrink {
@@ -292,7 +293,7 @@ fn with_variants(
     let list = format!("[\n{}]", rows.collect::<String>());
     match listed {
         Some(range) => format!("{}{list}{}", &text[..range.start], &text[range.end..]),
-        // Before the first table, where keys are the plan's own.
+        // Keys before the first table belong to the plan itself.
         None => format!("variants = {list}\n{text}"),
     }
 }
@@ -311,7 +312,7 @@ fn is_table(text: &str, factor: &str) -> Option<bool> {
     Some(levels.iter().all(|level| level.get_ref().is_table()))
 }
 
-/// The text without one level, and without what stands between it and the one before.
+/// The text without one level, and without the separator before it.
 fn without_level(text: &str, factor: &str, name: &str) -> Option<String> {
     let places = places(text)?;
     let levels = places.factors.get(factor)?;

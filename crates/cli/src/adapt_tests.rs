@@ -68,7 +68,7 @@ fn levels_that_need_more_cores_go_and_are_named() {
         "{}",
         adapted.text
     );
-    // With one core the factor varies nothing any more.
+    // With one core, the factor has a single level.
     let (_, plan) = self::adapted(PLAN, 1);
     assert_eq!((plan.variants.len(), plan.factors.len()), (4, 2));
 }
@@ -103,7 +103,7 @@ fn what_all_variants_need_is_refused() {
         matches!(&refused, Err(Unfit::Wrong(why)) if why.to_string().contains("no-such-program")),
         "it can be installed"
     );
-    // The baseline's own level.
+    // The baseline's own level needs cores that the machine doesn't have.
     let text = PLAN.replace("list = \"0\" }", "list = \"6\" }");
     assert!(to_machine(&text, origin, &machine(5)).is_err());
 }

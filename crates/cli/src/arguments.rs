@@ -1,4 +1,4 @@
-//! The command line as it may be typed.
+//! The arguments of the command line.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -192,7 +192,7 @@ pub(crate) struct LoadArgs {
     /// End with status 1 unless this holds, such as 'p99<50ms'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) require: Vec<String>,
-    /// The body that came from standard input; removed at the end.
+    /// The body read from standard input; removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }
@@ -304,16 +304,16 @@ pub(crate) struct CompareArgs {
     pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) load: LoadOptions,
-    /// The options of the load that were typed, `seed` aside.
+    /// The load options that were typed, except `seed`.
     #[arg(skip)]
     pub(crate) typed: Vec<TypedOption>,
-    /// The seed that was typed: it is the order's here.
+    /// The typed seed; here it sets the order of trials.
     #[arg(skip)]
     pub(crate) seed: Option<u64>,
-    /// True if --creds was typed; the environment may name credentials for other commands.
+    /// True if `--creds` was typed. The environment may set credentials for other commands.
     #[arg(skip)]
     pub(crate) creds_typed: bool,
-    /// The body that came from standard input; removed at the end.
+    /// The body read from standard input; removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }
@@ -336,7 +336,7 @@ pub(crate) struct TypedOption {
     pub(crate) name: String,
     /// Its values; none for a bare flag.
     pub(crate) values: Vec<String>,
-    /// Whether it can be given several times.
+    /// True if it can be given several times.
     pub(crate) repeatable: bool,
 }
 
@@ -511,7 +511,7 @@ pub(crate) struct GateArgs {
     pub(crate) annotations: bool,
 }
 
-/// Reads a margin as a share.
+/// Parses a margin as a fraction.
 fn margin(typed: &str) -> Result<f64, String> {
     let percent = typed
         .strip_suffix('%')
@@ -545,7 +545,7 @@ pub(crate) struct OriginArgs {
     pub(crate) work: Option<prony_origin::Work>,
 }
 
-/// The arguments of another tool, which reads them itself.
+/// The arguments of another tool, which its front end parses.
 #[derive(Debug, Args)]
 pub(crate) struct ToolArgs {
     /// That tool's own arguments

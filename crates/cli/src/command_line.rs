@@ -1,4 +1,4 @@
-//! The command that made a load, and the machine that it ran on, as a record keeps them.
+//! The command line of a load and a description of its machine, for the record.
 
 use prony_experiment::environment::MachineFacts;
 use prony_record::redact;
@@ -6,7 +6,7 @@ use prony_report::number;
 
 use crate::arguments::TypedOption;
 
-/// Headers whose values are no secrets; those of all others are left out.
+/// Headers whose values are not secret. The values of all other headers are omitted.
 const OPEN_HEADERS: [&str; 7] = [
     "accept",
     "accept-encoding",
@@ -16,10 +16,11 @@ const OPEN_HEADERS: [&str; 7] = [
     "content-type",
     "user-agent",
 ];
-/// Stands for what is left out.
+/// Replaces omitted text.
 const LEFT_OUT: &str = "…";
 
-/// The command of a load as a shell takes it, without the values of headers, bodies and passwords.
+/// The command line of a load, quoted for a shell, without the values of headers, bodies and
+/// passwords.
 pub(crate) fn of_load(url: Option<&str>, typed: &[TypedOption]) -> String {
     let mut words = vec!["prony".to_owned(), "load".to_owned()];
     words.extend(url.map(redact::url));
@@ -37,7 +38,7 @@ pub(crate) fn of_load(url: Option<&str>, typed: &[TypedOption]) -> String {
     quoted.join(" ")
 }
 
-/// The value of an option, or what may be known of it.
+/// The value of an option, without secrets.
 fn public_value(option: &str, value: &str) -> String {
     let is_open = |name: &str| OPEN_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str());
     match (option, value.split_once(':')) {
@@ -52,7 +53,7 @@ fn public_value(option: &str, value: &str) -> String {
     }
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%…".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! `prony compare`: a plan, servers that run already, or an experiment to resume.
+//! `prony compare`: runs a plan, compares running servers, or resumes an experiment.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     gated(&plan, &settings, &typed.run)
 }
 
-/// Runs a plan, or says what it would do, and judges the conditions that were typed with it.
+/// Runs a plan or prints its dry run, and evaluates the typed conditions.
 pub(crate) fn gated(
     plan: &Plan,
     settings: &RunSettings,
@@ -108,8 +108,8 @@ fn read(plan: &str) -> Result<Plan, Failure> {
     Plan::read(Path::new(plan)).map_err(|errors| experiment::wrong_plan(&errors))
 }
 
-/// The plan of an earlier run. One that was named must be the same, or nobody would know which of
-/// the two was meant.
+/// The plan of an earlier run. A plan that was also named must be identical, because otherwise it
+/// would be unclear which of them to run.
 fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
     let Some(named) = named else {
         return experiment::stored_plan(dir);
@@ -130,7 +130,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
     )))
 }
 
-/// Two plans are a slip: each is an experiment of its own.
+/// Refuses several plans: each plan is a separate experiment.
 fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
     match targets.iter().find(|target| Path::new(target).exists()) {
         Some(file) => Err(Failure::wrong(format!(
@@ -141,7 +141,7 @@ fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
 }
 
 fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
-    // What the environment says is about other commands, too.
+    // The environment may set this for other commands.
     let mut typed = typed.typed.iter().filter(|option| option.name != "public");
     match typed.next() {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! `prony demo`: a plan of prony's own, run like any other.
+//! `prony demo`: runs a built-in plan.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
 use crate::experiment;
 
-/// The plan; a command called `prony` is this very program.
+/// The plan. In it, the command `prony` refers to this program.
 const PLAN: &str = include_str!("demo.toml");
 
-/// Runs it.
+/// Runs the demo.
 pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     let plan = plan(&MachineProfile::this())?;
     let out = typed
@@ -26,7 +26,7 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     experiment::run(&plan, &settings, typed.progress, None, None)
 }
 
-/// The plan for this machine: server and load get cores of their own where there are two.
+/// The plan for this machine. With two or more cores, server and load get separate cores.
 fn plan(machine: &MachineProfile) -> Result<Plan, Failure> {
     let text = match machine.cores.as_slice() {
         [server, load, ..] => PLAN

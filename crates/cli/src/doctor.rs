@@ -1,4 +1,4 @@
-//! `prony doctor`: why might this server, or this machine as a generator, be slow?
+//! `prony doctor`: finds reasons why a server, or this machine as a generator, may be slow.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// Looks, and says what was seen.
+/// Inspects the machine or the server and prints what it found.
 pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     let output = Output::open("--json", typed.json.as_deref())?;
     if terminal::is_live() {

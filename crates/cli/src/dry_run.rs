@@ -1,4 +1,5 @@
-//! `--dry-run`: a plan's variants, order and time, with a probe where only a probe shows the time.
+//! `--dry-run`: prints a plan's variants, order and time, with a probe if the time isn't known
+//! otherwise.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub(crate) fn run(
     })
 }
 
-/// Probes the variants on this machine. None after an interrupt.
+/// Probes the variants on this machine. Returns `None` after an interrupt.
 fn probe(
     plan: &Plan,
     variants: &[Resolved],

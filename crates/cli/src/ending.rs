@@ -24,9 +24,9 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
 pub(crate) enum Ending {
     /// Status 0.
     Done,
-    /// Status 1: there is a result, and it is not a good one.
+    /// Status 1: there is a result, but it failed a condition or is incomplete.
     Doubtful,
-    /// Status 3: results so far were printed, and the reason why there are no more.
+    /// Status 3: the run stopped early; the results so far and the reason were printed.
     CutShort,
     /// Status 130.
     Interrupted,
@@ -43,28 +43,28 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// A command that gave nothing, and why.
+/// An error that left the command without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Status 2: what was typed, or the plan, is wrong.
+    /// Status 2: the arguments or the plan are wrong.
     Wrong(String),
-    /// Status 3: the machine refused.
+    /// Status 3: the machine refused an operation.
     Refused(String),
 }
 
 impl Failure {
-    /// What was typed is wrong.
+    /// An error in the arguments or the plan.
     pub(crate) fn wrong(what: impl fmt::Display) -> Failure {
         Failure::Wrong(what.to_string())
     }
 
-    /// The machine refused.
+    /// An operation that the machine refused.
     pub(crate) fn refused(what: impl fmt::Display) -> Failure {
         Failure::Refused(what.to_string())
     }
 
-    /// A file or folder that was named can't be had: without permission it is the machine that
-    /// refuses, otherwise the name is wrong.
+    /// An error about a file or folder that was named. Missing permission counts as a refusal by
+    /// the machine; any other error means that the name is wrong.
     pub(crate) fn file(name: impl fmt::Display, error: &std::io::Error) -> Failure {
         let text = format!("{name}: {error}");
         match error.kind() {

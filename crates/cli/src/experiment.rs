@@ -1,4 +1,4 @@
-//! A plan run from beginning to end: what every command that compares has in common.
+//! Runs a plan from start to end, for all commands that compare.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::under_way::UnderWay;
 use crate::watch::Watch;
 use crate::{live, outlook, replaced_file, signals, terminal};
 
-/// The folder of results whose own folder was not named.
+/// The folder for results if no other folder is named.
 pub(crate) const RUNS_DIR: &str = "prony-runs";
 
-/// RunSettings out of what was typed, for an experiment whose folder is `out`.
+/// The settings of an experiment with the folder `out`, from the typed options.
 pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
     RunSettings {
         out,
@@ -45,7 +45,7 @@ pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunS
     }
 }
 
-/// The folder for an experiment of this name that begins now.
+/// The folder for an experiment with this name that starts now.
 pub(crate) fn default_out(name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = time
@@ -57,7 +57,7 @@ pub(crate) fn default_out(name: &str) -> PathBuf {
         .map(|c| if c.is_whitespace() { '-' } else { c })
         .collect();
     let first = PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"));
-    // Two that begin within a second must not share a folder.
+    // Two experiments that start within the same second must not share a folder.
     let others = (2..1000).map(|n| PathBuf::from(RUNS_DIR).join(format!("{time}-{name}-{n}")));
     std::iter::once(first.clone())
         .chain(others)
@@ -65,7 +65,7 @@ pub(crate) fn default_out(name: &str) -> PathBuf {
         .unwrap_or(first)
 }
 
-/// The plan that an experiment's folder holds.
+/// The plan stored in an experiment's folder.
 pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     let path = dir.join("plan.toml");
     if !path.is_file() {
@@ -76,7 +76,7 @@ pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     Plan::read(&path).map_err(|errors| wrong_plan(&errors))
 }
 
-/// Every mistake of a plan on a line of its own, and one line for all packages that are missing.
+/// Lists each error of a plan on its own line, and all missing packages on one line.
 pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let missing = errors
@@ -99,8 +99,8 @@ pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     Failure::wrong(lines.join("\nprony: "))
 }
 
-/// Runs a plan, and prints and stores what it says, whatever ends it. `metrics` hear what happens;
-/// `hosts` are its other machines.
+/// Runs a plan, then prints and stores the results, however it ended. `metrics` receives its
+/// events; `hosts` are its other machines.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,
@@ -178,7 +178,7 @@ pub(crate) fn run(
     Ok(conclude(&finished, settings, &reports))
 }
 
-/// Asks the experiment to end, and says so.
+/// Asks the experiment to stop, and reports that.
 pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
     progress.warn(match interrupt.is_stopped() {
         false => "prony: interrupted; taking everything down",
@@ -187,7 +187,8 @@ pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
     interrupt.stop();
 }
 
-/// Removes the plan's credentials from a complete experiment; one that is to be resumed needs them.
+/// Removes the plan's credentials from a completed experiment. An experiment that will be resumed
+/// needs them.
 fn remove_secrets(out: &Path, progress: &Progress) {
     if let Err(error) = forget_secrets(out) {
         progress.warn(&format!(
@@ -197,7 +198,7 @@ fn remove_secrets(out: &Path, progress: &Progress) {
     }
 }
 
-/// Removes what killed runs left, and says so.
+/// Removes the leftovers of killed runs, and reports them.
 pub(crate) fn sweep_up(progress: &Progress) {
     match sweep::sweep() {
         Ok(swept) => {
@@ -222,7 +223,7 @@ pub(crate) fn sweep_up(progress: &Progress) {
     }
 }
 
-/// Prints the results and says how it ended.
+/// Prints the results and determines how the experiment ended.
 fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Reports<'_>) -> Ending {
     let document = finished.document.as_ref();
     let blocks = document.map_or(0, |document| document.blocks);
@@ -239,7 +240,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     if let Some(error) = &finished.failed {
         terminal::say(&format!("prony: {error}"));
     }
-    // To go on would only repeat the plan as it was, mistakes included. A machine can come back.
+    // Resuming would only repeat the error, unless a remote machine caused it, which can recover.
     let failed = finished.failed.as_ref().map(|failed| &*failed.error);
     let hopeless = match failed {
         Some(TrialError::NothingSucceeded(_)) => true,
@@ -260,7 +261,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     }
 }
 
-/// How much of an experiment there is, and how to get the rest.
+/// Describes which blocks are stored and how to resume.
 fn how_to_go_on(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
     let stored = match blocks {
@@ -268,7 +269,7 @@ fn how_to_go_on(blocks: u32, settings: &RunSettings) -> String {
         1 => format!("block 1 is stored in {out}"),
         blocks => format!("blocks 1 to {blocks} are stored in {out}"),
     };
-    // The folder has the plan, but not what was typed beside it.
+    // The folder stores the plan, but not the options that were typed with it.
     let typed = settings
         .blocks
         .map(|blocks| format!(" --blocks {blocks}"))
@@ -287,14 +288,14 @@ fn is_withheld(document: &VerdictDocument) -> bool {
         .any(|comparison| comparison.verdict == Verdict::Withheld)
 }
 
-/// `report.html`, `report.pdf` and `report.md`, made from what is stored and from nothing else.
+/// `report.html`, `report.pdf` and `report.md`, rendered only from the stored results.
 struct Reports<'a> {
     out: &'a Path,
     progress: &'a Progress,
 }
 
 impl Reports<'_> {
-    /// Writes all; the page's path, if that could be written.
+    /// Writes all reports. Returns the page's path if it was written.
     fn write(&self) -> Option<PathBuf> {
         let experiment = match folder::read(self.out) {
             Ok(experiment) => experiment,

@@ -1,5 +1,5 @@
-//! Conditions on results, a stored run to hold them against, and what CI reads of both: everything
-//! is read and opened before anything runs.
+//! Evaluates conditions on results, compares with a stored run, and writes the files for CI. All
+//! input is read and all outputs are opened before anything runs.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,13 +18,13 @@ use crate::ending::{Ending, Failure};
 use crate::output::Output;
 use crate::terminal;
 
-/// Chance that an interval misses where there was but one look.
+/// Error probability of an interval if there was only one look.
 const MISS: f64 = 0.05;
 
-/// What sentences call the run that `--against` names, and the one that is held against it.
+/// Labels of the run that `--against` names, and of the run that is compared with it.
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
 
-/// What was asked for, read and checked.
+/// The typed conditions and outputs, parsed and checked.
 pub(crate) struct Gating {
     gates: Vec<Gate>,
     against: Option<Stored>,
@@ -35,20 +35,20 @@ pub(crate) struct Gating {
     summary: Option<PathBuf>,
 }
 
-/// Results, and what was held against them.
+/// Results and the run that they are compared with.
 pub(crate) struct Verdicts<'a> {
-    /// What they are about.
+    /// The results to evaluate.
     pub(crate) new: &'a Stored,
-    /// Another run, and what sentences call it.
+    /// The other run and its label.
     pub(crate) old: Option<(&'a Stored, &'a str)>,
-    /// The two against one another.
+    /// The comparison of the two runs.
     pub(crate) runs: Option<RunsDocument>,
-    /// Whether the two are what gates on verdicts are about.
+    /// True if conditions on verdicts refer to the comparison of the two runs.
     pub(crate) is_between: bool,
 }
 
 impl Gating {
-    /// Reads the conditions and the stored run; `known` is what the conditions may name.
+    /// Reads the conditions and the stored run. `known` holds the names that conditions may use.
     pub(crate) fn prepare(typed: &GateArgs, mut known: GateScope) -> Result<Gating, Failure> {
         let against = match typed.against.as_slice() {
             [] => None,
@@ -66,7 +66,7 @@ impl Gating {
         Self::with_stored(typed, &known, against)
     }
 
-    /// The same where the other run is known already.
+    /// Reads the conditions; the other run has been read.
     pub(crate) fn with_stored(
         typed: &GateArgs,
         known: &GateScope,
@@ -95,7 +95,7 @@ impl Gating {
         })
     }
 
-    /// Whether nothing at all was asked for.
+    /// True if nothing was requested.
     fn is_idle(&self) -> bool {
         self.gates.is_empty()
             && self.against.is_none()
@@ -109,18 +109,19 @@ impl Gating {
         self.against.as_ref()
     }
 
-    /// Whether standard output carries the results as data.
+    /// True if standard output carries the results as data.
     pub(crate) fn takes_standard_output(&self) -> bool {
         self.junit.as_ref().is_some_and(Output::is_standard)
     }
 
-    /// Sets a run against another.
+    /// Compares two runs.
     pub(crate) fn compare(&self, old: (&Stored, &str), new: (&Stored, &str)) -> RunsDocument {
         let about = stored::about(old, new);
         runs::compare(about, &old.0.run(), &new.0.run(), self.margin)
     }
 
-    /// Judges an experiment that has just ended, and says so; `ending` is how it ended.
+    /// Evaluates the conditions on an experiment that has just ended, and reports the results.
+    /// `ending` is how it ended.
     pub(crate) fn conclude(self, ending: Ending, dir: &Path) -> Result<Ending, Failure> {
         if self.is_idle() {
             return Ok(ending);
@@ -153,7 +154,7 @@ impl Gating {
         self.finish(ending, &verdicts, &gates)
     }
 
-    /// What becomes of the conditions; the document of two runs gets them, too.
+    /// Evaluates the conditions. The comparison of two runs includes the results.
     pub(crate) fn judge(&self, verdicts: &mut Verdicts<'_>) -> Vec<GateResult> {
         let (run, records) = (verdicts.new.run(), verdicts.new.records());
         let other = verdicts
@@ -189,7 +190,7 @@ impl Gating {
         results
     }
 
-    /// Writes what CI reads, and says what failed and what can't be told.
+    /// Writes the files for CI, and reports failed and inconclusive conditions.
     pub(crate) fn finish(
         self,
         ending: Ending,
@@ -222,7 +223,7 @@ impl Gating {
     }
 }
 
-/// Reads one side: a single path, or several records.
+/// Reads one side of a comparison: a single path, or several records.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     let mut all = paths
         .iter()
@@ -245,7 +246,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     Ok(first)
 }
 
-/// What conditions on a plan's results may name, before it runs.
+/// The names that conditions on a plan's results may use, before it runs.
 pub(crate) fn known_of_plan(plan: &Plan, settings: &RunSettings) -> GateScope {
     let design = design(plan, settings);
     let variants = (0..design.variants.len()).map(|place| RunVariant {
@@ -259,7 +260,7 @@ pub(crate) fn known_of_plan(plan: &Plan, settings: &RunSettings) -> GateScope {
     }
 }
 
-/// The same of what is stored.
+/// The names that conditions on stored results may use.
 pub(crate) fn known_of_stored(stored: &Stored) -> GateScope {
     let run = stored.run();
     GateScope {
@@ -294,7 +295,7 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
     )))
 }
 
-/// How often an interval of its last look misses.
+/// The error probability of an interval of the last look.
 fn miss(stored: &Stored) -> f64 {
     let Content::Experiment(experiment) = &stored.content else {
         return MISS;
@@ -303,7 +304,7 @@ fn miss(stored: &Stored) -> f64 {
     levels.last().copied().unwrap_or(MISS)
 }
 
-/// One line for everything that failed, by its names, and one for what can't be told.
+/// Prints one line for all failed conditions, and one for all inconclusive ones.
 fn tell(judged: &Judged<'_>, strict: bool) {
     let of = |ruling: Ruling| -> Vec<String> {
         let between = judged.runs.filter(|_| judged.is_gated);
@@ -335,7 +336,7 @@ fn tell(judged: &Judged<'_>, strict: bool) {
     }
 }
 
-/// To standard output where that carries text, else to standard error.
+/// Prints to standard output if it carries text, otherwise to standard error.
 pub(crate) fn say(is_text: bool, text: &str) {
     match is_text {
         true => terminal::print(text),
@@ -343,7 +344,7 @@ pub(crate) fn say(is_text: bool, text: &str) {
     }
 }
 
-/// A summary is a file that several steps add to.
+/// Appends to a summary, because several steps of a CI job write to the same file.
 fn append(path: &Path, text: &str) -> Result<(), Failure> {
     let refused = |error| Failure::file(format!("--github {}", path.display()), &error);
     let mut options = OpenOptions::new();

@@ -1,4 +1,5 @@
-//! `prony init`: a commented plan to start from, with the schema that editors complete its keys by.
+//! `prony init`: writes a commented plan to start from, and the schema that editors use to complete
+//! its keys.
 
 use std::fs::File;
 use std::io::Write;
@@ -57,7 +58,7 @@ pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Writes the schema into the plan's folder, over an older one, and returns its name.
+/// Writes the schema into the plan's folder, replacing an older one, and returns its name.
 fn write_schema(plan: &Path) -> Result<String, Failure> {
     let path = plan.with_file_name(SCHEMA_FILE);
     let name = path.display().to_string();

@@ -1,4 +1,4 @@
-//! `prony load`: one load, its summary, its files.
+//! `prony load`: runs one load, prints its summary and writes its files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::progress::{Progress, Show, rounded};
 use crate::under_way::UnderWay;
 use crate::{signals, terminal};
 
-/// How often a plain line comes.
+/// The time between lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs a load.
@@ -85,7 +85,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-/// What must not be, and what must be.
+/// The conditions of `--fail-if` and `--require`.
 fn conditions(typed: &LoadArgs) -> Result<Vec<Condition>, Failure> {
     let wrong = |option: &str, error: String| Failure::wrong(format!("{option}: {error}"));
     let forbidden = typed.fail_if.iter();
@@ -97,7 +97,7 @@ fn conditions(typed: &LoadArgs) -> Result<Vec<Condition>, Failure> {
     forbidden.chain(required).collect()
 }
 
-/// What was typed as a load that can be run.
+/// Resolves the typed options into a load that can be run.
 pub(crate) fn resolve(
     url: Option<&str>,
     typed: &prony_load::LoadOptions,
@@ -108,7 +108,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// Runs the load, with a thread beside it that shows how far it is.
+/// Runs the load and shows its progress.
 fn watched(
     spec: &LoadSpec,
     control: &Arc<Control>,
@@ -128,7 +128,7 @@ fn watched(
     result.map_err(Failure::refused)
 }
 
-/// Does the work with a line of progress now and then.
+/// Runs `work` and prints a line of progress every few seconds.
 fn with_lines<T>(
     spec: &LoadSpec,
     control: &Control,
@@ -144,7 +144,7 @@ fn with_lines<T>(
     })
 }
 
-/// Says how far the load is until the other end of `is_done` is gone.
+/// Prints the progress of the load until the sender of `is_done` is dropped.
 fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
     let began = Instant::now();
     let (mut before, mut counted) = (began, 0);
@@ -162,7 +162,7 @@ fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Rece
     }
 }
 
-/// What is left of a load that has run for so long and ended so many requests.
+/// The rest of a load after this time and this number of ended requests.
 fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
     let requests = spec.info().requests.map(|limit| {
         format!(
@@ -180,7 +180,7 @@ fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
     requests.unwrap_or_default() + &time.unwrap_or_default()
 }
 
-/// How the load ends, and why, said to whoever reads standard error.
+/// Determines how the load ended, and prints the reason on standard error.
 pub(crate) fn ending(
     record: &Record,
     conditions: &[Condition],
@@ -221,7 +221,7 @@ pub(crate) fn ending(
     ending
 }
 
-/// Where the results go.
+/// The destinations of the results.
 pub(crate) struct Outputs {
     json: Option<Output>,
     csv: Option<Output>,
@@ -230,7 +230,7 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Opens what was asked for: JSON, CSV, a page and a timeline, each with its option.
+    /// Opens the requested outputs: JSON, CSV, a page and a timeline, each with its option.
     pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<Outputs, Failure> {
         check_distinct(&all)?;
         let [json, csv, html, timeline] = all;
@@ -242,7 +242,7 @@ impl Outputs {
         })
     }
 
-    /// Writes everything; the summary is left out where standard output carries data.
+    /// Writes the outputs. The summary is omitted if standard output carries data.
     pub(crate) fn write(
         self,
         record: &Record,

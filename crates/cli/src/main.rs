@@ -1,8 +1,8 @@
-//! The `prony` binary: arguments typed → resolved, nothing more.
+//! The `prony` binary. It resolves the typed arguments into settings and runs the other crates.
 //!
 //! Enters: the command line. Leaves: results on standard output, progress and warnings on standard
-//! error, files where asked, and an exit status (see [`ending`]). It composes the other crates and
-//! measures, computes and renders nothing itself.
+//! error, files where requested, and an exit status (see [`ending`]). It measures, computes and
+//! renders nothing itself.
 
 mod adapt;
 mod agent;
@@ -56,7 +56,7 @@ use ending::{Ending, Failure};
 
 fn main() -> ExitCode {
     signals::survive_file_size_limit();
-    // The doctor starts this program again, to try a library in it.
+    // The doctor starts this program again to test a library in it.
     #[cfg(target_os = "linux")]
     if let Some(status) = prony_experiment::crypto::run_if_asked() {
         return status;
@@ -93,7 +93,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),
         Command::Man(typed) => pages::man(&typed),
-        // They never come so far: see `frontends::typed`.
+        // `frontends::typed` has handled these.
         Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }
 }

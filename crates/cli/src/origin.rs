@@ -10,7 +10,7 @@ use crate::arguments::OriginArgs;
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
-/// Where it listens if nothing else was said.
+/// The default address.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// `--listen`.
@@ -23,8 +23,8 @@ pub(crate) enum Listen {
 }
 
 impl Listen {
-    /// `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`, which is what a plan's
-    /// `{{ service.address }}` looks like.
+    /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. A plan's `{{
+    /// service.address }}` has these forms.
     pub(crate) fn parse(typed: &str) -> Result<Listen, String> {
         if let Some(path) = typed.strip_prefix("unix:") {
             return Ok(Listen::Unix(PathBuf::from(path)));
@@ -42,18 +42,18 @@ impl Listen {
     }
 }
 
-/// `--cores`: one list, where a bare vector would make the option repeatable.
+/// `--cores`: a list in a type of its own, because a bare vector would make the option repeatable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(Vec<usize>);
 
 impl Cores {
-    /// `0`, `0,2` or `0-3`.
+    /// Parses `0`, `0,2` or `0-3`.
     pub(crate) fn parse(typed: &str) -> Result<Cores, String> {
         quantity::cores(typed).map(Cores)
     }
 }
 
-/// `--work`: rounds are a bare number, a time has its unit.
+/// Parses `--work`: a bare number counts rounds, a time has a unit.
 pub(crate) fn parse_work(typed: &str) -> Result<Work, String> {
     if let Ok(rounds) = typed.parse::<u32>() {
         return Ok(Work::Rounds(rounds));
@@ -65,7 +65,7 @@ pub(crate) fn parse_work(typed: &str) -> Result<Work, String> {
         })
 }
 
-/// What follows the options in its help.
+/// The text after the options in the help page.
 pub(crate) fn help() -> String {
     let faults: Vec<String> = Fault::all()
         .map(|fault| format!("    {:<24} {}", fault.name(), fault.effect()))
@@ -83,7 +83,7 @@ fn indented(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
     let mut config = Config {
         unix: typed.unix,

@@ -1,7 +1,7 @@
-//! Options of other load tools that mean something else here, or that prony has under another form:
-//! refused with a hint. Those that mean the same are aliases, in `prony_load::LoadOptions`.
+//! Options of other load tools that have another meaning or another form here. They are refused
+//! with a hint. Options with the same meaning are aliases in `prony_load::LoadOptions`.
 
-/// Options, and what to use instead.
+/// Options and their replacements.
 const HINTS: &[(&[&str], &str)] = &[
     (
         &["-q", "--query-per-second"],
@@ -54,7 +54,7 @@ const HINTS: &[(&[&str], &str)] = &[
 /// The commands that take the options of a load.
 const COMMANDS: [&str; 2] = ["load", "compare"];
 
-/// What to tell a user who typed an option of another tool.
+/// The hint for a user who typed an option of another tool.
 pub(crate) fn hint(command: &str, option: &str) -> Option<String> {
     let name = option.split('=').next().unwrap_or(option);
     let mut hints = HINTS.iter().filter(|_| COMMANDS.contains(&command));

@@ -1,4 +1,4 @@
-//! What an experiment is about to do, said before it does it.
+//! Describes an experiment before it starts.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,12 +18,12 @@ use prony_report::number;
 
 use crate::setups::{self, Setting, SettingValue};
 
-/// Blocks whose order a dry run shows.
+/// Maximum number of blocks whose order a dry run shows.
 const SHOWN_BLOCKS: u32 = 5;
-/// The first port of the addresses that stand for those that a host will pick.
+/// First port of the placeholder addresses for ports that a host will choose.
 const FIRST_PORT: u16 = 40_001;
 
-/// Variants, blocks, times, and what the author should know.
+/// Describes variants, blocks and time, with notes for the plan's author.
 pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> String {
     let forecast = forecast(plan, settings, block_time);
     let (least, most) = forecast.blocks;
@@ -118,7 +118,7 @@ fn unknown_time(why: &UnknownTime) -> String {
     }
 }
 
-/// Length of a trial's load. Where the plan's own load says something else, that counts.
+/// Length of a trial's load. The plan's load options take precedence over `[trials]`.
 fn length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
@@ -135,10 +135,11 @@ fn length(plan: &Plan) -> String {
     format!("{measures} after {warmup} of warm-up")
 }
 
-/// Where a service of a host listens that other machines have to reach; none is this machine.
+/// The address on which a host's services listen for other machines; the host `None` is this
+/// machine.
 type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
-/// Every variant, with addresses that stand for those that prony will pick.
+/// Resolves every variant, with placeholder addresses for those that prony will choose.
 pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Resolved>, PlanError> {
     let resolve = |variant| {
         let allocated = made_up(&plan.allocations(variant)?, address_of);
@@ -147,7 +148,7 @@ pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Res
     (0..plan.variants.len()).map(resolve).collect()
 }
 
-/// The order of trials and what each of them starts.
+/// The order of trials, and what each of them starts.
 pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]) -> String {
     let mut text = "\nvariants, by the names of their folders:\n".to_owned();
     let ids = plan.variants.iter().map(|variant| variant.id.as_str());
@@ -222,11 +223,11 @@ fn settings_of(resolved: &Resolved) -> Vec<Setting> {
     settings
 }
 
-/// The named places, each with its settings, and the links between them.
+/// The named places with their settings, and the links between them.
 fn networks(topology: &Topology) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for place in &topology.places {
-        // Who may not ask the kernel has been told so before this.
+        // A lack of permission to query the kernel has been reported before.
         let sorted = sort_settings(&place.settings).unwrap_or_default();
         let mut parts = vec!["a network of its own".to_owned()];
         let addresses: u64 = place.sources.iter().map(AddressBlock::size).sum();
@@ -256,7 +257,7 @@ fn networks(topology: &Topology) -> Vec<(String, String)> {
     lines
 }
 
-/// Who makes a load, from what its plan says.
+/// Names the agents that make a load, from the plan's text.
 fn by_agents(agents: &str) -> String {
     match agents.parse() {
         Ok(count) => format!("by {}", number::plural(count, "agent", "agents")),
@@ -297,7 +298,7 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
     }
 }
 
-/// Endpoints that nobody has been given.
+/// Placeholder endpoints.
 fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
     let mut endpoint = |wanted: &Allocation, kind: ListenKind| match kind {
@@ -333,7 +334,7 @@ fn span(span: Duration) -> String {
     number::span(span.as_secs_f64())
 }
 
-/// A forecast is no better than this: seconds below a minute, then whole minutes.
+/// Rounds a forecast to its precision: seconds up to 100 s, then whole minutes.
 fn coarse(span: Duration) -> String {
     let seconds = span.as_secs_f64().max(1.0);
     number::span(if seconds < 100.0 {

@@ -1,5 +1,5 @@
-//! Output files. They are checked before anything runs, as a result that can't be written is worse
-//! than one that was never measured, and replaced whole at the end.
+//! Output files. They are checked before anything runs, because a result that can't be written is
+//! worse than no result, and they are replaced whole at the end.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use crate::ending::Failure;
 use crate::replaced_file::ReplacedFile;
 use crate::terminal;
 
-/// Where an output goes.
+/// The destination of an output.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// To standard output, in the summary's place.
+    /// Standard output, instead of the summary.
     Standard,
-    /// To a file, which keeps its content until the new one is complete.
+    /// A file, which keeps its content until the new one is complete.
     File(ReplacedFile, PathBuf),
 }
 
 impl Output {
-    /// Opens what `option` names; `-` is standard output.
+    /// Opens the output of `option`; `-` is standard output.
     pub(crate) fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
         match path {
             None => Ok(None),
@@ -26,7 +26,7 @@ impl Output {
         }
     }
 
-    /// The same for an output that standard output has no use for.
+    /// Opens an output that can't go to standard output.
     pub(crate) fn open_file(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
         match path {
             Some(path) if path == Path::new("-") => {
@@ -43,12 +43,12 @@ impl Output {
         Ok(Output::File(file, path.to_owned()))
     }
 
-    /// Whether it is standard output.
+    /// True for standard output.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self, Output::Standard)
     }
 
-    /// Writes all of it.
+    /// Writes the whole text.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             Output::Standard => {
@@ -59,7 +59,7 @@ impl Output {
         }
     }
 
-    /// The same for what is no text, and so never for standard output.
+    /// Writes binary content, which never goes to standard output.
     pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Output::Standard => Err(Failure::wrong("standard output takes texts alone")),
@@ -70,7 +70,7 @@ impl Output {
     }
 }
 
-/// Refuses outputs that would overwrite one another.
+/// Refuses outputs that would overwrite each other.
 pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
     let given: Vec<_> = outputs
         .iter()

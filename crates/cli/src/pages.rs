@@ -1,4 +1,4 @@
-//! Completion scripts and manual pages, made from the command line's own description.
+//! Completion scripts and manual pages, generated from the definition of the command line.
 
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -10,7 +10,7 @@ use crate::parsing::command;
 use crate::plan_reference;
 use crate::terminal;
 
-/// Commands that run a load or an experiment, or judge one, and so have all exit statuses.
+/// Commands that run a load or an experiment or evaluate conditions, and so use all exit statuses.
 const WITH_STATUSES: [&str; 5] = ["prony", "load", "compare", "report", "study"];
 
 /// Commands that write to `prony-runs`.
@@ -47,7 +47,7 @@ pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
     }
     let page = written(page).map(|page| String::from_utf8_lossy(&page).into_owned());
     let page = page.map_err(|error| Failure::refused(format!("manual page: {error}")))?;
-    // Each section comes with its own definition of an apostrophe; one is enough.
+    // Each section starts with the same definition of an apostrophe; one is enough.
     let begins = page.find(".TH").unwrap_or(0);
     let (preamble, rest) = page.split_at(begins);
     let rest = match preamble.is_empty() {
@@ -96,12 +96,12 @@ fn written(page: clap::Command) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The text below a command's help, by what it is.
+/// The text after a command's options, by kind.
 #[derive(Debug, Default, PartialEq)]
 struct Sections {
     /// Paragraphs.
     notes: Vec<String>,
-    /// Lines of commands and what they do.
+    /// Example commands and their descriptions.
     examples: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ fn sections(text: &str) -> Sections {
     sections
 }
 
-/// A paragraph; lines that are indented stay lines of their own.
+/// Adds a paragraph; indented lines stay separate.
 fn lines(roff: &mut Roff, text: &str) {
     for line in text.lines() {
         if line.starts_with("  ") {
@@ -147,7 +147,7 @@ fn examples(roff: &mut Roff, examples: &[String]) {
     }
     roff.control("SH", ["EXAMPLES"]);
     for example in examples {
-        // Two blanks or more set what a command does apart from it.
+        // Two or more spaces separate a command from its description.
         let (command, does) = example.split_once("  ").unwrap_or((example, ""));
         roff.control("TP", []);
         roff.text([bold(command)]);

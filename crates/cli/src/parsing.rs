@@ -1,4 +1,4 @@
-//! From words typed to [`Command`], or to a refusal and its exit status.
+//! Parses the command line into a [`Command`], or into a refusal with its exit status.
 
 use std::process::ExitCode;
 
@@ -33,14 +33,14 @@ pub(crate) fn command() -> clap::Command {
     )
 }
 
-/// The body as the command line takes it; in a plan it stands as it is.
+/// Adds the forms of `--body` that only the command line accepts; a plan takes the value literally.
 fn with_body(command: clap::Command) -> clap::Command {
     let body =
         "Body of the requests; @FILE reads it from a file, - from standard input [default: none]";
     command.mut_arg("body", |arg| arg.help(body))
 }
 
-/// One help, with an option a line: the long form spreads this many options over several screens.
+/// Uses one help page with one option per line: the long form would fill several screens.
 fn with_brief_help(command: clap::Command) -> clap::Command {
     let help = Arg::new("help").short('h').long("help").help("Print help");
     command
@@ -49,7 +49,7 @@ fn with_brief_help(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_brief_help)
 }
 
-/// Reads the command line; help, version and mistakes are printed, and give the exit status.
+/// Parses the command line. Prints help, version and errors, and returns the exit status for them.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let parsed = command().try_get_matches().and_then(|matches| {
         let mut command = Cli::from_arg_matches(&matches)?.command;
@@ -85,7 +85,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     parsed.map_err(|error| refuse(&error))
 }
 
-/// Whether an option was typed, and not only set in the environment.
+/// True if an option was typed rather than set in the environment.
 fn is_typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
@@ -136,7 +136,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        // The reader may have left; that is no failure.
+        // The reader may be gone; that isn't an error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -153,7 +153,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The sentence about an option of another tool, or about a value that is not built yet.
+/// The hint about an option of another tool, or about a value that isn't supported yet.
 fn instead(error: &clap::Error) -> Option<String> {
     let text = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),

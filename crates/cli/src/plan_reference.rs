@@ -35,7 +35,7 @@ fn row(key: &ReferenceKey) -> String {
         true => String::new(),
         false => format!("`{}`", value.replace('|', "\\|")),
     };
-    // A value is set as code; a default in words is not.
+    // A number is set as code, a default in words is not.
     let is_number = key.default.parse::<f64>().is_ok();
     let is_value = is_number || key.default == "false" || key.default.starts_with(['"', '{', '[']);
     let default = match (key.required, is_value) {
@@ -133,7 +133,7 @@ pub(crate) fn schema() -> String {
     text
 }
 
-/// Puts a subschema in the place of a property's, and keeps its description.
+/// Replaces a property's schema and keeps its description.
 fn set(object: &mut Value, property: &str, mut schema: Value) {
     let old = &mut object["properties"][property];
     if let Some(description) = old.get("description") {
@@ -174,7 +174,7 @@ fn object_of(section: &ReferenceSection) -> Value {
     object
 }
 
-/// Whether every string is a value of this type, so that templates need no branch of their own.
+/// True if the type accepts every string, so that templates need no alternative.
 fn accepts_text(value: &ValueType) -> bool {
     match value {
         ValueType::Choice(_) | ValueType::Bool | ValueType::Integer { .. } => false,
@@ -184,7 +184,7 @@ fn accepts_text(value: &ValueType) -> bool {
     }
 }
 
-/// A string with a template in it.
+/// The schema of a string that contains a template.
 fn template() -> Value {
     json!({"type": "string", "pattern": "\\{[{%]"})
 }
@@ -194,7 +194,7 @@ fn integer(min: u64, max: u64) -> Value {
 }
 
 fn value_schema(value: &ValueType) -> Value {
-    // Wherever a plan takes a string, a number or a boolean counts as the text it is written as.
+    // Where a plan takes a string, it also accepts a number or a boolean as text.
     let scalar = json!({"type": ["string", "number", "boolean"]});
     match value {
         ValueType::Text | ValueType::Path => json!({"type": "string"}),
@@ -212,7 +212,7 @@ fn value_schema(value: &ValueType) -> Value {
         ValueType::List => json!({"anyOf": [scalar, {"type": "array", "items": scalar}]}),
         ValueType::TextTable => json!({"type": "object", "additionalProperties": scalar}),
         ValueType::Choice(words) => match words.iter().all(|word| word.parse::<f64>().is_ok()) {
-            // `http = 2` is written without quotes as well.
+            // `http = 2` can be written without quotes, too.
             true => {
                 let numbers = words.iter().filter_map(|word| word.parse::<f64>().ok());
                 let values: Vec<Value> = words

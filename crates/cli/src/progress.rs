@@ -1,4 +1,4 @@
-//! What goes on, on standard error: a live view on a terminal, plain lines elsewhere, or nothing.
+//! Progress on standard error: a live view on a terminal, plain lines otherwise, or nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,39 +6,39 @@ use std::time::Duration;
 use crate::arguments::ProgressFlag;
 use crate::terminal;
 
-/// The view shows no more of what was said.
+/// Maximum number of messages that the view receives.
 const SAID: usize = 50;
 
-/// How progress is shown.
+/// The form in which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// A view that has the terminal while something runs.
+    /// A view that takes over the terminal while something runs.
     View,
     /// Plain lines.
     Lines,
-    /// Warnings alone.
+    /// Only warnings.
     Nothing,
 }
 
-/// The one writer of lines to standard error while something runs; threads share it.
+/// Writes all lines to standard error while something runs; threads share it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     show: Show,
     said: Mutex<Said>,
 }
 
-/// What was said while the view had the terminal.
+/// Messages since the view took over the terminal.
 #[derive(Debug, Default)]
 struct Said {
     is_held: bool,
-    /// For the view, the newest last.
+    /// Messages for the view, the newest last.
     shown: Vec<String>,
-    /// To be printed when it is gone.
+    /// Messages to print when the view ends.
     warnings: Vec<String>,
 }
 
 impl Progress {
-    /// As the option says.
+    /// Progress in the form that the option selects.
     pub(crate) fn new(flag: ProgressFlag) -> Progress {
         let show = match flag {
             ProgressFlag::Auto if terminal::is_live() => Show::View,
@@ -51,26 +51,26 @@ impl Progress {
         }
     }
 
-    /// How it is shown.
+    /// The form in which progress is shown.
     pub(crate) fn show(&self) -> Show {
         self.show
     }
 
-    /// A step on the way. Where there is a view, it shows by itself what goes on.
+    /// Prints a step of the run as plain lines only, because the view shows steps itself.
     pub(crate) fn step(&self, text: &str) {
         if self.show == Show::Lines {
             self.warn(text);
         }
     }
 
-    /// A line that stays.
+    /// Prints a line unless only warnings are shown.
     pub(crate) fn line(&self, text: &str) {
         if self.show != Show::Nothing {
             self.warn(text);
         }
     }
 
-    /// A line that stays, and that everybody must see.
+    /// Prints a line in every form of progress.
     pub(crate) fn warn(&self, text: &str) {
         let mut said = self.lock();
         if !said.is_held {
@@ -83,12 +83,12 @@ impl Progress {
         said.shown.drain(..too_many);
     }
 
-    /// The view has the terminal: lines wait until it is gone.
+    /// Holds lines back while the view has the terminal.
     pub(crate) fn hold(&self) {
         self.lock().is_held = true;
     }
 
-    /// The view is gone.
+    /// Prints the held lines after the view ended.
     pub(crate) fn release(&self) {
         let mut said = self.lock();
         said.is_held = false;
@@ -98,7 +98,7 @@ impl Progress {
         said.shown.clear();
     }
 
-    /// What was said since the view has the terminal, the newest last.
+    /// Messages since the view took over the terminal, the newest last.
     pub(crate) fn said(&self) -> Vec<String> {
         self.lock().shown.clone()
     }
@@ -108,7 +108,7 @@ impl Progress {
     }
 }
 
-/// A span for people, in whole seconds from ten seconds on: a countdown has no use for more.
+/// A duration rounded to whole seconds from ten seconds on, which is enough for a countdown.
 pub(crate) fn rounded(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     match seconds {

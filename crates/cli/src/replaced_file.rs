@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Symbolic links that are followed to the file behind them, as the kernel's own limit.
+/// Maximum number of symbolic links to follow; the kernel's limit is the same.
 const LINKS_MAX: usize = 40;
 
 /// Permissions of a new file, before the process's umask.
@@ -19,8 +19,8 @@ const NEW_FILE_MODE: u32 = 0o666;
 pub(crate) enum ReplacedFile {
     /// A regular file, or a file yet to be created: this path, symbolic links resolved.
     Renamed(PathBuf),
-    /// A pipe, a device, a stream of this process, or a file in a folder that takes no new files:
-    /// written in place.
+    /// A pipe, a device, a stream of this process, or a file in a folder that can't hold new files.
+    /// It is written in place.
     InPlace(File),
 }
 
@@ -34,7 +34,8 @@ impl ReplacedFile {
         }
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => {
-                // Renaming needs no right to write the old file; the user still expects a refusal.
+                // Renaming needs no permission to write the old file, but the user still expects a
+                // refusal.
                 let file = OpenOptions::new().write(true).open(&path)?;
                 match draft(&path) {
                     Ok(_) => Ok(ReplacedFile::Renamed(path)),
@@ -77,7 +78,8 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     draft.as_file_mut().write_all(content)?;
     if let Ok(old) = fs::metadata(path) {
         let mode = fs::Permissions::from_mode(old.mode() & 0o7777);
-        // The owner stays where this process may say so; the content counts more.
+        // The owner is kept where the process is allowed to set it; a failure must not lose the
+        // content.
         let _ = std::os::unix::fs::chown(draft.path(), Some(old.uid()), Some(old.gid()));
         draft.as_file().set_permissions(mode)?;
     }
@@ -112,7 +114,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Whether a path names a stream or a device: `/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/1`.
+/// True for a path that names a stream or a device: `/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/1`.
 fn is_of_process(path: &Path) -> bool {
     let is_shared_memory = path.starts_with("/dev/shm");
     (path.starts_with("/dev") && !is_shared_memory) || path.starts_with("/proc")
@@ -138,7 +140,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let file = ReplacedFile::prepare(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        // Nothing lies about that a killed process would leave behind.
+        // A killed process would leave no files behind.
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
         file.write(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");

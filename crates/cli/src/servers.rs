@@ -1,5 +1,5 @@
-//! Servers that run already, made into a plan: what is stored is then an experiment like any other,
-//! which can be resumed and rendered again.
+//! Turns running servers into a plan, so that the stored results are those of an ordinary
+//! experiment, which can be resumed and rendered again.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::arguments::TypedOption;
 use crate::ending::Failure;
 use crate::load;
 
-/// Options whose values `[trials]` has.
+/// Options that correspond to keys of `[trials]`.
 const LENGTHS: [&str; 2] = ["duration", "warmup"];
 
-/// The longest URL that results call a server by, in characters.
+/// The longest URL, in characters, that serves as a server's name in results.
 const NAME_CHARS_MAX: usize = 60;
 
 /// One of the servers.
@@ -30,12 +30,12 @@ struct Server {
     credentials: Option<String>,
 }
 
-/// What `prony compare URL URL…` was given, apart from the options of the load.
+/// The arguments of `prony compare URL URL…`, except for load options.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Servers<'a> {
     /// Their URLs, the baseline's first.
     pub(crate) urls: &'a [&'a str],
-    /// `--names`: what results call them, separated by commas.
+    /// `--names`: the servers' names in results, separated by commas.
     pub(crate) names: Option<&'a str>,
     /// `--judge`: the metrics that decide.
     pub(crate) judge: &'a [Metric],
@@ -82,7 +82,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Takes an address apart; the engine's own resolver says whether it can be loaded at all.
+/// Parses a server's URL. The engine's resolver checks that it can be loaded.
 fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
     let mut options = options.clone();
     let (remote, url) = match typed.strip_prefix("unix:") {
@@ -106,7 +106,7 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
         Some(_) => name(typed),
         None => name(&url),
     };
-    // Credentials that were typed for every server take precedence over those of a URL.
+    // Credentials for every server take precedence over those of a URL.
     let has_own = |line: &String| line.to_ascii_lowercase().starts_with("authorization:");
     let is_typed = options.user.is_some() || options.header.iter().any(has_own);
     let credentials = credentials.filter(|_| !is_typed);
@@ -119,7 +119,7 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
     if options.urls.is_some() {
         load::resolve(Some(&url), &options)?;
     }
-    // A request's name is its method and its whole URL, of which a default port is left out.
+    // A request's name is its method and URL, without a default port.
     let request = spec.request_name(0);
     let url = request.split_once(' ').map_or(request, |(_, url)| url);
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
@@ -142,7 +142,8 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
     })
 }
 
-/// What results call a server: its URL, unless that is long. Braces would make it a template.
+/// A server's name in results: its URL, shortened if it is long. Braces are replaced, because they
+/// would make it a template.
 fn name(url: &str) -> String {
     let plain = url.replace('{', "(").replace('}', ")");
     match plain.chars().count() <= NAME_CHARS_MAX {
@@ -155,7 +156,7 @@ fn name(url: &str) -> String {
     }
 }
 
-/// Gives servers of the same name different ones: an A/A experiment is a fair question.
+/// Makes names unique: servers with the same URL are allowed, for an A/A experiment.
 fn tell_apart(servers: &mut [Server]) {
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
@@ -166,7 +167,7 @@ fn tell_apart(servers: &mut [Server]) {
     }
 }
 
-/// Gives them the names that were typed.
+/// Gives the servers the names of `--names`.
 fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
     let names: Vec<&str> = typed.split(',').map(str::trim).collect();
     let is_plain = |name: &&str| {
@@ -259,7 +260,7 @@ fn plan_name(servers: &[Server]) -> &'static str {
     }
 }
 
-/// How does the second do against the first, or how do all others?
+/// The question of the experiment, in terms of the servers' names.
 fn question(servers: &[Server]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     match names.as_slice() {
@@ -293,7 +294,7 @@ fn value_of(option: &TypedOption) -> Value {
     }
 }
 
-/// What was typed, so that a plan's templates leave it as it is.
+/// Escapes a value so that templates don't change it.
 fn verbatim(text: &str) -> String {
     if ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
         format!("{{{{ {} }}}}", serde_json::Value::from(text))

@@ -1,35 +1,35 @@
-//! The set-ups of a plan's variants, for a dry run: what all variants have in common is printed once,
-//! then what belongs to a factor's level, then what is a single variant's own.
+//! The set-ups of a plan's variants, for a dry run: first the settings that all variants share,
+//! then those that belong to a level of a factor, then those of a single variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::plan::Plan;
 
-/// Lines of a file that differs which are printed.
+/// Maximum number of differing lines of a file that are printed.
 const FILE_LINES_MAX: usize = 8;
-/// Characters of such a line.
+/// Maximum number of characters of such a line.
 const LINE_CHARS_MAX: usize = 100;
-/// A file of more bytes is named alone.
+/// Files larger than this number of bytes are only named.
 const FILE_BYTES_MAX: usize = 256 << 10;
 
 /// One setting of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// What is set: a service, `load`, a place or a link.
+    /// The object that is set up: a service, `load`, a place or a link.
     pub(crate) subject: String,
-    /// Which part of it, unique within the subject.
+    /// The part of the subject; unique within it.
     pub(crate) part: String,
     pub(crate) value: SettingValue,
 }
 
-/// How a setting is printed.
+/// The form in which a setting is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingValue {
-    /// Words that stand on one line with the others of the same subject.
+    /// Words that share a line with the other words of the same subject.
     Words(String),
     /// A line of its own.
     Line(String),
-    /// A rendered file, of which only the lines that differ are printed.
+    /// A rendered file; only lines that differ are printed.
     File(Vec<u8>),
 }
 
@@ -47,7 +47,7 @@ impl Setting {
     }
 }
 
-/// The settings of all variants, by their place in the plan, as indented lines.
+/// Renders the settings of all variants, in the plan's order, as indented lines.
 pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     for setting in variants.iter().flatten() {
@@ -96,7 +96,7 @@ pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
     text
 }
 
-/// One setting of every variant; of a file that differs the lines that do.
+/// A setting as printed for each variant: for a file, only the lines that differ.
 fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option<Setting>> {
     let find = |settings: &Vec<Setting>| {
         let mut settings = settings.iter();
@@ -170,7 +170,7 @@ fn file_lines(name: &str, bytes: &[u8], everywhere: &BTreeSet<String>) -> String
     lines.join("\n")
 }
 
-/// The factor whose level alone decides a setting.
+/// The only factor that determines a setting.
 fn factor_of(plan: &Plan, values: &[Option<Setting>]) -> Option<usize> {
     plan.factors.iter().position(|factor| {
         let mut seen: BTreeMap<&str, &Option<Setting>> = BTreeMap::new();
@@ -196,7 +196,7 @@ fn by_level(
     levels
 }
 
-/// A heading and its settings, those of words on one line for each subject.
+/// A heading and its settings. The words of a subject share a line.
 fn section(heading: &str, settings: &[Setting]) -> String {
     if settings.is_empty() {
         return format!("  {heading}: nothing more\n");

@@ -10,22 +10,22 @@ use signal_hook::iterator::Signals;
 use crate::ending::Failure;
 use crate::live;
 
-/// The time that a second signal leaves the process to end by itself.
+/// The grace period for an orderly exit after a second signal.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
 /// The exit status after an interrupt.
 const INTERRUPTED: libc::c_int = 130;
 
-/// What ends a program politely.
+/// The signals that ask a program to end.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Calls `on` for each of those signals, on a thread of its own, with the number of signals so far.
+/// Calls `on` for each of these signals on a separate thread, with the number of signals so far.
 ///
-/// A SIGHUP that was ignored when prony began stays ignored: `nohup` means it.
+/// A SIGHUP that was ignored when prony started stays ignored, so that `nohup` works.
 pub(crate) fn listen(mut on: impl FnMut(u32) + Send + 'static) -> Result<(), Failure> {
     listen_for(move |_, count| on(count))
 }
 
-/// The same, with the signal itself.
+/// Like [`listen`], with the signal's number.
 pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let mut signals = watched()?;
     std::thread::spawn(move || {
@@ -36,8 +36,8 @@ pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Resul
     Ok(())
 }
 
-/// Calls `stop` for the first of those signals. A second one ends the process within a second, whatever
-/// its threads are doing: a script may never return.
+/// Calls `stop` at the first of these signals. A second one ends the process within a second
+/// regardless of its threads, because a script may never return.
 pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Failure> {
     listen(move |count| match count {
         1 => stop(),
@@ -45,9 +45,10 @@ pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Fai
     })
 }
 
-/// Ends the process with the status of an interrupt, after a moment in which it may end by itself.
+/// Ends the process with the status of an interrupt, after a grace period in which it may end by
+/// itself.
 fn exit_soon() -> ! {
-    // Restoring a terminal may block, if it is not read.
+    // Restoring the terminal may block if nothing reads from it.
     std::thread::spawn(|| {
         std::thread::sleep(2 * EXIT_GRACE);
         exit_now();
@@ -58,23 +59,24 @@ fn exit_soon() -> ! {
 }
 
 fn exit_now() -> ! {
-    // SAFETY: it does not return, and runs nothing that a thread in an endless loop could hold up.
+    // SAFETY: `_exit` doesn't return, and runs no code that a thread in an endless loop could
+    // block.
     unsafe { libc::_exit(INTERRUPTED) }
 }
 
-/// Has writes beyond the limit of a file's size fail (`ulimit -f`), where they would end the process. A
-/// handler is not inherited by programs that are started, as ignoring the signal would be.
+/// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process. Child
+/// processes don't inherit a handler, but would inherit an ignored signal.
 pub(crate) fn survive_file_size_limit() {
-    // Without it the process ends as it would anyhow.
+    // Without the handler, the process ends as it would by default.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
-/// Whether it is somebody at the keyboard.
+/// True if the signal came from the keyboard.
 pub(crate) fn is_interrupt(signal: i32) -> bool {
     signal == SIGINT
 }
 
-/// Waits for the first of those signals.
+/// Waits for the first of these signals.
 pub(crate) fn wait() -> Result<(), Failure> {
     watched()?.forever().next();
     Ok(())
@@ -88,8 +90,8 @@ fn watched() -> Result<Signals, Failure> {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: sigaction is a plain C struct for which zeroes are a valid value; with no new action
-    // the call only writes the present one into it.
+    // SAFETY: sigaction is a plain C struct for which zeroes are a valid value. With no new action,
+    // the call only writes the current one to it.
     unsafe {
         let mut present: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, ptr::null(), &mut present) == 0

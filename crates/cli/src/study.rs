@@ -13,13 +13,13 @@ use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
 use crate::{adapt, compare, experiment, terminal};
 
-/// The folder of studies as it was when this program was built.
+/// The studies as of the build of this program.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
 
-/// The folder within an experiment's that a study's files are written to. The runner knows it, too.
+/// The subfolder of an experiment for a study's files. The runner uses the same name.
 const FOLDER: &str = "study";
 
-/// The plan of what can be run of a study where all of it can't, for studies that have one.
+/// The reduced plan of a study, for machines that can't run all of it.
 const REDUCED: &str = "without-root.toml";
 
 /// Lists, shows or runs studies.
@@ -88,7 +88,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
         let settings = experiment::settings(&typed.run, typed.seed, dir.clone());
         return compare::gated(&plan, &settings, &typed.run);
     }
-    // Tried in a folder that goes away, so that a study which can't be run here leaves nothing.
+    // The plan is checked in a temporary folder, so that a study that can't run leaves no files.
     let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
     let plan = unpacked(study, scratch.path(), typed)?;
@@ -106,8 +106,8 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     compare::gated(&plan, &settings, &typed.run)
 }
 
-/// Writes a study's files to a folder and reads its plan there: with the levels and lengths that were
-/// typed, and without the set-ups that this machine can't run.
+/// Writes a study's files to a folder and reads its plan there, with the typed levels and lengths
+/// and without the set-ups that this machine can't run.
 fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, Failure> {
     let into = std::path::absolute(into).map_err(Failure::refused)?;
     write(study, &into)?;
@@ -154,7 +154,7 @@ fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
     fs::create_dir_all(into).map_err(|error| failed(into, error))?;
     for entry in dir.entries() {
         match entry {
-            // What Python leaves beside its sources is no part of a study.
+            // Python's bytecode cache isn't part of a study.
             DirEntry::Dir(dir) if dir.path().ends_with("__pycache__") => {}
             DirEntry::Dir(dir) => write(dir, &into.join(file_name(dir.path())))?,
             DirEntry::File(file) => {
@@ -187,7 +187,7 @@ fn name_of<'d>(study: &'d Dir<'_>) -> &'d str {
     study.path().to_str().unwrap_or_default()
 }
 
-/// A file of a study; empty where it has none.
+/// The text of a study's file; empty if the file doesn't exist.
 fn text<'d>(study: &'d Dir<'_>, name: &str) -> &'d str {
     let file = study.get_file(study.path().join(name));
     file.and_then(|file| file.contents_utf8())

@@ -1,15 +1,15 @@
-//! Standard output and standard error. Neither a reader that left early nor a closed stream is a
-//! reason to panic.
+//! Standard output and standard error. A reader that has gone or a closed stream never causes a
+//! panic.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use prony_report::text::TextOptions;
 
-/// Whether a result could not be printed.
+/// True after a result could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether standard output refused a result, for another reason than that nobody reads on.
+/// True if printing a result failed, other than because the reader has gone.
 pub(crate) fn lost_output() -> bool {
     LOST.load(Ordering::Relaxed)
 }
@@ -31,17 +31,18 @@ pub(crate) fn print(text: &str) {
 
 /// Prints a line to standard error.
 pub(crate) fn say(line: &str) {
-    // Where this can't be said, nothing can.
+    // If standard error fails, there is no other place to report it.
     let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
 }
 
-/// The lines without what could steer a terminal: servers and other machines have a say in them.
+/// Replaces characters that could control a terminal, because servers and other machines supply
+/// parts of the text.
 fn harmless(lines: &str) -> String {
     let each = lines.split('\n').map(prony_report::table::plain);
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// The layout of a text: a terminal's if the text goes to standard output and that is a terminal.
+/// The layout of a text: a terminal's if the text is printed to a terminal.
 pub(crate) fn text_options(is_printed: bool) -> TextOptions {
     let mut options = TextOptions {
         color: is_printed && colors(),
@@ -57,20 +58,20 @@ pub(crate) fn text_options(is_printed: bool) -> TextOptions {
     options
 }
 
-/// Narrower lines are left to the terminal to break.
+/// Minimum width in columns; narrower terminals wrap the lines.
 const NARROWEST: usize = 40;
 
-/// Whether results are to be colored: on a terminal, unless NO_COLOR is set (no-color.org).
+/// True if results are colored: on a terminal, unless NO_COLOR is set (no-color.org).
 fn colors() -> bool {
     io::stdout().is_terminal() && !refuses_colors() && !is_dumb()
 }
 
-/// Whether NO_COLOR is set (no-color.org).
+/// True if NO_COLOR is set (no-color.org).
 pub(crate) fn refuses_colors() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Whether standard error can be drawn on.
+/// True if standard error is a terminal that supports drawing.
 pub(crate) fn is_live() -> bool {
     io::stderr().is_terminal() && !is_dumb()
 }

@@ -8,15 +8,15 @@ use tempfile::NamedTempFile;
 
 use crate::arguments::TypedOption;
 
-/// The largest body that is read from standard input, in bytes.
+/// Maximum size in bytes of a body from standard input.
 const STDIN_BYTES_MAX: u64 = 64 << 20;
 
-/// Turns such a body into a `--body-file`. The copy of what standard input held is removed when the
+/// Turns such a body into a `--body-file`. The temporary copy of standard input is removed when the
 /// result is dropped.
 ///
 /// # Errors
 ///
-/// Standard input can't be read or copied; the text names the option.
+/// Standard input can't be read or copied; the message names the option.
 pub(crate) fn resolve(
     load: &mut LoadOptions,
     typed: &mut Vec<TypedOption>,

@@ -1,4 +1,4 @@
-//! A load under way, as it is seen by those who look at it: one of this process, or one that agents make.
+//! A load in progress, as observers see it: made by this process or by agents.
 
 use std::sync::Arc;
 
@@ -6,34 +6,34 @@ use prony_fleet::coordinator::Feed;
 use prony_load::{Control, WorkerUtilization};
 use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
 
-/// A load that can be looked at while it runs.
+/// A load that can be observed while it runs.
 #[derive(Debug, Clone)]
 pub(crate) enum UnderWay {
-    /// This process makes it.
+    /// This process makes the load.
     Here(Arc<Control>, Box<LoadInfo>),
-    /// Agents make it, and tell each second.
+    /// Agents make the load, and report each second.
     ByAgents(Arc<Feed>),
 }
 
-/// All that was recorded so far.
+/// All results so far.
 #[derive(Debug)]
 pub(crate) struct SoFar {
-    /// But for the time series.
+    /// All results except the time series.
     pub(crate) delta: Delta,
-    /// How far it reaches since the load's start.
+    /// The end of the results, since the load's start.
     pub(crate) reaches: Nanos,
-    /// Requests under way then.
+    /// Requests in flight at that time.
     pub(crate) in_flight: u64,
 }
 
 impl UnderWay {
-    /// A load of this process that has not begun. What is to be seen of it is asked for here.
+    /// A load of this process before its start. Its workers are asked to publish their figures.
     pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> UnderWay {
         control.watch();
         UnderWay::Here(control.clone(), Box::new(info.clone()))
     }
 
-    /// What it is; of agents as typed, until they have read it.
+    /// The settings of the load. For agents, they are as typed until an agent has resolved them.
     pub(crate) fn info(&self) -> LoadInfo {
         match self {
             UnderWay::Here(_, info) => (**info).clone(),
@@ -41,7 +41,7 @@ impl UnderWay {
         }
     }
 
-    /// Whether it was told to end.
+    /// True if the load was asked to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         match self {
             UnderWay::Here(control, _) => control.is_stopped(),
@@ -49,7 +49,7 @@ impl UnderWay {
         }
     }
 
-    /// Requests that ended, warm-up included.
+    /// Requests that ended, including the warm-up.
     pub(crate) fn ended(&self) -> u64 {
         match self {
             UnderWay::Here(control, _) => control.counts().0,
@@ -57,8 +57,8 @@ impl UnderWay {
         }
     }
 
-    /// The moment, since the load's start, up to which all is there that is waited for; zero until the
-    /// first of the measured part.
+    /// The time since the load's start up to which the results are complete; zero before the first
+    /// results of the measured part.
     pub(crate) fn complete_until(&self) -> Nanos {
         match self {
             UnderWay::Here(control, _) => control.complete_until(),
@@ -66,7 +66,7 @@ impl UnderWay {
         }
     }
 
-    /// What was recorded since the last call; for one caller.
+    /// The results since the last call. Only one caller may use it.
     pub(crate) fn take(&self) -> Delta {
         match self {
             UnderWay::Here(control, _) => control.take(),
@@ -74,7 +74,7 @@ impl UnderWay {
         }
     }
 
-    /// All that was recorded.
+    /// All results so far.
     pub(crate) fn so_far(&self) -> SoFar {
         match self {
             UnderWay::Here(control, _) => {
@@ -96,7 +96,7 @@ impl UnderWay {
         }
     }
 
-    /// What each worker of this process did; agents tell that at their end.
+    /// The utilization of each worker of this process. Agents report theirs only at the end.
     pub(crate) fn utilizations(&self) -> Vec<WorkerUtilization> {
         match self {
             UnderWay::Here(control, _) => control.utilizations(),
@@ -104,7 +104,7 @@ impl UnderWay {
         }
     }
 
-    /// What already qualifies the figures.
+    /// Findings that qualify the figures so far.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         match self {
             UnderWay::Here(control, info) => control.findings(info),
@@ -112,7 +112,7 @@ impl UnderWay {
         }
     }
 
-    /// What would be stored if it ended here; none where it has not begun.
+    /// The record as if the load ended now. `None` before its start.
     pub(crate) fn record(&self) -> Option<Record> {
         match self {
             UnderWay::Here(control, info) => Some(control.record_so_far(info)),

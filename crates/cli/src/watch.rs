@@ -1,4 +1,4 @@
-//! An experiment's events, told to whoever watches standard error.
+//! Turns an experiment's events into lines of progress and into the state of the live view.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::progress::{Progress, Show};
 use crate::under_way::UnderWay;
 use prony_fleet::coordinator::Feed;
 
-/// What is going on: lines for those who read lines, a state for the view.
+/// Receives an experiment's events: prints lines, and updates the view's state.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     progress: &'a Progress,
-    /// What results call the variants, by their ids.
+    /// The names of variants in results, by their ids.
     names: BTreeMap<&'a str, String>,
     told: ExperimentNotes,
 }
 
 impl<'a> Watch<'a> {
-    /// A watch over the run of a plan that will take so much.
+    /// Watches the run of a plan with this forecast.
     pub(crate) fn new(progress: &'a Progress, plan: &'a Plan, forecast: Forecast) -> Watch<'a> {
         let name = |variant: &'a PlanVariant| {
             let levels: Vec<&str> = variant.levels.iter().map(|(_, level)| level).collect();
@@ -41,12 +41,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What the view draws from.
+    /// The state that the view draws.
     pub(crate) fn told(&self) -> &ExperimentNotes {
         &self.told
     }
 
-    /// Takes note of what happened.
+    /// Takes an event.
     pub(crate) fn hear(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::Resumed { blocks, block_time } => {
@@ -92,7 +92,7 @@ impl<'a> Watch<'a> {
                 agents,
                 latest,
             } => {
-                // Nobody is asked to lay down what nobody looks at.
+                // Without a view, workers need not publish their figures.
                 if self.progress.show() == Show::View {
                     self.told.loading(latest);
                     if agents.is_none() {
@@ -120,7 +120,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Agents are asked for the load.
+    /// Follows a load that agents are asked to make.
     pub(crate) fn by_agents(&self, feed: &Arc<Feed>) {
         if self.progress.show() == Show::View {
             let under_way = UnderWay::ByAgents(feed.clone());
@@ -133,7 +133,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// A trial in a line.
+/// A trial as a line of text.
 fn ended(name: &str, result: &TrialResult) -> String {
     let block = result.block;
     let Some(record) = &result.record else {
@@ -150,7 +150,8 @@ fn ended(name: &str, result: &TrialResult) -> String {
     )
 }
 
-/// What a look left open; nothing where it was the last, since the verdict follows at once.
+/// Describes which verdicts a look left undecided. `None` for the last look, because the verdict
+/// follows immediately.
 fn looked(document: &VerdictDocument, next: Option<u32>) -> Option<String> {
     let next = next?;
     let open = document

@@ -1,5 +1,5 @@
-//! Pages of fixed states on terminals of several sizes, compared with what is kept in `tests/`.
-//! `UPDATE_GOLDEN=1 cargo test -p prony live` keeps what there is now; then look at it.
+//! Renders pages of fixed states on terminals of several sizes, and compares them with the files in
+//! `tests/`. `UPDATE_GOLDEN=1 cargo test -p prony live` rewrites those files; review the changes.
 
 use std::fs;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn times(count: u32) -> Vec<TimesPoint> {
     (0..count).map(at).collect()
 }
 
-/// More is offered than the server takes.
+/// An open-loop load that exceeds the server's capacity.
 fn open() -> LoadFigures {
     let mut figures = closed();
     figures.info.rate_per_s = Some(60_000.0);
@@ -173,7 +173,7 @@ fn open() -> LoadFigures {
     figures
 }
 
-/// Of everything that can go wrong something.
+/// A load with several kinds of failures.
 fn failing() -> LoadFigures {
     let mut figures = closed();
     figures.info.requests = Some(1_000_000);
@@ -226,7 +226,7 @@ fn warming_up() -> LoadFigures {
     }
 }
 
-/// Of four agents one is lost, and another has not been heard of for a while.
+/// A load on four agents, one of them lost and one silent.
 fn by_agents() -> LoadFigures {
     let mut figures = open();
     figures.busy = None;
@@ -241,7 +241,7 @@ fn by_agents() -> LoadFigures {
     figures
 }
 
-/// All that is known is what was typed.
+/// A load on agents before they have resolved its settings.
 fn getting_ready() -> LoadFigures {
     LoadFigures {
         info: LoadInfo {
@@ -358,7 +358,7 @@ fn experiment() -> ExperimentState {
     }
 }
 
-/// More comparisons than there is room for, one of a share, one without an interval; asked to end.
+/// More comparisons than fit, one of a share and one without an interval, after a request to stop.
 fn wide() -> ExperimentState {
     let mut state = experiment();
     let verdicts = [
@@ -450,7 +450,7 @@ fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
         before = most;
     }
     assert_eq!(before, Duration::ZERO);
-    // What was read back is not run again.
+    // Blocks that were read back don't run again.
     state.resumed = 4;
     state.trials_ended = 4;
     state.trials_took = Duration::from_secs(8);
@@ -478,7 +478,7 @@ fn an_unknown_trial_length_is_no_guess() {
     assert_eq!(state.left().map(seconds), Some((3, 45)));
 }
 
-/// The line of agents in this width.
+/// The line about agents at this width.
 fn agents_line(agents: &Agents, width: u16) -> String {
     let line = agents.line(width, Theme::new(false));
     line.spans.iter().map(|span| &*span.content).collect()

@@ -19,18 +19,18 @@ use crate::ending::Failure;
 use crate::terminal;
 use crate::under_way::UnderWay;
 
-/// The port of `--metrics` is looked for here where no host is given.
+/// The host of `--metrics` if none is given.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// The page that says where the numbers are.
+/// The page that names the path of the metrics.
 const INDEX: &str = "prony: the numbers of the running load are at /metrics\n";
 
-/// What is served.
+/// The state that the server reads.
 #[derive(Debug, Default)]
 struct Numbers {
     /// Loads that ended, with the labels of their variants.
     ended: Vec<(Labels, Record)>,
-    /// The load that runs.
+    /// The load that is running.
     running: Option<(Labels, UnderWay)>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Metrics {
     numbers: Arc<Mutex<Numbers>>,
     /// Labels by the ids of variants.
     variants: Vec<(String, Labels)>,
-    /// Those of the trial that runs.
+    /// Labels of the current trial.
     labels: Mutex<Labels>,
 }
 
 impl Metrics {
-    /// Serves at `typed`, a port or an address with one, and says where.
+    /// Serves at `typed`, a port or an address with one, and prints the address.
     pub(crate) fn serve(typed: &str) -> Result<Metrics, Failure> {
         let address = address(typed)?;
         let numbers = Arc::new(Mutex::new(Numbers::default()));
@@ -62,7 +62,7 @@ impl Metrics {
         })
     }
 
-    /// The same for an experiment, whose loads are labelled by variant.
+    /// Serves the metrics of an experiment, whose loads are labeled by variant.
     pub(crate) fn of_experiment(
         typed: &str,
         plan: &Plan,
@@ -81,13 +81,13 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// From now on this load runs.
+    /// Sets the load that is running.
     pub(crate) fn running(&self, under_way: UnderWay) {
         let labels = lock(&self.labels).clone();
         lock(&self.numbers).running = Some((labels, under_way));
     }
 
-    /// Takes note of what happened to an experiment.
+    /// Takes an event of an experiment.
     pub(crate) fn hear(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::TrialBegan { id, .. } => {
@@ -95,7 +95,7 @@ impl Metrics {
                 let found = variants.find(|(variant, _)| variant == id);
                 *lock(&self.labels) = found.map_or_else(Labels::new, |(_, labels)| labels.clone());
             }
-            // Of one that agents make they tell.
+            // Agents report their load through [`Metrics::running`].
             ExperimentEvent::Loading {
                 info,
                 control,

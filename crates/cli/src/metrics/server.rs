@@ -34,7 +34,7 @@ const HEADERS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time that a connection may last.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after an accept that failed, as it does where no file descriptor is left.
+/// The pause after a failed accept, for example when no file descriptor is left.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A response to GET or HEAD.
@@ -72,7 +72,7 @@ impl PageServer {
     ///
     /// # Errors
     ///
-    /// The address is taken, or the system refuses a thread.
+    /// The address is in use, or the system refuses to start a thread.
     pub(crate) fn start(
         address: SocketAddr,
         pages: impl Fn(&str) -> Page + Send + Sync + 'static,
@@ -114,7 +114,7 @@ impl Drop for PageServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the server changes no result.
+            // A panic of the server doesn't change any result.
             let _ = thread.join();
         }
     }
@@ -152,7 +152,7 @@ async fn serve(stream: TcpStream, pages: Arc<Pages>) {
         .keep_alive(false)
         .title_case_headers(true)
         .serve_connection(TokioIo::new(stream), service);
-    // A client that breaks HTTP, is too slow or has left is no failure of the load's.
+    // A client that violates HTTP, is too slow or has disconnected doesn't affect the load.
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 

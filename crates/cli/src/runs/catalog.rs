@@ -181,14 +181,14 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     Ok(runs)
 }
 
-/// Reports a folder that an experiment wrote; a symbolic link is none.
+/// True for a folder that an experiment wrote; false for a symbolic link.
 pub(super) fn is_run_folder(path: &Path) -> bool {
     let is_dir = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let has = |name: &str| path.join(name).is_file();
     is_dir && has("plan.toml") && (has("state.json") || has("verdict.json"))
 }
 
-/// Reports a folder that an experiment is writing to.
+/// True for a folder that an experiment is writing to.
 pub(super) fn is_running(path: &Path) -> bool {
     let Ok(lock) = fs::File::open(path.join(LOCK_FILE)) else {
         return false;

@@ -84,7 +84,7 @@ pub enum WithheldVerdicts {
     /// Verdicts on the rate and on response times.
     Speed,
     /// Verdicts on the rate and on response times, unless only the faster variant is affected: the
-    /// other one is slower still, and the direction stands.
+    /// other one is slower still, and the direction is still valid.
     SpeedUnlessFaster,
     /// Verdicts on every metric except the share of failed requests.
     AllButFailures,

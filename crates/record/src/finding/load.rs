@@ -21,7 +21,7 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
     ],
     withholds: WithheldVerdicts::SpeedUnlessFaster,
     meaning: "A generator at its limit makes servers look alike. If only the faster of two variants \
-              reached that limit, the other one is slower still: the direction stands, and the ratio \
+              reached that limit, the other one is slower still: the direction is right, and the ratio \
               is a lower bound of the difference. A worker always handles one connection, so a third \
               of a connection per worker is added to both limits.",
     action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
@@ -84,7 +84,7 @@ pub(super) const ERRORS: FindingInfo = FindingInfo {
     ],
     withholds: WithheldVerdicts::AllButFailures,
     meaning: "Rate and times describe the successful requests only. A server that fails quickly can \
-              look fast. The verdict on the share of failed requests stands.",
+              look fast. The verdict on the share of failed requests is still given.",
     action: "Read the outcomes and the most frequent reasons, and check the server's log.",
     per_variant: true,
     explains_difference: true,

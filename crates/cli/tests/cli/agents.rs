@@ -1,4 +1,4 @@
-//! `prony agent` as a process: how it is started, told to end, and killed.
+//! Runs `prony agent` as a process: starts it, asks it to end, and kills it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::running::{Origin, Room, Running, SOON, Said};
 
-/// A server for two agents, and something to load.
+/// A NATS server for two agents, and an origin to load.
 struct Ground {
     room: Room,
     up: Running,
@@ -36,7 +36,7 @@ impl Ground {
         agent
     }
 
-    /// A load that would take long.
+    /// Starts a load that would take long.
     fn load(&self) -> Running {
         let words = [
             "load",
@@ -57,13 +57,13 @@ impl Ground {
         load
     }
 
-    /// Waits until the agent has measured something, and tells in which file.
+    /// Waits until the agent has measured something. Returns the file with its results.
     fn measures(&self) -> PathBuf {
         let began = Instant::now();
         loop {
             for entry in std::fs::read_dir(self.room.path("state/runs")).unwrap() {
                 let path = entry.unwrap().path();
-                // It may just be collected.
+                // It may have been collected in the meantime.
                 let messages = spool::read(&path).unwrap_or_default();
                 if messages.len() > 2 && messages.iter().all(|it| it.end.is_none()) {
                     return path;
@@ -189,7 +189,7 @@ fn what_a_killed_agent_measured_is_collected_after_its_next_start() {
     for message in spool::read(&path).unwrap() {
         message.packed.add_to(&mut kept).unwrap();
     }
-    // The load ends by itself, with what had come of it.
+    // The load ends by itself, and reports the results so far.
     let said = load.end();
     let record = json(&said);
     assert!(record["totals"]["ok"].as_u64().unwrap() > 0);

@@ -1,4 +1,4 @@
-//! `prony compare` and what surrounds it: `init`, `study`, `report`, `demo`.
+//! Runs `prony compare` and the commands around it: `init`, `study`, `report`, `demo`.
 
 use serde_json::Value;
 
@@ -29,7 +29,8 @@ rate        = 200
 model       = "open"
 "#;
 
-/// The status that a verdict asks for: a machine that is busy with other tests may withhold it.
+/// Checks for the exit status that belongs to the verdict, which may be withheld on a machine that
+/// is busy with other tests.
 fn expect_status_of(said: Said, verdict: &Value) -> Said {
     let comparisons = verdict["comparisons"].as_array().unwrap();
     let withheld = comparisons
@@ -68,10 +69,10 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         (&Value::from(7), &Value::from(3))
     );
     assert_eq!(verdict["comparisons"][0]["metric"], "p99_us");
-    // Beforehand what will be done and how long it takes; then each trial; the results alone on
-    // standard output.
+    // It prints the plan's summary and its time, then each trial; standard output has only the
+    // results.
     let mut lines = said.err.lines();
-    // Another test may just have killed a run.
+    // Another test may have killed a run just before.
     let first = lines.find(|line| !line.starts_with("prony: removed what a killed run had left"));
     assert_eq!(first, Some("tiny: Which socket?"), "{}", said.err);
     assert!(
@@ -99,7 +100,7 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
 
     rendered_again_it_is_the_same(&room, &verdict, &said.out);
 
-    // The folder is taken now.
+    // The folder is in use now.
     let said = room.run(&["compare", "tiny.toml", "--out", "r"]).expect(2);
     assert!(said.err.contains("--resume"), "{}", said.err);
 }
@@ -225,7 +226,7 @@ fn servers_are_compared_with_the_first_without_a_plan() {
         "{}",
         said.err
     );
-    // The same server twice is a fair question, too; the results go where nobody said otherwise.
+    // Comparing a server with itself is allowed, too. The results go to the default folder.
     let args = [&["compare", &a_url, &a_url][..], &lengths].concat();
     let said = room.run(&args);
     let runs = names(&room.path("prony-runs"));
@@ -245,7 +246,7 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
     let room = Room::new();
     room.write("tiny.toml", TINY);
     room.run(&["compare", "tiny.toml", "--out", "r"]);
-    // Values that no verdict can be told from, whatever this machine is busy with.
+    // Values that can't give a verdict, regardless of other work on this machine.
     let p99s_us = [
         ("1-tcp", 100.0),
         ("1-unix", 900.0),
@@ -258,7 +259,7 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
         let path = format!("r/trials/{trial}/trial.json");
         let mut result = room.json(&path);
         result["values"]["p99_us"] = p99_us.into();
-        // Its folder says which trial it is, whatever is written in it.
+        // The folder identifies the trial, regardless of the file's content.
         result["variant"] = 99.into();
         room.write(&path, &result.to_string());
     }
@@ -291,7 +292,7 @@ fn servers_that_are_gone_are_3() {
         .run(&["compare", &url, &url, "--blocks", "3", "-d", "1s"])
         .expect(3);
     assert!(said.err.contains("does not respond"), "{}", said.err);
-    // There is no log of a server that prony did not start.
+    // There are no logs of servers that prony didn't start.
     let why = "prony did not start this server";
     assert!(said.err.contains(why), "{}", said.err);
     assert!(!said.err.contains("log is empty"), "{}", said.err);

@@ -1,4 +1,5 @@
-//! `prony doctor` against real servers. They want root, and what `cargo xtask test` installs.
+//! Runs `prony doctor` against real servers. It needs root, and the packages that `cargo xtask
+//! test` installs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +16,7 @@ use crate::running::{Room, SOON};
 struct Server(Child);
 
 impl Server {
-    /// Starts a program of the system's in its own process group.
+    /// Starts a system program in its own process group.
     fn start(room: &Room, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Server {
         let child = Command::new(program)
             .args(args)
@@ -34,7 +35,8 @@ impl Server {
         self.0.id().to_string()
     }
 
-    /// Waits until it has this many children: it has read its settings then.
+    /// Waits until the server has this number of children, because it has read its settings by
+    /// then.
     fn with_children(mut self, room: &Room, children: usize) -> Server {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let began = Instant::now();
@@ -62,7 +64,7 @@ impl Drop for Server {
     }
 }
 
-/// It listens on a UNIX socket: nothing here connects, and no port can be taken.
+/// Starts nginx on a UNIX socket: no test connects to it, and it can't conflict with another port.
 fn nginx(room: &Room, variables: &[(&str, &str)]) -> Server {
     let text = format!(
         "daemon off; user root; pid {0}/pid; error_log stderr; worker_processes 2;\n\
@@ -77,7 +79,7 @@ fn nginx(room: &Room, variables: &[(&str, &str)]) -> Server {
     Server::start(room, "/usr/sbin/nginx", &args, variables).with_children(room, 2)
 }
 
-/// What the doctor says of a server, checked against the schema.
+/// The doctor's report on a server, checked against the schema.
 fn seen(room: &Room, pid: &str) -> Value {
     room.run(&["doctor", "--pid", pid, "--json", "seen.json"])
         .expect(0);
@@ -91,7 +93,7 @@ fn seen(room: &Room, pid: &str) -> Value {
     report["subjects"][0].clone()
 }
 
-/// The level of the first line of this name.
+/// The level of the first line with this name.
 fn level<'s>(subject: &'s Value, id: &str) -> Option<&'s str> {
     line(subject, id)?["level"].as_str()
 }
@@ -110,7 +112,7 @@ fn a_usual_nginx_is_accelerated_and_its_settings_are_read() {
     let library = crypto["library"].as_str().unwrap();
     assert!(library.contains("libcrypto.so"), "{subject:#}");
     assert!(crypto["version"].as_str().unwrap().starts_with("OpenSSL "));
-    // The system's library knows the instructions wherever the processor has them.
+    // The system's library supports these instructions if the processor does.
     let has_aes = fs::read_to_string("/proc/cpuinfo")
         .unwrap()
         .contains(" aes");
@@ -168,7 +170,7 @@ fn haproxy_s_and_apache_s_caps_are_named() {
     room.write("haproxy.cfg", &text);
     let args = ["-f", "haproxy.cfg"];
     let haproxy = Server::start(&room, "/usr/sbin/haproxy", &args, &[]).with_children(&room, 1);
-    // A relative path is the server's own affair; its folder is read from the process.
+    // A relative path is resolved in the server's folder, which is read from the process.
     let subject = seen(&room, &haproxy.pid());
     let maxconn = line(&subject, "haproxy-maxconn").unwrap_or_else(|| panic!("{subject:#}"));
     assert_eq!(
@@ -206,11 +208,11 @@ fn haproxy_s_and_apache_s_caps_are_named() {
         "{workers}"
     );
     assert_eq!(level(&subject, "apache-server-limit"), Some("warning"));
-    // No module of this one needs a libcrypto, and that is no failure.
+    // None of this server's modules needs libcrypto, which isn't an error.
     assert_eq!(subject["crypto"]["library"], Value::Null);
 }
 
-/// Apache takes no port 0 and no UNIX socket.
+/// Apache supports neither port 0 nor UNIX sockets.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -239,7 +241,7 @@ fn without_root_what_can_not_be_read_is_said() {
         "this test starts a server as root and looks at it as nobody: run it as root"
     );
     let server = nginx(&room, &[]);
-    // Nobody can't reach this program where it lies.
+    // The user nobody has no access to the program in its own folder.
     let program = Path::new("/tmp").join(format!("prony-doctor-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

@@ -4,8 +4,8 @@ use rustix::process::Signal;
 
 use crate::running::{Origin, Room, Running, Said};
 
-/// Two variants of the embedded origin, each loaded with this number of requests. `option` is one more
-/// word of the origin's command.
+/// Two variants of the embedded origin, each loaded with this number of requests. `option` is
+/// appended to the origin's command.
 fn counted_plan(requests: u64, option: &str) -> String {
     format!(
         r#"

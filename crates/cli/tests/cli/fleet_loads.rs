@@ -1,4 +1,4 @@
-//! Loads that agents make together, from the command line and as processes.
+//! Loads on several agents, started from the command line as processes.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::running::{Origin, Room, Running, SOON, Said, check_schema};
 
-/// A server, agents, and something to load.
+/// A NATS server, agents, and an origin to load.
 pub(crate) struct Ground {
     pub(crate) room: Room,
     up: Running,
@@ -50,7 +50,7 @@ impl Ground {
         agent
     }
 
-    /// A command as the coordinator.
+    /// Runs a command as the coordinator.
     fn run(&self, words: &[&str]) -> Said {
         self.room.run(&self.words(words))
     }
@@ -59,7 +59,7 @@ impl Ground {
         [words, &["--creds", "up/coordinator.creds"]].concat()
     }
 
-    /// The files that agents keep of runs.
+    /// The agents' result files.
     fn files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.room.path("state/runs")).into_iter();
         let paths = entries.flatten().flatten().map(|entry| entry.path());
@@ -70,8 +70,8 @@ impl Ground {
         files
     }
 
-    /// Waits until so many agents have measured something, and keeps their files beside: they are
-    /// removed when their counts agree.
+    /// Waits until this number of agents have measured something, and links their files: agents
+    /// remove them once all results are collected.
     fn keep_files(&self, of: usize) -> Vec<PathBuf> {
         let until = Instant::now() + SOON;
         loop {
@@ -90,7 +90,7 @@ impl Ground {
         }
     }
 
-    /// Ends everything politely, and sees that nothing is left.
+    /// Ends everything with a signal, and checks that no process or file is left.
     pub(crate) fn end(self) {
         for agent in self.agents {
             agent.signal(Signal::INT);
@@ -103,7 +103,7 @@ impl Ground {
     }
 }
 
-/// The record that these files add up to.
+/// The sum of these files, as a record.
 fn sum(files: &[PathBuf], record: &Record) -> Record {
     let mut all = Delta::default();
     let mut spans: Vec<(u64, u64)> = Vec::new();
@@ -132,7 +132,7 @@ fn same(record: &Record, expected: &Record) {
 
 fn findings(record: &Record) -> Vec<&str> {
     let ids = record.findings.iter().map(|finding| finding.id.as_str());
-    // What a busy machine shows beside.
+    // Findings that may appear on a busy machine.
     ids.filter(|id| ["agent-lost", "partial", "clock-doubtful"].contains(id))
         .collect()
 }
@@ -161,7 +161,7 @@ fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
     assert_eq!(findings(&record), [""; 0]);
     assert!(ground.files().is_empty(), "their counts agree");
 
-    // The same of a load that goes on for a while, against what the agents wrote down.
+    // Compares a longer load with the agents' files.
     let words = [
         "load", "--agents", "number=1", "-c", "4", "-r", "200", "-d", "2s", "--json", "two.json",
         &url,
@@ -214,7 +214,7 @@ fn agents_are_listed_checked_and_refuse_by_name() {
         "{}",
         said.err
     );
-    // Nothing is written before the load is accepted.
+    // Outputs are not written before the load is accepted.
     ground.room.write("kept.json", "old");
     let words = ["load", "--agents", "3", "--json", "kept.json", &url];
     let said = ground.run(&words).expect(3);
@@ -254,7 +254,7 @@ fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
     let mut load = Running::start(ground.room.command(&ground.words(&words)));
     load.wait_for("started;");
     ground.keep_files(2);
-    // An agent that can't hear.
+    // A suspended agent.
     ground.agents[1].signal(Signal::STOP);
     load.signal(Signal::INT);
     load.wait_for("stopping agents");
@@ -298,8 +298,7 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
     );
     same(&record, &sum(&kept, &record));
     assert!(ground.files().is_empty(), "their counts agree");
-    // It is there still, and nobody has to be asked for it again.
-    // One that never began is not what is meant.
+    // It is still stored, and needs no agent to fetch it again. It ignores runs that never started.
     let far = "http://192.0.2.200:9/";
     ground
         .run(&["load", "--agents", "2", "--public", far])

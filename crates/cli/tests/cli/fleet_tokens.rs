@@ -1,4 +1,4 @@
-//! New agents get credentials with one token, and loads wait for them.
+//! Enrolls agents with one token, and makes loads that wait for agents.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::running::{Origin, Room, Running};
 const COORDINATOR: [&str; 2] = ["--creds", "up/coordinator.creds"];
 const TOKEN: [&str; 4] = ["fleet", "token", "--dir", "up"];
 
-/// A server that runs.
+/// Starts a server.
 fn up(room: &Room) -> Running {
     let words = [
         "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
@@ -20,7 +20,7 @@ fn up(room: &Room) -> Running {
     up
 }
 
-/// An agent that has a token alone, if it has nothing yet.
+/// Starts an agent with a token, or with its stored credentials.
 fn agent(room: &Room, name: &str) -> Running {
     Running::start(room.command(&[
         "agent",
@@ -37,7 +37,7 @@ fn agent(room: &Room, name: &str) -> Running {
     ]))
 }
 
-/// A page of a server that closes the connection after it.
+/// Fetches a page from a server that closes the connection after it.
 fn fetch(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -107,7 +107,7 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
     second.wait_for("registered as web-2");
     let said = waiting.end().expect(0);
     assert!(said.out.contains("100 requests: 100 ok"), "{}", said.out);
-    // Each agent's part is in the summary.
+    // The summary lists each agent's part.
     assert!(said.out.contains("start skew"), "{}", said.out);
     let record = room.json("one.json");
     let agents = record["fleet"]["agents"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! What is seen of loads that agents make while they make them.
+//! The live view and the metrics of loads that agents make.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
         "load", "--agents", "2", "-c", "4", "-r", "100", "-d", "60s", &url,
     ];
     let mut typist = Typist::start(&ground.room, &ground.words(&words), Has::All, &[]);
-    // A word that is drawn where nothing was before, once agents have told what they measured.
+    // This word appears only after agents have reported results.
     typist.wait_until("figures of agents", |seen| seen.contains("status"));
     typist.press("q");
     let (status, seen) = typist.end();
@@ -32,7 +32,7 @@ fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
         !after.contains("agents loading"),
         "the view showed that: {seen:?}"
     );
-    // Nobody draws lines where the view is not wanted, and there is none where lines are.
+    // Without a view there are no drawn lines, and with `none` no lines at all.
     let words = [
         "load",
         "--agents",

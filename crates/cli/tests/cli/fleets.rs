@@ -1,4 +1,4 @@
-//! `prony fleet up`: a NATS server for a fleet, as people start it.
+//! Runs `prony fleet up`, which starts a NATS server for a fleet.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::running::{Room, Running, Said};
 
-/// `fleet up` on the folder `up` of a room, when it says that it listens; and where.
+/// Starts `fleet up` on a room's folder `up`. Returns it once it listens, and its address.
 fn up(room: &Room, more: &[&str]) -> (Running, String) {
     let mut words = vec!["fleet", "up", "--dir", "up"];
     words.extend(more);
@@ -16,7 +16,7 @@ fn up(room: &Room, more: &[&str]) -> (Running, String) {
     (running, known["listen"].as_str().unwrap().to_owned())
 }
 
-/// Ctrl-C, and what came of it.
+/// Sends Ctrl-C, and returns the output.
 fn interrupt(room: &Room, running: Running) -> Said {
     running.signal(Signal::INT);
     let said = running.end().expect(0);
@@ -44,7 +44,7 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     );
     let before = seed(&room, "up/agent-2.creds");
 
-    // Another one on the folder is told so, and what it wants is added.
+    // A second one on the same folder reports the first, and adds its agents.
     let said = room
         .run(&["fleet", "up", "--dir", "up", "--agent", "late"])
         .expect(0);
@@ -55,7 +55,7 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let line = |name: &str| format!("prony agent --creds {}/{name}.creds", folder.display());
     assert_eq!(lines[..3], [line("agent-1"), line("agent-2"), line("late")]);
     assert!(lines[3].starts_with("prony load --creds ") && lines[3].ends_with("--agents 3 URL"));
-    // The printed line is one that works, while the server goes on.
+    // The printed command works while the server continues.
     let words: Vec<&str> = lines[2].split(' ').skip(1).collect();
     let mut agent = Running::start(room.command(&[&words[..], &["--state", "state"]].concat()));
     agent.wait_for("registered as late");

@@ -1,10 +1,10 @@
-//! Conditions, stored runs to hold results against, and what CI reads of both.
+//! Conditions, comparisons with stored runs, and the outputs for CI.
 
 use serde_json::Value;
 
 use crate::running::{Origin, Room, check_schema};
 
-/// A comparison of the origin with itself, one of the two delayed.
+/// Arguments that compare the origin with itself, with a delay on one side.
 fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
     let mut args: Vec<String> = [
         "compare",
@@ -24,7 +24,7 @@ fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
     .map(str::to_owned)
     .to_vec();
     args.extend(more.iter().map(|&word| word.to_owned()));
-    // Far longer than what a busy machine adds.
+    // The difference is far longer than the noise of a busy machine.
     args.extend([origin.url("/delay/50ms"), origin.url("/delay/250ms")]);
     args
 }
@@ -126,7 +126,7 @@ fn judged_again_from_what_is_stored(room: &Room) {
         "server_memory_bytes > 1GiB",
     ];
     room.run(&strict).expect(1);
-    // A summary is added to.
+    // The summary is appended to the file.
     let github = ["report", "r", "--github", "summary.md"];
     let before = room.read("summary.md").len();
     room.run(&github).expect(0);
@@ -203,7 +203,7 @@ fn records_are_rendered_and_set_against_one_another() {
                 .expect(0);
         }
     }
-    // One record is what `load` printed.
+    // A single record is rendered as `load` prints it.
     let one = room.run(&["report", "before/0.json"]).expect(0);
     assert!(one.out.contains("20 requests: 20 ok"), "{}", one.out);
     let args = ["report", "before/0.json", "--json", "-"];
@@ -212,7 +212,7 @@ fn records_are_rendered_and_set_against_one_another() {
         .expect(0);
     room.run(&["report", "before/0.json", "--fail-if", "p99>1us"])
         .expect(1);
-    // One a side is a description.
+    // With one record on each side, the comparison only describes the difference.
     let two = ["report", "before/0.json", "after/0.json"];
     let said = room.run(&two).expect(0);
     assert!(
@@ -220,7 +220,8 @@ fn records_are_rendered_and_set_against_one_another() {
         "{}",
         said.out
     );
-    // Several a side carry a verdict, whichever way they are named.
+    // With several records on each side there is a verdict, whether they are named by folder or by
+    // file.
     for sides in [["before", "after"], ["before/*.json", "after/*.json"]] {
         let said = room.run(&["report", sides[0], sides[1]]).expect(0);
         let words: Vec<&str> = said.out.split_whitespace().collect();

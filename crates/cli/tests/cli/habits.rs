@@ -1,5 +1,5 @@
-//! Options as users of other tools type them, credentials, bodies from files and conditions that must
-//! hold.
+//! Options as users of other tools type them, credentials, bodies from files, and conditions that
+//! the results must meet.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::running::{Origin, Room, names};
 
-/// A server that answers every request and passes its head on.
+/// A server that responds to every request and reports the head of each.
 struct Listening {
     url: String,
     heads: Receiver<String>,
@@ -126,7 +126,8 @@ fn user_and_password_are_sent_and_stored_nowhere() {
             assert!(!text.contains("cret"), "{text}");
         }
     }
-    // A header that was typed counts more than the URL; two options for it contradict each other.
+    // A typed header takes precedence over the URL; two options for the same header contradict each
+    // other.
     let typed = [
         "load",
         "-n",
@@ -169,7 +170,7 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
         "Cookie: id=t0ken",
     ];
     let urls = ["compare", &plain, &with_user, "--out", "r"];
-    // The listening server isn't quick; what matters here is what it was sent and what is stored.
+    // The server isn't quick, but this checks only the requests and the stored results.
     let said = room.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
     let said = said.expect(0);
     assert!(

@@ -1,4 +1,4 @@
-//! What each command says of itself. `UPDATE_GOLDEN=1 cargo test -p prony` rewrites the files.
+//! The help pages of all commands. `UPDATE_GOLDEN=1 cargo test -p prony` rewrites the files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGKILL, and what comes after them.
+//! Ctrl-C, SIGTERM and SIGKILL, and resuming afterwards.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::compares::TINY;
 use crate::running::{Room, Running, names};
 
-/// The plan with so many blocks.
+/// Writes the plan with this number of blocks.
 fn tiny(room: &Room, blocks: u32) {
     room.write(
         "tiny.toml",
@@ -88,7 +88,7 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
         (&Value::from(4), &Value::from(11))
     );
     assert_eq!(verdict["order"], order(4));
-    // Another plan is not what was begun.
+    // A different plan can't resume the experiment.
     tiny(&room, 5);
     let said = room
         .run(&["compare", "tiny.toml", "--resume", "r"])
@@ -113,7 +113,7 @@ fn a_folder_in_use_is_refused_with_the_process_that_uses_it() {
     }
     running.signal(Signal::INT);
     running.end().expect(130);
-    // A plan that was edited meanwhile is named, and accepted on demand.
+    // An edited plan is refused by name, unless the change is accepted.
     let plan = room.read("r/plan.toml");
     room.write(
         "r/plan.toml",
@@ -171,7 +171,7 @@ fn what_a_killed_run_left_is_gone_after_the_next_start() {
     let state_of_run = format!("{}-", running.id());
     running.signal(Signal::KILL);
     running.end();
-    // Its keepers end the services; whoever starts prony next removes the rest.
+    // Supervisors end the services; the next run of prony removes the rest.
     let said = room.run(&["compare", "--resume", "r", "--blocks", "3"]);
     assert!([0, 1].contains(&said.status), "{}", said.err);
     room.wait_until_quiet();
@@ -195,7 +195,7 @@ fn an_interrupted_load_prints_what_it_has() {
     let (mut peer, _) = listener.accept().unwrap();
     let mut request = [0; 1024];
     for answered in 0..4 {
-        // The request after the last answer says that the answer was taken.
+        // The next request means that the last response was read.
         assert!(peer.read(&mut request).unwrap() > 0);
         if answered < 3 {
             peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
@@ -220,6 +220,6 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_answers() {
     assert!(peer.read(&mut [0; 1024]).unwrap() > 0);
     running.signal(Signal::INT);
     let said = running.end().expect(130);
-    // It was the user who had enough, and no fault of the server's yet.
+    // The user interrupted the wait, so the server isn't blamed.
     assert!(!said.err.contains("does not respond"), "{}", said.err);
 }

@@ -1,4 +1,4 @@
-//! Files without an end, and limits of the process.
+//! Endless files, and limits of the process.
 
 use std::os::unix::process::CommandExt;
 
@@ -9,7 +9,7 @@ use crate::running::{Origin, Room, Said};
 /// Runs a command under a limit.
 fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> Said {
     let mut command = room.command(args);
-    // SAFETY: between fork and exec only system calls are made.
+    // SAFETY: only system calls are made between fork and exec.
     unsafe {
         command.pre_exec(move || {
             let limit = Rlimit {

@@ -1,4 +1,4 @@
-//! The finished program, run as people run it: arguments in; status, streams and files out.
+//! Tests of the built program: arguments in; exit status, streams and files out.
 
 mod agents;
 mod compares;

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::running::{Origin, Room, Running, SOON};
 
-/// What a server answers to one request.
+/// The response to one request.
 pub(crate) fn answer(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{request} HTTP/1.0\r\nHost: {address}\r\n\r\n");
@@ -54,7 +54,7 @@ fn a_running_load_tells_its_numbers_and_ends_as_it_would_without() {
     let address = at.strip_suffix("/metrics").unwrap();
     assert!(address.starts_with("127.0.0.1:"), "{line}");
     let has_numbers = |text: &str| text.contains("prony_requests_total{outcome=\"ok\"} ");
-    // It answers from before the load begins.
+    // It responds before the load starts.
     let text = loop {
         let text = answer(address, "GET /metrics");
         if has_numbers(&text) || child.try_wait().unwrap().is_some() {
@@ -83,13 +83,13 @@ fn an_address_that_can_not_be_had_is_refused_before_the_load() {
     let url = origin.url("/");
     let said = room.run(&["load", "--metrics", "port", &url]).expect(2);
     assert!(said.err.contains("--metrics port"), "{}", said.err);
-    // The origin has this one.
+    // The origin uses this address.
     let taken = url.trim_start_matches("http://").trim_end_matches('/');
     let said = room.run(&["load", "--metrics", taken, &url]).expect(3);
     assert!(said.err.contains("--metrics"), "{}", said.err);
 }
 
-/// A long load whose metrics are served at the address that comes with it.
+/// Starts a long load whose metrics are served. Returns the address, too.
 fn served(room: &Room, origin: &Origin) -> (Running, String) {
     let url = origin.url("/delay/1ms");
     let args = ["load", "-d", "10m", "-c", "1", "--metrics", ":0", &url];
@@ -109,12 +109,12 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// All that the server sends until it closes the connection.
+/// Everything that the server sends until it closes the connection.
 fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // It had not read all of the request.
+        // The server hadn't read the whole request.
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
         Err(error) => panic!("the connection stays open: {error}"),
     }
@@ -134,7 +134,7 @@ fn a_head_without_an_end_is_refused() {
     let mut stream = connect(&address);
     stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
     let piece = vec![b'x'; 1 << 16];
-    // Socket buffers take some megabytes; the rest would be in the generator's memory.
+    // Socket buffers hold some megabytes; the rest would be in the generator's memory.
     let pieces = (0..2_000).take_while(|_| stream.write_all(&piece).is_ok());
     assert!(pieces.count() < 2_000);
     let text = rest(stream);
@@ -156,7 +156,7 @@ fn a_head_that_is_not_finished_in_time_is_given_up() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHos").unwrap();
     let text = rest(stream);
     assert!(!text.contains("200 OK"), "{text}");
-    // So is one that sends nothing at all.
+    // The server closes an idle connection, too.
     assert_eq!(rest(connect(&address)), "");
     let mut stream = connect(&address);
     stream.write_all(b"nonsense\r\n\r\n").unwrap();
@@ -179,7 +179,7 @@ fn idle_connections_cost_no_threads_and_keep_nobody_out() {
     let idle: Vec<TcpStream> = (0..300).map(|_| connect(&address)).collect();
     is_served(&address);
     assert!(threads() < 30, "{} threads", threads());
-    // The oldest ones made way.
+    // The oldest connections were closed.
     assert_eq!(rest(idle.into_iter().next().unwrap()), "");
     is_served(&address);
     load.signal(Signal::INT);

@@ -1,4 +1,4 @@
-//! Plans that are wrong, and services that don't start.
+//! Invalid plans, and services that don't start.
 
 use crate::compares::TINY;
 use crate::running::{Room, names};
@@ -86,8 +86,8 @@ fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
 #[test]
 fn a_service_that_fails_later_keeps_what_was_measured() {
     let room = Room::new();
-    // A variant starts twice, for the pre-check and for block 1. The third start finds the folders
-    // of both and gives up.
+    // A variant starts twice: for the pre-check and for block 1. The third start finds the folders
+    // of both and exits.
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
     let once = r#"command = ["sh", "-c", "mkdir once-$2 || mkdir twice-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
     let once = once.replace("PROGRAM", env!("CARGO_BIN_EXE_prony"));

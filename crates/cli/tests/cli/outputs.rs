@@ -35,7 +35,7 @@ fn a_file_that_can_not_be_written_whole_leaves_the_old_one() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     room.write("r.json", "old");
-    // A limit on the size of files stands for a full disk: one block is far less than a record.
+    // The limit on file sizes emulates a full disk: a single block can't hold a record.
     let words = format!(
         "ulimit -f 1; exec {} load -n 5 -c 1 --json r.json {}",
         env!("CARGO_BIN_EXE_prony"),
@@ -78,7 +78,7 @@ fn standard_output_by_its_path_and_pipes_are_written_as_they_are() {
     let piped = room.run(&args).expect(0);
     assert!(piped.out.contains("\"prony.record/1\""), "{}", piped.out);
     assert!(piped.out.contains("3 requests"), "{}", piped.out);
-    // A file that standard output was sent to stays the same file.
+    // A file that is standard output is not replaced.
     let mut file = std::fs::File::options()
         .read(true)
         .write(true)

@@ -1,4 +1,4 @@
-//! Runs the program, in a folder of its own and with a mark by which all that it starts is known.
+//! Runs the program in its own folder. An environment variable marks all of its child processes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Long enough for a busy machine; nothing waits that long unless it fails.
+/// Timeout of waits, long enough for a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// How long something that is no longer wanted may take to end what it started.
+/// Time in which a process that was asked to end has to end its children.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// The variable that everything which a test starts inherits.
+/// The variable that all child processes of a test inherit.
 const MARK: &str = "PRONY_TEST_MARK";
 
-/// A folder and a mark.
+/// A test's folder and mark.
 pub(crate) struct Room {
     dir: tempfile::TempDir,
     mark: String,
 }
 
-/// What a command came to.
+/// The exit status and the output of a command.
 pub(crate) struct Said {
     pub(crate) status: i32,
     pub(crate) out: String,
@@ -31,7 +31,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Fails with everything that was said, unless the status is this one.
+    /// Fails with the whole output unless the status is this one.
     pub(crate) fn expect(self, status: i32) -> Said {
         assert_eq!(
             self.status, status,
@@ -73,7 +73,7 @@ impl Room {
         serde_json::from_str(&self.read(name)).unwrap()
     }
 
-    /// The names in the room's own folder, sorted.
+    /// The names in the room's folder, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.dir.path())
     }
@@ -97,7 +97,7 @@ impl Room {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command and waits for its end.
     pub(crate) fn run(&self, args: &[&str]) -> Said {
         let output = self.command(args).output().unwrap();
         Said {
@@ -107,7 +107,7 @@ impl Room {
         }
     }
 
-    /// Processes that this room's commands started and that still live.
+    /// Processes of this room's commands that still run.
     pub(crate) fn left_running(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.mark);
         let mut left = Vec::new();
@@ -126,7 +126,7 @@ impl Room {
         left
     }
 
-    /// Waits until nothing of this room runs any more.
+    /// Waits until no process of this room runs.
     pub(crate) fn wait_until_quiet(&self) {
         let began = Instant::now();
         while !self.left_running().is_empty() {
@@ -152,7 +152,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A command under way, whose standard error is read line by line. Dropping it kills it.
+/// A running command, whose standard error is read line by line. It is killed when dropped.
 pub(crate) struct Running {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -170,7 +170,7 @@ impl Running {
         }
     }
 
-    /// Reads standard error until a line contains `text`; gives that line.
+    /// Reads standard error until a line contains `text`. Returns that line.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
@@ -192,7 +192,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end; everything that it said.
+    /// Waits for the end of the command. Returns its whole output.
     pub(crate) fn end(mut self) -> Said {
         let mut out = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
@@ -210,7 +210,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed. What it started ends with it, if it is asked.
+        // It has ended already, unless the test failed. When asked to, it also ends its children.
         if let (Ok(None), Some(pid)) = (
             self.child.try_wait(),
             Pid::from_raw(self.child.id().cast_signed()),
@@ -229,7 +229,7 @@ impl Drop for Running {
 /// `prony origin` on a free port.
 pub(crate) struct Origin {
     child: Child,
-    /// The lines that it printed: its addresses.
+    /// The lines that it printed, which are its addresses.
     pub(crate) addresses: Vec<String>,
 }
 
@@ -252,17 +252,17 @@ impl Origin {
         Origin { child, addresses }
     }
 
-    /// On TCP alone.
+    /// Starts it on TCP only.
     pub(crate) fn tcp(room: &Room) -> Origin {
         Origin::start(room, &["--listen", "127.0.0.1:0"])
     }
 
-    /// Its first address with this path.
+    /// A URL at its first address.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{}", self.addresses[0].trim_end_matches('/'), path)
     }
 
-    /// Asks it to end, and says how it did.
+    /// Asks it to end. Returns its exit status.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -272,13 +272,13 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // It has ended already where the test stopped it.
+        // It has ended already if the test stopped it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Fails unless a document is as a schema in `schema/` says.
+/// Fails unless a document matches its schema in `schema/`.
 pub(crate) fn check_schema(name: &str, document: &serde_json::Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../schema")
@@ -292,7 +292,7 @@ pub(crate) fn check_schema(name: &str, document: &serde_json::Value) {
     assert_eq!(complaints, Vec::<String>::new());
 }
 
-/// An address that nobody listens on.
+/// An address that refuses connections.
 pub(crate) fn closed_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/", listener.local_addr().unwrap())

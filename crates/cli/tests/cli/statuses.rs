@@ -1,4 +1,4 @@
-//! Each exit status, and which stream says what.
+//! Each exit status, and the messages on each stream.
 
 use crate::running::{Origin, Room, Running, closed_url};
 
@@ -32,7 +32,7 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
     let room = Room::new();
     let url = closed_url();
     let address = url.trim_start_matches("http://").trim_end_matches('/');
-    // Without its own end it would take five minutes.
+    // Without its own end, the load would take five minutes.
     let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
     let said = room.run(&args).expect(1);
     let expected = format!("prony: Nothing listens at {address}: ");
@@ -108,7 +108,7 @@ fn a_comparison_may_wait_for_its_servers() {
     assert!(said.err.contains("after 200ms"), "{}", said.err);
     let log = "log is empty";
     assert!(!said.err.contains(log), "{}", said.err);
-    // Without a time it waits for 30 s.
+    // Without a value, it waits for 30 s.
     let dry = ["compare", &a, &b, "--dry-run", "--wait-for-server"];
     let said = room.run(&dry).expect(0);
     assert!(said.out.contains("--wait-for-server=30s"), "{}", said.out);
@@ -237,7 +237,7 @@ fn the_environment_that_refuses_is_3() {
 #[test]
 fn public_targets_are_allowed_by_flag_and_by_environment() {
     let room = Room::new();
-    // The plan that is refused later names no reason that has to do with the address.
+    // The plan is refused later, for a reason other than the address.
     for (flag, variable, allowed) in [
         (true, None, true),
         (false, Some("1"), true),
@@ -258,7 +258,7 @@ fn public_targets_are_allowed_by_flag_and_by_environment() {
             allowed,
             "{flag} {variable:?}: {err}"
         );
-        // Nothing is sent: what it would write to can't be opened.
+        // Nothing is sent, because an output can't be opened.
         assert_eq!(
             err.contains("nowhere/x"),
             allowed,

@@ -1,11 +1,11 @@
-//! `prony runs`, and the runs that other commands find by name.
+//! `prony runs`, and runs that other commands find by name.
 
 use serde_json::Value;
 
 use crate::compares::TINY;
 use crate::running::{Room, check_schema, names};
 
-/// A folder with one real run, two that are older copies of it, and things that are no runs.
+/// A folder with one real run, two older copies of it, and entries that aren't runs.
 fn room_with_runs() -> Room {
     let room = Room::new();
     room.write("tiny.toml", TINY);
@@ -62,7 +62,7 @@ fn stored_runs_are_listed_named_and_removed() {
 
     named_and_used_as_a_baseline(&room);
 
-    // Nothing is removed unasked, and nothing that is no run.
+    // Runs are not removed without confirmation, and other folders never are.
     let oldest = "2026-11-20-100000-tiny";
     let said = room.run(&["runs", "rm", oldest]).expect(2);
     assert!(said.err.contains("--yes"), "{}", said.err);
@@ -96,7 +96,7 @@ fn stored_runs_are_listed_named_and_removed() {
         "photos",
     ];
     assert_eq!(names(&room.path("prony-runs")), kept);
-    // A name stands for its run; both go.
+    // A name refers to its run; both are removed.
     room.run(&["runs", "rm", "-y", "main"]).expect(0);
     let kept = ["2026-11-22-100000-tiny", "notes.txt", "photos"];
     assert_eq!(names(&room.path("prony-runs")), kept);
@@ -181,7 +181,7 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
     }
     let said = room.run(&["runs", "open", "begun"]).expect(2);
     assert!(said.err.contains("report.html"), "{}", said.err);
-    // A run in progress holds a lock, and is left alone.
+    // A run in progress holds a lock and is not removed.
     room.write("prony-runs/begun/.lock", "1");
     let lock = std::fs::File::open(room.path("prony-runs/begun/.lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -191,7 +191,7 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
     room.run(&["runs", "prune", "--keep", "0", "--dry-run"])
         .expect(0);
     drop(lock);
-    // A removal that follows no link: what it leads to stays.
+    // Removal doesn't follow links.
     room.write("kept.txt", "kept");
     std::os::unix::fs::symlink(room.path("."), room.path("prony-runs/cut/trials")).unwrap();
     room.run(&["runs", "rm", "-y", "cut"]).expect(0);

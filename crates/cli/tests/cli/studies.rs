@@ -1,6 +1,7 @@
-//! The ready-made studies: what each says before it begins, and each run for real with tiny trials.
+//! The ready-made studies: checks their dry runs, and runs each with tiny trials.
 //!
-//! They need the servers that they start, and root for named places, which `cargo xtask test` sees to.
+//! They need the servers that they start, and root for named places; `cargo xtask test` installs
+//! and provides both.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use prony_record::Record;
 
 use crate::running::Room;
 
-/// A copy of a study with other lengths, outside of the tree.
+/// A copy of a study with other lengths, outside the source tree.
 fn short(room: &Room, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathBuf {
     let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let folder = room.path(name);
@@ -28,11 +29,11 @@ fn short(room: &Room, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathB
     path
 }
 
-/// Runs one block of a plan, and gives its verdict and the records of its trials by variant.
+/// Runs one block of a plan. Returns its verdict, and its trials' records by variant.
 fn run(room: &Room, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
     let plan = plan.to_str().unwrap();
     let said = room.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
-    // On a busy machine a verdict may be withheld.
+    // On a busy machine the verdict may be withheld.
     assert!(matches!(said.status, 0 | 1), "{}{}", said.out, said.err);
     let out = room.path("out");
     let text = |path: &Path| std::fs::read_to_string(path).unwrap();
@@ -124,7 +125,7 @@ fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
             true => assert!(opened > 0.9, "{id}: {opened}"),
             false => assert!(opened < 0.2, "{id}: {opened}"),
         }
-        // What the load says of its sources, the server's log has seen.
+        // The server's log shows the sources that the record lists.
         let sources = record.sources.as_ref().unwrap();
         assert_eq!(sources.given, 12_000, "{id}");
         let log = room.path(&format!("out/trials/1-{id}/web.log"));
@@ -181,7 +182,7 @@ fn a_balancer_runs_on_its_cores_and_beside_none() {
             let (_, record) = records.iter().find(|(known, _)| *known == id).unwrap();
             let bytes = record.totals.body_bytes_in / record.totals.ok;
             assert_eq!(size, format!("{}K", bytes / 1024), "{id}");
-            // Those of requests that had begun before the measured part count there.
+            // Requests that started before the measured part count there.
             let opened = record.totals.connections_opened + 192;
             assert!(opened >= record.totals.ok, "{id}");
         }

@@ -1,4 +1,4 @@
-//! Colour, the live view, and readers that leave early.
+//! Color, the live view, and readers that close early.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,28 +16,28 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::running::{Origin, Room, SOON};
 
-/// What the view begins and ends with.
+/// The first sequence of the view.
 const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
-/// A terminal with somebody at its keys.
+/// A terminal with a simulated user.
 pub(crate) struct Typist {
     keys: File,
-    /// Kept open, so that its modes can be asked for when nobody else has it open.
+    /// Kept open so that its modes can be read after the program has closed it.
     screen: OwnedFd,
     seen: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
     child: Child,
 }
 
-/// What a command has of its terminal.
+/// The streams of a command that are the terminal.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Has {
     /// All three streams.
     All,
     /// All but standard input.
     NoKeys,
-    /// All but standard output, which nobody reads.
+    /// All but standard output, which has no reader.
     NoOutput,
 }
 
@@ -61,7 +61,7 @@ impl Typist {
         tcsetwinsize(&master, size).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let open = || {
-            // Ours it must not become.
+            // The terminal must not become the test's controlling terminal.
             rustix::fs::open(
                 &*name,
                 OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
@@ -79,10 +79,10 @@ impl Typist {
         if has != Has::NoOutput {
             command.stdout(Stdio::from(open()));
         }
-        // SAFETY: between fork and exec only two system calls are made.
+        // SAFETY: only two system calls are made between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                // So that Ctrl-C and Ctrl-Z on this terminal mean this program.
+                // Makes Ctrl-C and Ctrl-Z on this terminal reach the program.
                 setsid()?;
                 ioctl_tiocsctty(std::io::stderr())?;
                 Ok(())
@@ -133,7 +133,7 @@ impl Typist {
         echoes
     }
 
-    /// Whether the program is stopped.
+    /// True if the program is stopped.
     fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('T')
@@ -158,11 +158,11 @@ impl Typist {
         }
     }
 
-    /// Waits for the end: the status, and all that was seen.
+    /// Waits for the end. Returns the status and everything that was drawn.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = self.ended();
         assert!(self.echoes(), "the terminal was left as the view had it");
-        // A terminal that nobody has open any more ends with an error, not with an end of file.
+        // Reading a terminal that is closed everywhere gives an error rather than an end of file.
         let Typist {
             screen,
             reader,
@@ -176,12 +176,12 @@ impl Typist {
     }
 }
 
-/// What a command writes to a terminal whose keys it doesn't have.
+/// The output of a command on a terminal that isn't its standard input.
 fn on_terminal(room: &Room, args: &[&str], variables: &[(&str, &str)]) -> String {
     Typist::start(room, args, Has::NoKeys, variables).end().1
 }
 
-/// What came after the view was gone for the last time.
+/// The output after the view was closed for the last time.
 #[track_caller]
 pub(crate) fn after_the_view(seen: &str) -> &str {
     let (_, after) = seen
@@ -224,7 +224,7 @@ fn the_view_has_a_screen_of_its_own_and_gives_it_back() {
         !seen.split_once(TAKEN).unwrap().0.contains(" ok"),
         "{seen:?}"
     );
-    // Nobody can press q where standard input is no terminal.
+    // The key q works only if standard input is a terminal.
     assert!(
         seen.contains("Ctrl-C: stop") && !seen.contains("q or"),
         "{seen:?}"
@@ -265,7 +265,7 @@ fn a_key_ends_a_load_with_its_results() {
 fn a_key_ends_an_experiment_that_takes_everything_down() {
     let room = Room::new();
     let mut typist = Typist::start(&room, &["demo", "--out", "d"], Has::All, &[]);
-    // Words of a line are drawn one by one, with what is there already left out.
+    // The words of a line are drawn one by one; words that are on the screen already are left out.
     typist.wait_until("trial", |seen| {
         seen.contains("tcp:") || seen.contains("unix:")
     });

@@ -238,7 +238,7 @@ impl Testbed {
         firsts.map(|words| words[2].parse().unwrap()).collect()
     }
 
-    /// Checks that nobody loads nginx any more.
+    /// Checks that nginx receives no more requests.
     pub(crate) fn expect_quiet(&mut self) {
         let before = self.answered();
         std::thread::sleep(Duration::from_millis(700));

@@ -1,4 +1,4 @@
-//! `prony ab` beside ab.
+//! Compares `prony ab` with ab.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,14 +17,14 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// The same words to both, ab's own first.
+/// Runs both with the same words, ab first.
 fn both(words: &str, dir: &Path) -> [Said; 2] {
     let words: Vec<&str> = words.split(' ').collect();
     [original("ab", &words, dir), ours("ab", &words, dir)]
 }
 
-/// Scripts such as stand around ab, over a run of 200 requests by 4 at a time, kept alive, for 1,000
-/// bytes each; and what each must find.
+/// Typical scripts around ab, over a run of 200 requests, 4 at a time, with keep-alive, for 1,000
+/// bytes each; and the text that each must find.
 const SCRIPTS: &[(&str, &str)] = &[
     ("awk '/^Complete requests/ {print $3}'", "200"),
     (
@@ -76,7 +76,7 @@ const SCRIPTS: &[(&str, &str)] = &[
         "1 1",
     ),
     ("head -1 | grep -Eo 'Version [0-9.]+'", "Version 2.3"),
-    // By line number, as the most careless ones do.
+    // By line number, as the least careful scripts do.
     (
         "sed -n '17p;18p' | cut -d: -f1 | xargs",
         "Complete requests Failed requests",
@@ -115,7 +115,8 @@ fn scripts_read_the_same_from_both() {
     }
 }
 
-/// An output with each number as one letter, and without the first lines and what depends on the moment.
+/// The output with each number replaced by a letter, without the first lines and without variable
+/// parts.
 fn shape(out: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in out.lines().skip(4) {
@@ -139,7 +140,7 @@ fn shape(out: &str) -> Vec<String> {
     lines
 }
 
-/// Lines whose values don't depend on the moment.
+/// Lines whose values are the same in each run.
 fn exact(out: &str) -> Vec<&str> {
     const NAMES: [&str; 15] = [
         "Server Software",
@@ -218,7 +219,7 @@ fn statuses_that_are_not_2xx_are_counted_and_so_is_success() {
     assert_eq!(exact(&theirs.out), exact(&ours.out));
     let successful = "awk '/Successful requests/ {print $3}'";
     assert_eq!(through(successful, &ours.out), "0");
-    // Beside it the scripts for the others read what they did.
+    // In the same output, scripts for the other tools find theirs.
     for script in [
         "awk '/Complete requests/ {print $3}'",
         "awk '/Non-2xx/ {print $3}'",
@@ -237,7 +238,7 @@ fn files_are_read_the_same() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/delay/3ms");
-    // With fewer than fifty requests ab's 99th percentage lies beyond its last time.
+    // With fewer than fifty requests, ab's 99th percentile is beyond its last time.
     let words = ["-n", "100", "-c", "4", "-e", "e.csv", "-g", "g.tsv", &url];
     let [theirs, ours] = [original as fn(&str, &[&str], &Path) -> Said, ours].map(|run| {
         run("ab", &words, dir.path()).expect(0);
@@ -269,7 +270,7 @@ fn files_are_read_the_same() {
         ),
         ("wc -l", "101"),
         ("awk -F'\\t' 'NF != 6' | wc -l", "0"),
-        // Sorted by the whole time, as a plot of it needs.
+        // Sorted by total time, as a plot needs it.
         ("sed 1d | cut -f5 | sort -nc && echo sorted", "sorted"),
         (
             "sed 1d | awk -F'\\t' '$5 < 3 || $6 > $4 || $4 > $5' | wc -l",
@@ -331,13 +332,13 @@ fn commands_that_are_wrong_end_with_abs_statuses() {
             "{words}"
         );
     }
-    // Each flag of the usage is in ours, with its argument.
+    // Each flag of ab's usage is in ours, with its argument.
     let [theirs, ours] = both("-h", dir.path());
     let flags = "grep -E '^ +-[a-zA-Z] ' | awk '{print $1}' | sort | xargs";
     assert_eq!(through(flags, &theirs.err), through(flags, &ours.err));
 }
 
-/// The one request that each makes, ab's own first.
+/// The request that each sends, ab first.
 fn asked(recorder: &Recorder, words: &str, dir: &Path) -> [Asked; 2] {
     let words: Vec<&str> = words.split(' ').collect();
     [original as fn(&str, &[&str], &Path) -> Said, ours].map(|run| {
@@ -408,7 +409,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
 fn what_ab_forgets_is_sent() {
     let recorder = Recorder::start();
     let dir = folder();
-    // Its manual calls -C repeatable.
+    // ab's manual says that -C can be repeated.
     let words = ["-C", "a=1", "-C", "b=2", &recorder.url("/")].map(str::to_owned);
     ours("ab", &words.each_ref().map(String::as_str), dir.path()).expect(0);
     assert_eq!(recorder.take()[0].header("cookie"), Some("a=1; b=2"));
@@ -478,7 +479,7 @@ fn several_instances_begin_at_one_moment() {
         Said::from(instance.wait_with_output().unwrap()).expect(0);
     }
     assert_eq!(recorder.take().len(), 15);
-    // Too late is told, not made up for.
+    // Late requests are reported, not sent in a burst.
     let late = ours(
         "ab",
         &["--start-at", "1000000000", &recorder.url("/")],
@@ -501,12 +502,12 @@ fn failures_are_counted_once_and_end_nothing() {
                   /^   .Connect/ {gsub(/[^0-9 ]/, \"\"); d = $1 \" \" $2 \" \" $3 \" \" $4} \
                   /Successful/ {s = $3} END {print c, f, \"(\" d \")\", s}'";
     for (fault, expected) in [
-        // ab calls these success,
+        // ab counts these as successes,
         ("truncate", "20 20 (0 0 20 0) 0"),
         ("half", "20 20 (0 0 20 0) 0"),
         ("garbage", "20 20 (0 0 0 20) 0"),
         ("close", "20 20 (0 20 0 0) 0"),
-        // and this ends it, or counts twice with -r.
+        // and stops at this one, or counts it twice with -r.
         ("reset", "20 20 (0 20 0 0) 0"),
     ] {
         let said = run(
@@ -581,7 +582,7 @@ fn an_interrupt_ends_with_the_results_so_far() {
     assert!(!said.err.contains("Finished"), "{}", said.err);
 }
 
-/// nginx on a free port, stopped when this is dropped.
+/// nginx on a free port, stopped when dropped.
 struct Nginx {
     child: Child,
     url: String,
@@ -626,7 +627,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -639,7 +640,7 @@ fn a_server_of_note_is_reported_the_same() {
     for words in ["-n 40 -c 4", "-n 40 -c 1 -k"] {
         let words = format!("{words} {}", nginx.url);
         let [theirs, ours] = both(&words, dir.path()).map(|said| said.expect(0));
-        // A connection ends after ten requests, and with it the tenth is not kept alive.
+        // nginx closes a connection after ten requests, so the tenth is not kept alive.
         assert_eq!(exact(&theirs.out), exact(&ours.out), "{words}");
         assert!(
             ours.out.contains("Server Software:        nginx/"),

@@ -1,10 +1,11 @@
-//! Runs an original and prony's front end, in a folder of their own, against prony's origin server.
+//! Runs an original tool and prony's front end, each in its own folder, against prony's origin
+//! server.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// What a command came to.
+/// The exit status and the output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) status: i32,
@@ -23,14 +24,14 @@ impl From<Output> for Said {
 }
 
 impl Said {
-    /// Fails with everything that was said, unless the status is this one.
+    /// Fails with the whole output unless the status is this one.
     pub(crate) fn expect(self, status: i32) -> Said {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 }
 
-/// prony's origin server, stopped when this is dropped.
+/// prony's origin server, stopped when dropped.
 pub(crate) struct Origin {
     child: Child,
     /// `127.0.0.1:PORT`
@@ -58,7 +59,7 @@ impl Origin {
         Origin { child, address }
     }
 
-    /// An URL of it, in clear.
+    /// A cleartext URL of the server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -66,13 +67,13 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs the original tool of this name to its end, in the folder `dir`.
+/// Runs the original tool of this name in the folder `dir`, and waits for its end.
 pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> Said {
     let output = command(PathBuf::from(tool), arguments, dir).output();
     output
@@ -82,7 +83,7 @@ pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> Said {
         .into()
 }
 
-/// Runs prony's front end of this name to its end, in the folder `dir`.
+/// Runs prony's front end of this name in the folder `dir`, and waits for its end.
 pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> Said {
     let all: Vec<&str> = std::iter::once(tool)
         .chain(arguments.iter().copied())
@@ -91,7 +92,7 @@ pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> Said {
     command(program, &all, dir).output().unwrap().into()
 }
 
-/// A command that has not begun, for tests that need more than its end.
+/// A command that hasn't been started.
 pub(crate) fn command(program: PathBuf, arguments: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -105,7 +106,7 @@ pub(crate) fn command(program: PathBuf, arguments: &[&str], dir: &Path) -> Comma
     command
 }
 
-/// What a shell script makes of an output: the way that people's own scripts read it.
+/// The result of a shell script that reads an output, as users' scripts do.
 pub(crate) fn through(script: &str, output: &str) -> String {
     use std::io::Write;
     let mut shell = Command::new("sh")

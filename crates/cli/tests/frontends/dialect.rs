@@ -1,17 +1,17 @@
-//! Scripts written for LuaJIT, which wrk has, in Lua 5.1, which `prony wrk` has: what its library does
-//! beyond that one's is made up for.
+//! Scripts for LuaJIT, which wrk uses, in Lua 5.1, which `prony wrk` uses: prony adds the functions
+//! of LuaJIT's library that Lua 5.1 lacks.
 
 use crate::beside::{Origin, Said};
 use crate::wrk::both;
 
-/// A second's run of both with this script.
+/// Runs both with this script for a second.
 fn run(script: &str) -> [Said; 2] {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     both(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url])
 }
 
-/// As in wrk's own example of several addresses, whose `%s` is given an address.
+/// wrk's own example of several addresses formats an address with `%s`.
 #[test]
 fn a_text_is_formatted_with_whatever_it_is_given() {
     let script = "
@@ -57,7 +57,7 @@ fn functions_take_what_luajits_take() {
     }
 }
 
-/// The place is the script's own, not that of what stands in for LuaJIT.
+/// The position is in the user's script, not in prony's code that emulates LuaJIT.
 #[test]
 fn its_errors_are_the_scripts() {
     let script = "function request()\n local text = string.format('%d', 'x')\n return text\nend";

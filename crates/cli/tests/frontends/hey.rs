@@ -1,4 +1,4 @@
-//! `prony hey` beside hey.
+//! Compares `prony hey` with hey.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// The same arguments to both, hey's first.
+/// Runs both with the same arguments, hey first.
 fn both(arguments: &[&str]) -> [Said; 2] {
     let dir = folder();
     [
@@ -26,7 +26,7 @@ fn both(arguments: &[&str]) -> [Said; 2] {
     ]
 }
 
-/// Scripts such as people have around hey, each with what it must find in both outputs.
+/// Typical scripts around hey, each with the text that it must find in both outputs.
 #[test]
 fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
@@ -65,7 +65,7 @@ fn scripts_read_the_same_from_both() {
         (
             &["-n", "6", "-c", "2"],
             "/bytes/10",
-            // Every label, and how many figures follow it.
+            // Every label, and the number of figures after it.
             &[("grep -c '^  [A-Z][A-Za-z/ ]*:\t'", "7")],
         ),
     ] {
@@ -79,12 +79,12 @@ fn scripts_read_the_same_from_both() {
     }
 }
 
-/// Everything but the figures, from `Summary:` on.
+/// Everything except the figures, from `Summary:` on.
 fn shape(out: &str) -> String {
     let summary = &out[out.find("\nSummary:").unwrap()..];
     let mut shape = String::new();
     for line in summary.lines() {
-        // hey 0.1.5 prints its format's `%%`.
+        // hey 0.1.5 prints the `%%` of its format string.
         let line = line.trim_end_matches('■').replace("%%", "%");
         let figure = |c: char| c.is_ascii_digit() || c == '.';
         let words = line.split(figure).filter(|word| !word.is_empty());
@@ -97,7 +97,7 @@ fn shape(out: &str) -> String {
 #[test]
 fn the_summary_has_the_same_lines_in_the_same_places() {
     let origin = Origin::start(&[]);
-    // Of fewer than a hundred requests hey leaves percentiles out.
+    // With fewer than a hundred requests, hey omits percentiles.
     let [theirs, ours] = both(&["-n", "200", "-c", "4", &origin.url("/bytes/100")]);
     assert_eq!(shape(&ours.out), shape(&theirs.out));
 }
@@ -119,7 +119,7 @@ fn csv_has_the_same_columns_and_as_many_lines() {
         "wc -l",
         "tail -n +2 | cut -d, -f7 | sort | uniq -c",
         "awk -F, '{print NF}' | sort -u",
-        // The whole is no less than what it is made of, as far as four digits tell.
+        // The total is at least the sum of its parts, within four digits.
         "awk -F, 'NR > 1 && $1 + 0.0005 < $2 + $4 + $5 + $6' | wc -l",
         "tail -n +2 | grep -vcE '^([0-9]+\\.[0-9]{4},){6}200,[0-9]+\\.[0-9]{4}$' || true",
     ] {
@@ -144,7 +144,8 @@ fn a_number_that_the_workers_do_not_divide_is_kept_all_the_same() {
 #[test]
 fn a_time_ends_it_and_waits_for_what_is_under_way() {
     let origin = Origin::start(&[]);
-    // Each of four workers begins a request at once and after a second, and none after two.
+    // Each of four workers starts a request at the beginning and after one second, but not after
+    // two.
     let [theirs, ours] = both(&["-z", "1500ms", "-c", "4", &origin.url("/delay/1s")]);
     let answers = "awk '/\\[200\\]/ {print $2}'";
     assert_eq!(through(answers, &theirs.out), "8");
@@ -156,7 +157,7 @@ fn a_time_ends_it_and_waits_for_what_is_under_way() {
 fn a_rate_is_that_of_each_worker() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
-    // 20 requests at 40 a second.
+    // 20 requests at 40 per second.
     for said in both(&["-n", "20", "-c", "2", "-q", "20", &url]) {
         let answers = "awk '/\\[200\\]/ {print $2}'";
         assert_eq!(through(answers, &said.out), "20");
@@ -165,7 +166,7 @@ fn a_rate_is_that_of_each_worker() {
     }
 }
 
-/// What both send, in hey's order of things that matter: hey's first.
+/// The requests that both send, reduced to the parts that matter; hey first.
 fn sent(recorder: &Recorder, arguments: &[&str]) -> [Asked; 2] {
     let mut all = vec!["-n", "1", "-c", "1"];
     all.extend(arguments);
@@ -223,7 +224,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
     let [theirs, ours] = sent(&recorder, &["-x", &proxy, "http://192.168.77.7/some?x"]);
     assert_eq!(ours, theirs);
     assert_eq!(ours.line, "GET http://192.168.77.7/some?x HTTP/1.1");
-    // As the usage text has it, which hey itself doesn't understand.
+    // In the form of the usage text, which hey itself doesn't accept.
     let dir = folder();
     let arguments = [
         "-n",
@@ -299,13 +300,13 @@ fn connections_are_kept_unless_told_otherwise() {
     assert_eq!(connections(&["-disable-keepalive"]), 12);
 }
 
-/// Hands connections on to an address, and counts them.
+/// Forwards connections to an address, and counts them.
 fn relay(to: String) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    // It ends with the process, and each pair of threads with its connection.
+    // The relay ends with the process, and each pair of threads with its connection.
     thread::spawn(move || {
         for client in listener.incoming() {
             counted.fetch_add(1, Ordering::SeqCst);
@@ -337,7 +338,7 @@ fn with_http_2_workers_share_connections() {
         assert_eq!(through("awk '/\\[200\\]/ {print $2}'", &said.out), "240");
         count.load(Ordering::SeqCst)
     };
-    // One that asks, and two with 60 streams each.
+    // One connection for the first request, and two with 60 streams each.
     assert_eq!(connections(&["-h2"]), 3);
     assert!(connections(&[]) > 60);
 }
@@ -403,7 +404,7 @@ fn failures_are_counted_by_gos_words_in_both() {
             "connection reset by peer",
             true,
         ),
-        // hey takes half of a body for a whole one.
+        // hey accepts a truncated body as complete.
         (
             origin.url("/fault/truncate"),
             "-t 5",
@@ -463,7 +464,7 @@ fn wrong_arguments_are_told_in_the_same_words() {
     assert!(help.err.starts_with("Usage: hey"), "{help:?}");
 }
 
-/// The flags that hey's own usage text names are known here, and in the usage text here.
+/// Every flag in hey's usage text is accepted, and listed in prony's usage text.
 #[test]
 fn every_flag_of_heys_usage_is_there() {
     let dir = folder();
@@ -501,14 +502,14 @@ fn what_is_not_to_be_had_is_refused_by_name() {
     }
 }
 
-/// Stamps the progress lines, as wrappers of the time of those lines do.
+/// Adds timestamps to the progress lines, as some wrapper scripts do.
 const STAMP: &str = r#"awk -v clock="date +%s.%N" '
     BEGIN { clock | getline begun; close(clock) }
     /requests done/ { clock | getline now; close(clock); $0 = sprintf("%.4f %s", now - begun, $0) }
     { print }
 '"#;
 
-/// Pairs of seconds and completions out of that, after a line that says how many there are to be.
+/// Extracts pairs of seconds and completions, after a line with their expected number.
 const PAIRS: &str = r#"awk '
     BEGIN { printf "[%0.4f, %u],\n", 0, 0 }
     /total requests/ { total = $2 }
@@ -529,7 +530,7 @@ fn completions(pairs: &str) -> Vec<u64> {
 fn progress_lines_become_pairs() {
     let origin = Origin::start(&[]);
     let dir = folder();
-    // 40 requests, two at a time, 60 ms each: 1.2 s, so that two half seconds pass within it.
+    // 40 requests, two at a time, 60 ms each take 1.2 s, which includes two half seconds.
     let url = origin.url("/delay/60ms");
     let arguments = ["-n", "40", "-c", "2", "-timeline", "pairs.json", &*url];
     let said = ours("hey", &arguments, dir.path()).expect(0);
@@ -573,7 +574,7 @@ fn progress_lines_become_pairs() {
     assert!(csv.out.starts_with("response-time,"), "{}", csv.out);
 }
 
-/// How many threads of a process load.
+/// The number of threads of a process that make load.
 #[cfg(target_os = "linux")]
 fn workers(process: u32) -> usize {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();

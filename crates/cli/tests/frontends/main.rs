@@ -1,5 +1,5 @@
-//! hey, wrk, ab and siege beside `prony hey`, `prony wrk`, `prony ab` and `prony siege`: the same
-//! arguments, the same server, and scripts written for the originals over both outputs.
+//! Compares `prony hey`, `prony wrk`, `prony ab` and `prony siege` with hey, wrk, ab and siege: the
+//! same arguments, the same server, and scripts for the originals applied to both outputs.
 
 mod ab;
 mod beside;

@@ -1,4 +1,4 @@
-//! A server that keeps what it was sent.
+//! A server that records its requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// One request as it came.
+/// One recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// The number of the connection that it came on, from 0.
+    /// The number of its connection, from 0.
     pub(crate) connection: usize,
-    /// The address that it came from.
+    /// The client's address.
     pub(crate) from: IpAddr,
     /// The first line.
     pub(crate) line: String,
-    /// Header lines as they were written.
+    /// Header lines as received.
     pub(crate) headers: Vec<String>,
     pub(crate) body: Vec<u8>,
 }
 
 impl Asked {
-    /// The value of a header, by its name in any case.
+    /// The value of a header; the name is case-insensitive.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find_map(|line| {
             let (own, value) = line.split_once(':')?;
@@ -30,7 +30,7 @@ impl Asked {
     }
 }
 
-/// Answers every request with `hello` and keeps it; stopped when this is dropped.
+/// Responds to every request with `hello` and records it; stopped when dropped.
 pub(crate) struct Recorder {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -39,7 +39,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts it on a free port of the loopback.
+    /// Starts on a free loopback port.
     pub(crate) fn start() -> Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ impl Recorder {
                     return;
                 }
                 let (stream, kept) = (stream.unwrap(), kept.clone());
-                // It ends with its client.
+                // The thread ends with its client.
                 thread::spawn(move || serve(&stream, number, &kept));
             }
         });
@@ -69,12 +69,12 @@ impl Recorder {
         self.address.to_string()
     }
 
-    /// An URL of it.
+    /// A URL of the server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// What came since the last time, and forgets it.
+    /// Takes the requests since the last call.
     pub(crate) fn take(&self) -> Vec<Asked> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
@@ -83,7 +83,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Wakes the listener, which then ends.
+        // Wakes the listener, so that it ends.
         let _ = TcpStream::connect(self.address);
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();
@@ -94,7 +94,7 @@ impl Drop for Recorder {
 fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read(&mut reader, connection) {
-        // HTTP/1.0 closes unless told otherwise.
+        // HTTP/1.0 closes the connection unless a header says otherwise.
         let told = asked.header("connection").map(str::to_ascii_lowercase);
         let stays = told.as_deref() == Some("keep-alive");
         let closes = told.as_deref() == Some("close") || (asked.line.ends_with("/1.0") && !stays);

@@ -1,5 +1,5 @@
-//! `prony siege` beside siege. Both get a configuration file of the test's own, and a home without
-//! any.
+//! Compares `prony siege` with siege. Both get the test's configuration file, and a home without
+//! one.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use crate::beside::{Origin, Said, command, original, ours, through};
 use crate::site::Site;
 
-/// A folder with the configuration `rc` in it. The empty folder keeps the original from making one of
-/// its own and telling so.
+/// A folder with the configuration `rc`. The empty subfolder keeps the original from creating its
+/// own and printing a message.
 fn folder(more: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join(".siege")).unwrap();
@@ -25,13 +25,13 @@ fn folder(more: &str) -> TempDir {
     folder
 }
 
-/// The same words to both, the original first.
+/// Runs both with the same words, the original first.
 fn both(words: &[&str], dir: &Path) -> [Said; 2] {
     let all: Vec<&str> = ["-R", "rc", "-b"].iter().chain(words).copied().collect();
     [original("siege", &all, dir), ours("siege", &all, dir)]
 }
 
-/// Transactions, successes and failures, as scripts cut them out.
+/// Transactions, successes and failures, as scripts extract them.
 fn counts(said: &Said) -> [String; 3] {
     [
         "^Transactions:",
@@ -54,7 +54,7 @@ fn lines(said: &Said) -> Vec<String> {
         .collect()
 }
 
-/// Requests without what differs by design.
+/// The requests without the parts that differ by design.
 fn asked(site: &Site) -> Vec<String> {
     let without = |text: &String| -> String {
         text.split_inclusive('\n')
@@ -64,8 +64,8 @@ fn asked(site: &Site) -> Vec<String> {
     site.take().iter().map(without).collect()
 }
 
-/// Scripts such as stand around siege, over a run of 3 users and 4 requests each; and what each must
-/// find.
+/// Typical scripts around siege, over a run of 3 users with 4 requests each; and the text that each
+/// must find.
 const SCRIPTS: &[(&str, &str)] = &[
     ("awk '/^Transactions:/ {print $2}'", "12"),
     ("awk '/^Transactions:/ {print $3}'", "hits"),
@@ -85,7 +85,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("grep '^\\*\\* Preparing' | cut -d' ' -f3", "3"),
     ("grep -c 'The server is now under siege...'", "1"),
     ("grep '^\\*\\* SIEGE' | awk '{print $3}'", "4.0.7"),
-    // The column where the numbers end.
+    // The column in which the numbers end.
     (
         "grep '^Availability' | expand | cut -c24-36",
         "      100.00 ",
@@ -307,7 +307,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
     let login = "Proxy-Authorization: Basic YTpi\r\n";
     let own = asked(&proxy);
     assert!(own[0].contains(login), "{own:?}");
-    // The original waits for a challenge first.
+    // The original sends credentials only after a challenge.
     assert_eq!([own[0].replace(login, "")], theirs[..]);
 }
 
@@ -349,7 +349,7 @@ fn the_log_has_the_same_columns() {
     for script in [
         "head -2",
         "tail -1 | awk -F, '{print NF, $2, $9, $10}'",
-        // Every column has its width, whatever stands in it.
+        // Every column has its width, whatever its value.
         "tail -1 | awk -F, '{for (n = 1; n <= NF; n++) print length($n)}' | xargs",
     ] {
         assert_eq!(
@@ -373,7 +373,7 @@ fn a_time_ends_both() {
         );
         let [transactions, successful, failed] = counts(&said);
         assert!(transactions.parse::<u64>().unwrap() > 0);
-        // The original cuts requests off between two of its counts.
+        // The original cuts off requests between two of its counters.
         let apart = transactions.parse::<i64>().unwrap() - successful.parse::<i64>().unwrap();
         assert!(apart.abs() <= 2, "{said:?}");
         assert_eq!(failed, "0");
@@ -382,7 +382,7 @@ fn a_time_ends_both() {
 
 #[test]
 fn chunked_answers_come_whole() {
-    // The original hangs on them.
+    // The original hangs on these URLs.
     let origin = Origin::start(&[]);
     let dir = folder("connection = keep-alive");
     let said = ours(
@@ -415,7 +415,7 @@ fn failures_are_said_counted_and_end_it() {
             "{said:?}"
         );
     }
-    // The original says success even so.
+    // The original exits with success even then.
     assert_eq!((theirs.status, own.status), (0, 1));
 }
 

@@ -1,5 +1,5 @@
-//! What all front ends owe to those around them: to readers that leave, outputs that are full, servers
-//! that are a stranger's, and people who type a digit too many.
+//! Checks that all front ends handle readers that close, full outputs, public servers, and mistyped
+//! numbers.
 
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use crate::beside::{Origin, Said, command, ours};
 
-/// A short run of each, quiet about nothing.
+/// A short run of each tool.
 fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
     [
         ("hey", vec!["-n", "4", "-c", "2", url]),
@@ -17,7 +17,7 @@ fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
     ]
 }
 
-/// One of them with its outputs set by `change`.
+/// Runs one of the tools with these outputs.
 fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> Said {
     let dir = tempfile::tempdir().unwrap();
     let all: Vec<&str> = std::iter::once(tool)
@@ -28,12 +28,12 @@ fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> Said {
     command.stdout(out).stderr(err).output().unwrap().into()
 }
 
-/// A device that takes nothing.
+/// A device on which every write fails.
 fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").unwrap()
 }
 
-/// The end of a pipe whose reader has left.
+/// A pipe whose reader is closed.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -70,7 +70,7 @@ fn readers_that_leave_are_no_failure() {
     }
 }
 
-/// Each of these would go on for hours, or need what no machine has.
+/// These would take hours, or need more than any machine has.
 #[test]
 fn numbers_beyond_reach_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn numbers_beyond_reach_are_refused_by_name() {
     }
 }
 
-/// 192.0.2.7 is kept for documentation (RFC 5737), and nobody's own.
+/// 192.0.2.7 is reserved for documentation (RFC 5737).
 #[test]
 fn a_strangers_server_is_refused_with_what_would_allow_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn a_strangers_server_is_refused_with_what_would_allow_it() {
     }
 }
 
-/// No flag is advised that a front end lacks.
+/// The hint doesn't name flags that a front end lacks.
 #[test]
 fn a_name_without_address_is_told_in_words_that_help() {
     let dir = tempfile::tempdir().unwrap();

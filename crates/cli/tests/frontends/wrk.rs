@@ -1,4 +1,4 @@
-//! `prony wrk` beside wrk.
+//! Compares `prony wrk` with wrk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,8 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// The same arguments to both, wrk's first, with this script in `script.lua`; both at once, as they
-/// take their time.
+/// Runs both at the same time with the same arguments and with this script in `script.lua`; wrk
+/// first.
 pub(crate) fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
@@ -28,15 +28,15 @@ pub(crate) fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
     })
 }
 
-/// `prony wrk` with this script in `script.lua`.
+/// Runs `prony wrk` with this script in `script.lua`.
 fn ours_with(script: &str, arguments: &[&str]) -> Said {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
     ours("wrk", arguments, dir.path())
 }
 
-/// The output with 9 for each row of digits, and one space for each row of spaces: what a script's
-/// patterns see of it.
+/// The output with 9 for each run of digits and one space for each run of spaces, which is all that
+/// a script's patterns depend on.
 fn shape(out: &str) -> String {
     let mut shape = String::new();
     for c in out.chars() {
@@ -63,7 +63,7 @@ fn number(script: &str, of: &Said) -> f64 {
 
 const REQUESTS: &str = "awk '/requests in/ {print $1}'";
 
-/// Scripts such as people have around wrk, each with what it must find in both outputs.
+/// Typical scripts around wrk, each with the text that it must find in both outputs.
 #[test]
 fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
@@ -95,7 +95,7 @@ fn scripts_read_the_same_from_both() {
         }
         let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", said);
         assert_eq!(not_ok, requests, "{said:?}");
-        // The rate is of the time that is told, which has two decimals.
+        // The rate refers to the printed time, which has two decimals.
         let rate = number("awk '/Requests\\/sec:/ {print $2}'", said);
         let took = number("awk '/requests in/ {print $4 + 0}'", said);
         assert!((rate * took / requests - 1.0).abs() < 0.02, "{said:?}");
@@ -137,7 +137,7 @@ fn arguments_are_refused_with_wrks_words_and_status() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_in_wrks_words() {
-    // Nobody listens on a port that was just given back.
+    // A port that was just released refuses connections.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -151,21 +151,21 @@ fn a_server_that_is_not_there_is_told_in_wrks_words() {
             let [theirs, ours] = both("", arguments);
             assert_eq!((theirs.status, ours.status), (1, 1), "{arguments:?}");
             assert_eq!(theirs.out, ours.out);
-            // Resolvers have more than one word for what they don't know.
+            // Resolvers word this error differently.
             let words = |said: &Said| said.err.split(' ').take(4).collect::<Vec<_>>().join(" ");
             assert_eq!(words(&theirs), words(&ours), "{arguments:?}");
         }
     }
 }
 
-/// A request's first line, header lines in any order, and body.
+/// A request's first line, its header lines in any order, and its body.
 fn plain(asked: &Asked) -> (String, BTreeSet<String>, String) {
     let headers = asked.headers.iter().cloned().collect();
     let body = String::from_utf8_lossy(&asked.body).into_owned();
     (asked.line.clone(), headers, body)
 }
 
-/// What wrk sends, and what prony sends, for an URL with this path and further arguments.
+/// The requests of wrk and of prony for a URL with this path and further arguments.
 fn asked_by_both(script: &str, arguments: &[&str], path: &str) -> [Vec<Asked>; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
@@ -175,7 +175,7 @@ fn asked_by_both(script: &str, arguments: &[&str], path: &str) -> [Vec<Asked>; 2
         let first = std::iter::once(&*url);
         let arguments: Vec<&str> = first.chain(arguments.iter().copied()).collect();
         run("wrk", &arguments, dir.path()).expect(0);
-        // Its port is not the same for both.
+        // The port differs between the two.
         let mut asked = server.take();
         for header in asked.iter_mut().flat_map(|asked| &mut asked.headers) {
             *header = header.replace(&server.address(), "SERVER");
@@ -233,12 +233,12 @@ fn what_is_sent_is_what_wrk_sends() {
             });
         }
     });
-    // Without a script, too.
+    // The same without a script.
     let [theirs, ours] = asked_by_both("", &["-t1", "-c1", "-d1", "-H", "A: b"], "/p?q#f");
     assert_eq!(plain(&theirs[0]), plain(&ours[0]));
 }
 
-/// Counts in each thread and tells all of it in the end, as CSV.
+/// Counts in each thread, and prints all counts at the end as CSV.
 const COUNTING: &str = "
     local threads = {}
     function setup(thread)
@@ -299,7 +299,7 @@ fn a_script_that_counts_agrees_with_what_is_told() {
         let (asked, answered, requests) = (field(0), field(1), field(5));
         assert_eq!(answered, requests, "{said:?}");
         assert_eq!(number(REQUESTS, &said) as u64, requests);
-        // Six may be under way, and one was made to look at.
+        // Six may be in flight, and one more was created for inspection.
         assert!((requests..=requests + 7).contains(&asked), "{said:?}");
         assert_eq!((field(2), field(3)), (requests, 0), "{said:?}");
         assert!(field(4) > 0 && field(6) > field(4), "{said:?}");
@@ -308,7 +308,7 @@ fn a_script_that_counts_agrees_with_what_is_told() {
     }
 }
 
-/// As wrk's own example of pipelining does it: several requests in one string.
+/// Several requests in one string, as in wrk's example of pipelining.
 #[test]
 fn requests_at_once_count_one_by_one() {
     let script = "
@@ -358,7 +358,7 @@ fn requests_at_once_count_one_by_one() {
         let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", &said);
         assert_eq!(not_ok as u64, not_fine);
     }
-    // Without a hook for answers they count as well.
+    // They count without a response hook, too.
     let silent = "function request() return string.rep(wrk.format(nil, '/'), 8) end";
     let server = Recorder::start();
     let said = ours_with(
@@ -394,7 +394,7 @@ fn the_server_saw_what_is_told_and_what_was_under_way() {
     assert!((told..=told + 4).contains(&seen), "{told} {seen}");
 }
 
-/// The first answer's token is in every request after it.
+/// Every later request contains the token of the first response.
 #[test]
 fn a_token_is_carried_from_an_answer_into_requests() {
     let script = "
@@ -436,7 +436,7 @@ fn a_thread_that_stops_itself_makes_no_more_requests() {
     }
 }
 
-/// Each thread's own address.
+/// Each thread has its own address.
 #[test]
 fn threads_go_where_setup_sends_them() {
     let (one, other) = (Recorder::start(), Recorder::start());
@@ -471,7 +471,7 @@ fn threads_go_where_setup_sends_them() {
             );
             let asked = server.take();
             assert!(!asked.is_empty());
-            // Both threads mean the server of the URL.
+            // Both threads use the server of the URL.
             assert!(
                 asked
                     .iter()
@@ -481,7 +481,7 @@ fn threads_go_where_setup_sends_them() {
     }
 }
 
-/// All threads to another port, which is not the first thread's alone.
+/// All threads use another port, not just the first.
 #[test]
 fn all_threads_may_be_sent_elsewhere() {
     let (one, other) = (Recorder::start(), Recorder::start());
@@ -505,7 +505,7 @@ fn owned((one, other): (&str, &str)) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
-/// An address of the ranges for documentation (RFC 5737) is a stranger's.
+/// An address that is reserved for documentation (RFC 5737) counts as public.
 #[test]
 fn no_script_reaches_a_stranger() {
     let origin = Origin::start(&[]);
@@ -534,7 +534,7 @@ fn failures_are_told_where_wrk_tells_them() {
             assert_eq!(number(REQUESTS, &said), 0.0, "{path}: {said:?}");
         }
     }
-    // An answer after the time is one all the same; and one that never comes is told here alone.
+    // A late response counts as one; only prony reports responses that never arrive.
     let late = "awk '/Socket errors:/ {print $10}'";
     let url = origin.url("/delay/1300ms");
     for said in both("", &["-t1", "-c2", "-d2", "--timeout", "1", &url]).map(|said| said.expect(0))
@@ -559,7 +559,7 @@ fn failures_are_told_where_wrk_tells_them() {
     assert_eq!(number(late, &said.expect(0)), 3.0);
 }
 
-/// Scripts that fail, what is said of it, and whether there are results by then.
+/// Failing scripts, their message, and whether there are results.
 const FAILING: &[(&str, &str, bool)] = &[
     ("x = = 1", ":1: unexpected symbol near '='\n", false),
     ("\nerror('no luck')", ":2: no luck\n", false),
@@ -626,7 +626,7 @@ fn a_script_that_fails_is_told_by_file_and_line_after_the_results() {
     let said = ours_with("", &["-s", "nowhere.lua", "-d1", &url]).expect(1);
     let told = "nowhere.lua: cannot be read: No such file";
     assert!(said.err.starts_with(told), "{said:?}");
-    // What `done` raises, too.
+    // Errors in `done` are reported, too.
     let script = "function done(s)\n print('n', s.requests)\n error('late') end";
     let said = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
     assert_eq!(said.err, "script.lua:3: late\n");
@@ -634,8 +634,7 @@ fn a_script_that_fails_is_told_by_file_and_line_after_the_results() {
     assert_eq!(n, through(REQUESTS, &said.out));
 }
 
-/// Runs `prony wrk` until it has printed something, and a while, interrupts it, and gives what it
-/// came to.
+/// Runs `prony wrk` until it has printed something, waits, interrupts it, and returns its output.
 fn interrupted(script: &str, arguments: &[&str], printed: &str) -> Said {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
@@ -662,7 +661,7 @@ fn an_interrupt_ends_a_run_with_its_results() {
     let url = origin.url("/");
     let said = interrupted("", &["-t1", "-c2", "-d60", &url], " connections\n").expect(0);
     assert!(said.out.contains("Requests/sec:"), "{said:?}");
-    // A script that goes round for ever does not keep it up, and `done` is still called.
+    // A script with an endless loop can't delay the end, and `done` is still called.
     let round = "
         local n = 0
         function request()
@@ -680,7 +679,7 @@ fn an_interrupt_ends_a_run_with_its_results() {
     assert_eq!(done, through(REQUESTS, &said.out));
 }
 
-/// What wrk2 has beside wrk's.
+/// wrk2's additions to wrk.
 #[test]
 fn a_rate_prints_wrk2s_spectrum() {
     let origin = Origin::start(&[]);
@@ -704,7 +703,7 @@ fn a_rate_prints_wrk2s_spectrum() {
         ),
         ("grep -c '^100.000%  '", "2"),
         ("grep -c '^ 99.999%  '", "2"),
-        // As HdrHistogram's plotters read it.
+        // In the form that HdrHistogram's plotters read.
         ("awk '/^#\\[Max/ {print $7 + 0}' | head -1", "200"),
         (
             "awk '$4 == \"inf\" {print $2, $3}' | head -1",

@@ -1,4 +1,4 @@
-//! What the scripts of `prony wrk` can't do: load C modules, or keep the process from ending.
+//! Things that scripts of `prony wrk` can't do: load C modules, or keep the process from ending.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::beside::{Origin, command, ours};
 
-/// Long enough for a busy machine.
+/// Timeout that is long enough for a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
 #[test]
@@ -24,7 +24,7 @@ fn modules_in_c_can_not_be_loaded() {
         print('loaders', #package.loaders, 'status', os.execute('exit 3'), os.execute())
     ";
     std::fs::write(folder.path().join("script.lua"), script).unwrap();
-    // Any library would do: it is not looked at.
+    // Any content would do, because the module is never loaded.
     std::fs::write(folder.path().join("module.so"), b"").unwrap();
     let url = origin.url("/");
     let said = ours(
@@ -59,9 +59,9 @@ fn a_second_interrupt_ends_the_process_whatever_the_script_does() {
     let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     for forever in [
-        // Each interrupt is caught.
+        // The script catches each interrupt.
         "while true do pcall(function() while true do end end) end",
-        // Neither is interrupted by a hook.
+        // A hook can't interrupt these.
         "local p = newproxy(true)
          getmetatable(p).__gc = function() while true do end end
          p = nil
@@ -84,7 +84,7 @@ fn a_second_interrupt_ends_the_process_whatever_the_script_does() {
         }
         for _ in 0..2 {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-            // Two signals that come at once are one.
+            // Two simultaneous signals would count as one.
             thread::sleep(Duration::from_millis(100));
         }
         assert_eq!(wait_for_end(&mut child), Some(130), "{forever}");

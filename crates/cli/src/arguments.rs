@@ -31,7 +31,7 @@ Examples:
   prony demo                                a whole experiment in under a minute
   prony load -c 64 -d 10s http://[::1]/     one load, closed loop
   prony load -r 2000 -d 30s http://[::1]/   one load, 2,000 requests per second
-  prony compare http://[::1]:81/ http://[::1]:82/     how 82 does against 81
+  prony compare http://[::1]:81/ http://[::1]:82/     compare 82 with 81
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
 Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, no
@@ -40,31 +40,31 @@ request succeeded, a verdict was withheld or a variant is surely worse than
 environment refused; 130 interrupted, results so far are printed and stored."
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands of prony.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Compare TCP with a UNIX socket on the server that is built in
+    /// Compare TCP with a UNIX socket on the built-in server
     Demo(DemoArgs),
     /// Load a server once and print a summary
     Load(Box<LoadArgs>),
-    /// Run an experiment: from a plan, or between servers that run already
+    /// Run an experiment: from a plan, or between running servers
     Compare(Box<CompareArgs>),
     /// Write a commented plan to start from
     Init(InitArgs),
-    /// The ready-made experiments
+    /// List, copy and run the ready-made experiments
     Study(StudyArgs),
-    /// Render a stored run again, or compare two
+    /// Render a stored run again, or compare two stored runs
     Report(Box<ReportArgs>),
-    /// List the stored runs; open, name and remove them
+    /// List, open, name and remove stored runs
     Runs(RunsArgs),
-    /// Run the server that is built in: known bodies, delays, freezes and faults
+    /// Run the built-in server: known bodies, delays, freezes and faults
     Origin(OriginArgs),
-    /// Many machines as one load generator, over NATS
+    /// Use many machines as one load generator, over NATS
     Fleet(FleetArgs),
     /// Run this machine as an agent of a fleet
     Agent(Box<AgentArgs>),
@@ -88,14 +88,14 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// How to show progress.
+/// The value of `--progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressFlag {
     /// A live view on a terminal, plain lines elsewhere
     Auto,
     /// Plain lines
     Lines,
-    /// Nothing but warnings
+    /// Only warnings
     None,
 }
 
@@ -103,13 +103,13 @@ pub(crate) enum ProgressFlag {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
-randomised blocks. DIR then holds what `prony compare` writes: the plan, every trial, verdict.json,
+randomized blocks. DIR then holds the files of `prony compare`: the plan, every trial, verdict.json,
 report.html, report.pdf and report.md. It needs no root and nothing installed.")]
 pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// How to show progress, on standard error
+    /// Form of the progress on standard error
     #[arg(
         long,
         value_enum,
@@ -146,7 +146,7 @@ them), rate, started, ok, failed, the name of an outcome, unfinished, unstarted,
 retried, busy."
 )]
 pub(crate) struct LoadArgs {
-    /// URL to request, which may hold USER:PASSWORD@; with --urls, base of the paths
+    /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
     #[arg(value_name = "URL", required_unless_present = "urls")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
@@ -162,7 +162,7 @@ pub(crate) struct LoadArgs {
     /// Write a row per half second as CSV; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write a page with charts
+    /// Write an HTML page with charts
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
     /// Write a JSON array of [seconds, completions since the last entry] per half second
@@ -171,11 +171,11 @@ pub(crate) struct LoadArgs {
     /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
     pub(crate) percentiles: Vec<f64>,
-    /// Serve the running load's numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
-    /// with one, under /metrics
+    /// Serve the running load's metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
+    /// with a port, under /metrics
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub(crate) metrics: Option<String>,
-    /// How to show progress, on standard error
+    /// Form of the progress on standard error
     #[arg(
         long,
         value_enum,
@@ -197,7 +197,7 @@ pub(crate) struct LoadArgs {
     pub(crate) stdin_body: Option<NamedTempFile>,
 }
 
-/// What every command that runs a plan takes.
+/// The options of all commands that run a plan.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
     /// The folder for the results [default: prony-runs/<time>-<name>]
@@ -208,14 +208,15 @@ pub(crate) struct RunArgs {
         help_heading = "Experiment"
     )]
     pub(crate) out: Option<PathBuf>,
-    /// Run exactly so many blocks [default: the plan's, or 5 to 15]
+    /// Run exactly N blocks [default: the plan's, or 5 to 15]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Experiment")]
     pub(crate) blocks: Option<u32>,
-    /// Begin no block that would end after so long, such as 20m [default: no limit]
+    /// Start no block that would end later than TIME after the start, such as 20m [default: no
+    /// limit]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Experiment")]
     pub(crate) budget: Option<Duration>,
-    /// Print what would be run, in which order and for how long, and run nothing, except a probe of
-    /// about 1 s per variant where the load ends after a number of requests
+    /// Print the variants, their order and the time, and run nothing except a probe of about 1 s
+    /// per variant if the load ends after a number of requests
     #[arg(long, help_heading = "Experiment")]
     pub(crate) dry_run: bool,
     /// Resume the experiment in this folder
@@ -224,20 +225,20 @@ pub(crate) struct RunArgs {
     /// Resume although plan.toml in the folder was changed; the results then mix both plans
     #[arg(long, requires = "resume", help_heading = "Experiment")]
     pub(crate) accept_plan_changes: bool,
-    /// Don't start each variant once before the first block, which finds those that can't run; with
-    /// --dry-run, don't probe
+    /// Skip the pre-check, which starts each variant once before the first block to find those that
+    /// can't run; with --dry-run, skip the probe
     #[arg(long, help_heading = "Experiment")]
     pub(crate) no_precheck: bool,
-    /// How the variants' response bodies have to agree: same (as sent), same-decoded (after gzip and
-    /// other codings are undone), or may-differ, which makes differences a note [default: the plan's,
-    /// or same-decoded]
+    /// Rule for the variants' response bodies: same (as sent), same-decoded (after gzip and other
+    /// codings are undone), or may-differ (differences become a note) [default: the plan's, or
+    /// same-decoded]
     #[arg(long, value_name = "RULE", value_parser = BodyComparison::from_str, help_heading = "Experiment")]
     pub(crate) bodies: Option<BodyComparison>,
-    /// Serve the running trials' numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
-    /// with one, under /metrics
+    /// Serve the running trials' metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
+    /// with a port, under /metrics
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
     pub(crate) metrics: Option<String>,
-    /// How to show progress, on standard error
+    /// Form of the progress on standard error
     #[arg(
         long,
         value_enum,
@@ -260,16 +261,15 @@ pub(crate) struct RunArgs {
                       prony compare [OPTIONS] BASELINE_URL NEW_URL...\n       \
                       prony compare [OPTIONS] --resume DIR",
     after_help = "\
-URLs name servers that run already. The first is the baseline; the verdicts say
-how each of the others does against it. An address like unix:/run/app.sock:/path
-names a UNIX socket. The options of the load are for URLs only: a plan has them
-in its [load].
+URLs name running servers. The first is the baseline; the verdicts compare each
+of the others with it. An address like unix:/run/app.sock:/path names a UNIX
+socket. The options of the load are for URLs only: a plan has them in [load].
 
 In conditions, `baseline` is the first URL or the plan's baseline, `new` every
 other variant, and `stored` the run that --against names.
 
 Examples:
-  prony compare plan.toml --dry-run      check a plan, show what it would do
+  prony compare plan.toml --dry-run      check a plan, and print its variants and time
   prony compare plan.toml                run it
   prony compare --resume prony-runs/X    resume an interrupted experiment
   prony compare -c 20 -d 5s http://[::1]:81/ http://[::1]:82/
@@ -364,7 +364,7 @@ pub(crate) struct StudyArgs {
     pub(crate) command: StudyCommand,
 }
 
-/// What to do with studies.
+/// The subcommands of `prony study`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StudyCommand {
     /// List the studies and their questions
@@ -376,7 +376,7 @@ pub(crate) enum StudyCommand {
     },
     /// Run a study; its files are written to the results' folder first
     Run(Box<StudyRunArgs>),
-    /// Copy a study's files to a folder, as the start of a plan of your own
+    /// Copy a study's files to a folder, as the start of your own plan
     Copy {
         /// The study
         name: String,
@@ -392,14 +392,14 @@ pub(crate) struct StudyRunArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// How long each trial measures, in place of the study's duration, such as 5s
+    /// Time that each trial measures, such as 5s [default: the study's]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, conflicts_with = "resume", help_heading = "Experiment")]
     pub(crate) duration: Option<Duration>,
-    /// How long each trial loads before it measures, in place of the study's warm-up
+    /// Warm-up of each trial before it measures [default: the study's]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, conflicts_with = "resume", help_heading = "Experiment")]
     pub(crate) warmup: Option<Duration>,
-    /// How many requests each trial measures, in place of the study's number; with a duration,
-    /// whichever ends first
+    /// Number of requests that each trial measures; with a duration, whichever ends first [default:
+    /// the study's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "resume", help_heading = "Experiment")]
     pub(crate) requests: Option<u64>,
     /// Add a level to one of the study's factors, written as in a plan; can be given several times
@@ -434,12 +434,12 @@ write, the result is printed.
 
 EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or
 'baseline', 'stored' or a variant, with a percentage or a value more or less.
-A condition fails only where the whole 95% interval does.
+A condition fails only if the whole 95% interval violates it.
 
 Examples:
   prony report                                   the newest run in prony-runs
   prony report prony-runs/X --html x.html
-  prony report prony-runs/X prony-runs/Y         how Y does against X
+  prony report prony-runs/X prony-runs/Y         compare Y with X
   prony report 'before/*.json' 'after/*.json'
   prony report --against main --require 'p99 < stored + 5%' --junit x.xml"
 )]
@@ -447,20 +447,20 @@ pub(crate) struct ReportArgs {
     /// One run [default: the newest in prony-runs], or two, the baseline first
     #[arg(value_name = "RUN")]
     pub(crate) stored: Vec<PathBuf>,
-    /// Write the report as one page
+    /// Write the report as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write the report as a PDF, to send on or to print
+    /// Write the report as a PDF
     #[arg(long, value_name = "FILE")]
     pub(crate) pdf: Option<PathBuf>,
-    /// Write each chart as an SVG file into DIR, which is made if it isn't there
+    /// Write each chart as an SVG file into DIR, which is created if it doesn't exist
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
     /// Write the report as Markdown; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Write a row for each variant and metric, of a load for each half second; - for standard
-    /// output
+    /// Write a row for each variant and metric, or for each half second of a load, as CSV; - for
+    /// standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Write the verdict, the record or the comparison as JSON; - for standard output
@@ -469,7 +469,7 @@ pub(crate) struct ReportArgs {
     /// Write counts and histograms of response times as OpenMetrics text; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
-    /// Write every table as CSV and as JSON into DIR, which is made if it isn't there
+    /// Write every table as CSV and as JSON into DIR, which is created if it doesn't exist
     #[arg(long, value_name = "DIR")]
     pub(crate) tables: Option<PathBuf>,
     /// Percentiles in the report of a load, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
@@ -479,7 +479,7 @@ pub(crate) struct ReportArgs {
     pub(crate) gates: GateArgs,
 }
 
-/// Conditions on results, and what CI reads of them.
+/// Conditions on results, and outputs for CI.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GateArgs {
     /// End with status 1 if this surely holds, such as 'p99 of new > baseline + 5%', 'failed >
@@ -494,7 +494,8 @@ pub(crate) struct GateArgs {
     /// surely worse by more than the margin; repeatable for records
     #[arg(long, value_name = "RUN", help_heading = "Conditions")]
     pub(crate) against: Vec<PathBuf>,
-    /// How much worse than the stored run is a regression, such as 5% [default: the plan's margin]
+    /// Difference from the stored run that counts as a regression, such as 5% [default: the plan's
+    /// margin]
     #[arg(long, value_name = "PERCENT", value_parser = margin, help_heading = "Conditions")]
     pub(crate) margin: Option<f64>,
     /// Treat inconclusive conditions as failures
@@ -503,10 +504,10 @@ pub(crate) struct GateArgs {
     /// Write verdicts and conditions as JUnit XML; - for standard output
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) junit: Option<PathBuf>,
-    /// Add a summary in GitHub's Markdown to FILE, such as \"$GITHUB_STEP_SUMMARY\"
+    /// Add a summary in GitHub's Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) github: Option<PathBuf>,
-    /// Print what failed as annotations that GitHub reads, on standard error
+    /// Print failures as GitHub annotations on standard error
     #[arg(long, help_heading = "Conditions")]
     pub(crate) annotations: bool,
 }
@@ -519,7 +520,7 @@ fn margin(typed: &str) -> Result<f64, String> {
     let share = percent.map(|percent: f64| percent / 100.0);
     share
         .filter(|share| *share > 0.0 && *share < 1.0)
-        .ok_or_else(|| "want a percentage above 0% and below 100%, such as 5%".to_owned())
+        .ok_or_else(|| "expected a percentage above 0% and below 100%, such as 5%".to_owned())
 }
 
 /// `prony origin`.
@@ -533,14 +534,14 @@ pub(crate) struct OriginArgs {
     /// Listen on a UNIX socket; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Vec<PathBuf>,
-    /// Speak TLS on every listener, with a certificate made for this run
+    /// Use TLS on every listener, with a certificate generated for this run
     #[arg(long)]
     pub(crate) tls: bool,
     /// One thread on each of these cores, such as 0 or 0-3 [default: one thread, on any]
     #[arg(long, value_name = "LIST", value_parser = origin::Cores::parse)]
     pub(crate) cores: Option<origin::Cores>,
-    /// Make each request dearer: by a CPU time such as 20us, or by rounds of arithmetic such as
-    /// 5000 [default: none]
+    /// Add work to each request: a CPU time such as 20us, or rounds of arithmetic such as 5000
+    /// [default: none]
     #[arg(long, value_name = "TIME|ROUNDS", value_parser = origin::parse_work)]
     pub(crate) work: Option<prony_origin::Work>,
 }
@@ -571,7 +572,7 @@ pub(crate) struct CompletionsArgs {
   prony man load | man -l -
   prony man runs prune | man -l -")]
 pub(crate) struct ManArgs {
-    /// A command, such as load or runs prune; "plan" for the keys of a plan, or "findings" for what each
-    /// finding means [default: prony itself]
+    /// A command, such as load or runs prune; "plan" for the keys of a plan, or "findings" for the
+    /// meaning of each finding [default: prony itself]
     pub(crate) command: Vec<String>,
 }

@@ -26,10 +26,10 @@ pub(crate) struct DoctorArgs {
     /// A process of the server to look at; repeatable
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Vec<i32>,
-    /// Show what is fine, too
+    /// Show checks that passed, too
     #[arg(long)]
     pub(crate) all: bool,
-    /// Write everything as JSON; - for standard output, in the text's place
+    /// Write everything as JSON; - for standard output instead of the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }

@@ -121,7 +121,7 @@ struct RunArgs {
     /// Write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How to show progress, on standard error
+    /// Form of the progress on standard error
     #[arg(
         long,
         value_enum,

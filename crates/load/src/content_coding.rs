@@ -1,8 +1,8 @@
-//! Content codings (RFC 9110, section 8.4): decodes a response body, so that a compressed and a plain
-//! one can be compared.
+//! Decodes content codings (RFC 9110 §8.4) of response bodies, so that compressed and plain ones
+//! can be compared.
 //!
-//! A body comes from a peer, so memory and time are bounded: by the encoded bytes that are kept, by the
-//! decoded bytes that are read, and by the number of codings.
+//! A body comes from a peer, so memory and time are bounded by limits on encoded bytes, decoded
+//! bytes and the number of codings.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -12,38 +12,38 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use ruzstd::decoding::StreamingDecoder;
 use sha2::{Digest, Sha256};
 
-/// Bytes of an encoded body that are kept for decoding.
+/// Maximum number of bytes of an encoded body that are kept for decoding.
 pub(crate) const ENCODED_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a decoded body that are read: beyond that a body counts as a decompression bomb.
+/// Maximum number of decoded bytes; a longer body counts as a decompression bomb.
 const DECODED_BYTES_MAX: u64 = 256 << 20;
-/// Codings that one body may have on top of one another.
+/// Maximum number of codings applied to one body.
 const CODINGS_MAX: usize = 3;
 /// The largest zstd window, from RFC 9659.
 const ZSTD_WINDOW_BYTES_MAX: u64 = 8 << 20;
-/// Bytes that are decoded at a time.
+/// Size of the decoding buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// A body's length and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyDigest {
-    /// The length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The SHA-256.
+    /// SHA-256 digest.
     pub sha256: [u8; 32],
 }
 
-/// Why a body could not be decoded.
+/// Reason why a body couldn't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The coding has a name that isn't known here.
+    /// The name of the coding is unknown.
     UnknownCoding(String),
-    /// More codings on top of one another than are decoded.
+    /// The body has more than `CODINGS_MAX` codings.
     TooManyCodings,
-    /// The encoded body is longer than what is kept of it.
+    /// The encoded body is longer than `ENCODED_BYTES_MAX`.
     EncodedTooLong,
-    /// The decoded body is longer than what is read of it.
+    /// The decoded body is longer than `DECODED_BYTES_MAX`.
     DecodedTooLong,
-    /// The bytes aren't what the coding says.
+    /// The bytes aren't valid for the coding.
     Corrupt(String),
 }
 
@@ -68,8 +68,8 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// The codings in the values of `Content-Encoding`, in lower case and in the order in which they were
-/// applied; `identity` is left out.
+/// Returns the codings in the values of `Content-Encoding`, in lower case and in the order in which
+/// they were applied. `identity` is omitted.
 pub(crate) fn codings<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> {
     values
         .flat_map(|value| value.split(','))
@@ -79,8 +79,8 @@ pub(crate) fn codings<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> 
         .collect()
 }
 
-/// Decodes `kept`, the beginning of a body whose digest is `sent`. A body without bytes, as after
-/// HEAD, has no coding.
+/// Decodes `kept`, the beginning of a body whose digest is `sent`. An empty body, as after HEAD,
+/// has no coding.
 pub(crate) fn decode(
     codings: &[String],
     kept: &[u8],
@@ -102,7 +102,7 @@ pub(crate) fn decode(
     digest(reader)
 }
 
-/// A reader of what `inner` gives, decoded.
+/// Returns a reader that decodes the bytes of `inner`.
 fn decoder<'a>(coding: &str, inner: Box<dyn Read + 'a>) -> Result<Box<dyn Read + 'a>, DecodeError> {
     Ok(match coding {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(inner)),
@@ -116,7 +116,8 @@ fn decoder<'a>(coding: &str, inner: Box<dyn Read + 'a>) -> Result<Box<dyn Read +
     })
 }
 
-/// `deflate` is the zlib format; some servers send the bare deflate format, as browsers accept.
+/// Decodes `deflate`, which is the zlib format. Some servers send the bare deflate format, which
+/// browsers also accept.
 fn deflate<'a>(mut inner: Box<dyn Read + 'a>) -> io::Result<Box<dyn Read + 'a>> {
     let mut head = Vec::new();
     inner.by_ref().take(2).read_to_end(&mut head)?;
@@ -166,12 +167,12 @@ mod tests {
 
     use super::*;
 
-    /// 1,050 bytes.
+    /// A text of 1,050 bytes.
     fn text() -> Vec<u8> {
         b"The quick brown fox. ".repeat(50)
     }
 
-    /// [`text`], as the reference encoders of brotli and zstd write it.
+    /// [`text`], encoded by the reference encoders of brotli and zstd.
     const BROTLI: &str = "1b1904f88d94aadba306a13243932e6f7839c824ad2509db74942f90ae7fd700";
     const ZSTD: &str = "28b52ffd641a03ed0000a854686520717569636b2062726f776e20666f782e20010005c07f\
                         32015cbfd7f6";

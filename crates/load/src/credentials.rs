@@ -1,4 +1,4 @@
-//! User and password for basic authentication (RFC 7617), as typed after `--user` or in a URL.
+//! User and password for basic authentication (RFC 7617), from `--user` or a URL.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +12,12 @@ use prony_record::redact;
 pub struct Credentials(String);
 
 impl Credentials {
-    /// As typed; a plan needs them again.
+    /// The credentials as given; plans store them again.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The value of an Authorization header.
+    /// Value of an Authorization header.
     pub(crate) fn basic(&self) -> String {
         format!("Basic {}", BASE64_STANDARD.encode(&self.0))
     }
@@ -34,19 +34,19 @@ impl FromStr for Credentials {
     }
 }
 
-/// Without the password, so that no log has it.
+/// Omits the password, so that it doesn't reach logs.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials([redacted])")
     }
 }
 
-/// A URL without user and password, and these where it has any. A URL without a scheme may have
-/// them, too.
+/// Splits a URL into the URL without credentials and its credentials, if it has any. A URL without
+/// a scheme may also have them.
 ///
 /// # Errors
 ///
-/// Where they can't be decoded; the text doesn't repeat them.
+/// Returns an error if they can't be decoded. The text doesn't repeat them.
 pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
     const HTTP: &str = "http://";
     let has_scheme = super::target::has_scheme(typed);
@@ -67,11 +67,11 @@ pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
     Ok((without, Some(Credentials(credentials))))
 }
 
-/// Without percent-encoding.
+/// Decodes percent-encoding.
 ///
 /// # Errors
 ///
-/// Where it is no text.
+/// Returns an error if the result isn't UTF-8.
 pub(crate) fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,21 +1,22 @@
-//! Files that a load is made from, read into bounded memory: a device may never end.
+//! Reads files that a load uses into bounded memory, because a device may never end.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// Bytes of a body, or of a list of URLs.
+/// Size limit of a body or a list of URLs in bytes.
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of a file of certificates or keys, of a script, or of settings.
+/// Size limit of a file of certificates or keys, a script, or settings in bytes.
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of what is not a regular file, such as a pipe or a device, whose size is not known before.
+/// Size limit in bytes of anything that isn't a regular file, such as a pipe or a device, because
+/// its size isn't known in advance.
 const STREAM_BYTES_MAX: u64 = 64 << 20;
 
-/// Reads all of a file of up to `limit` bytes.
+/// Reads a whole file of up to `limit` bytes.
 ///
 /// # Errors
 ///
-/// It can't be read, is larger than that, or does not fit in memory.
+/// The file can't be read, is larger than the limit, or doesn't fit in memory.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -64,7 +65,7 @@ mod tests {
         std::fs::write(&path, b"1234").unwrap();
         assert_eq!(read(&path, 4).unwrap(), b"1234");
         assert!(read(&path, 3).is_err());
-        // A sparse file takes no room on the disk.
+        // A sparse file takes no disk space.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert!(read(&path, DATA_BYTES_MAX).is_err());
     }

@@ -1,11 +1,11 @@
-//! Redirects: where they lead (RFC 9110 §10.2.2, RFC 3986 §5) and what is asked for there (RFC 9110
-//! §15.4). Where the RFC leaves the choice, browsers' is taken: the fetch standard of the WHATWG.
+//! Redirects: resolving their target (RFC 9110 §10.2.2, RFC 3986 §5) and changing the request (RFC
+//! 9110 §15.4). Where the RFC leaves a choice, this follows browsers (the WHATWG fetch standard).
 
 use std::fmt;
 
 use crate::target::Url;
 
-/// Why a redirect leads nowhere.
+/// Reason why a redirect can't be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoWay(String);
 
@@ -17,17 +17,17 @@ impl fmt::Display for NoWay {
 
 impl std::error::Error for NoWay {}
 
-/// More of a Location is not repeated in a message.
+/// Maximum number of characters of a Location in a message.
 const MOST_TOLD: usize = 100;
-/// A longer Location is refused.
+/// Maximum length of a Location in bytes; a longer one is refused.
 pub(crate) const LOCATION_BYTES_MAX: usize = 8 * 1024;
 
-/// Whether a status is one of those that are followed.
+/// Returns true for the statuses that are followed.
 pub(crate) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The value of the first Location in a head's lines.
+/// Returns the value of the first Location field in a response head.
 pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"location:";
     let mut lines = head.split(|&byte| byte == b'\n').skip(1);
@@ -38,11 +38,11 @@ pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
     Some(line[NAME.len()..].trim_ascii())
 }
 
-/// Where a Location leads from an URL.
+/// Resolves a Location against the URL of the request.
 ///
 /// # Errors
 ///
-/// Why it is none that can be requested, with the Location.
+/// Returns the reason why it can't be requested, with the Location.
 pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, NoWay> {
     let shown = String::from_utf8_lossy(&location[..location.len().min(MOST_TOLD)]);
     let refused = |why: &str| NoWay(format!("Location: {shown}: {why}"));
@@ -75,7 +75,7 @@ pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, NoWay> {
     Ok(url)
 }
 
-/// The scheme that a reference begins with, if it has one (RFC 3986 §4.1).
+/// Returns the scheme of a reference, if it has one (RFC 3986 §4.1).
 fn scheme(reference: &str) -> Option<&str> {
     let (scheme, _) = reference.split_once(':')?;
     let mut bytes = scheme.bytes();
@@ -84,7 +84,7 @@ fn scheme(reference: &str) -> Option<&str> {
     (begins && goes_on).then_some(scheme)
 }
 
-/// With everything percent-encoded that no URL holds.
+/// Percent-encodes all bytes that aren't allowed in a URL.
 fn encoded(location: &[u8]) -> String {
     let mut text = String::with_capacity(location.len());
     for &byte in location {
@@ -99,7 +99,7 @@ fn encoded(location: &[u8]) -> String {
     text
 }
 
-/// A path and query by a reference without a host (RFC 3986 §5.2.2 and §5.2.3).
+/// Merges a reference without a host into a path and query (RFC 3986 §5.2.2 and §5.2.3).
 fn merged(base: &str, reference: &str) -> String {
     let path = base.split('?').next().unwrap_or_default();
     match reference.as_bytes().first() {
@@ -113,7 +113,7 @@ fn merged(base: &str, reference: &str) -> String {
     }
 }
 
-/// A path without the segments `.` and `..` (RFC 3986 §5.2.4), and its query as it is.
+/// Removes the segments `.` and `..` from a path (RFC 3986 §5.2.4) and keeps its query.
 fn without_dots(path_and_query: &str) -> String {
     let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(query)),
@@ -143,7 +143,7 @@ fn without_dots(path_and_query: &str) -> String {
     whole
 }
 
-/// What is asked for at the end of a redirect.
+/// The request that follows a redirect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Further<'a> {
     pub(crate) method: &'a str,
@@ -151,7 +151,7 @@ pub(crate) struct Further<'a> {
     pub(crate) has_body: bool,
 }
 
-/// Headers about a body, which go when it does.
+/// Headers that describe a body and are removed with it.
 const OF_BODY: [&str; 6] = [
     "content-encoding",
     "content-language",
@@ -160,11 +160,12 @@ const OF_BODY: [&str; 6] = [
     "content-type",
     "transfer-encoding",
 ];
-/// Headers that are for one server and no other: who asks, and by which name.
+/// Headers that are meant for one server only: they identify the client or the host.
 const OF_SERVER: [&str; 3] = ["authorization", "cookie", "host"];
 
-/// What a redirect with this status makes of a request: after 303, and after 301 and 302 of a POST, it
-/// is a GET without a body; what shows who asks stays with the server that it was meant for.
+/// Changes a request as a redirect with this status demands. After 303, and after 301 and 302 of a
+/// POST, it becomes a GET without a body. Headers that identify the client are removed if the
+/// redirect leads to another server.
 pub(crate) fn further<'a>(
     status: u16,
     method: &'a str,

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Lookups that are made at the same time; each may block its thread for as long as the system waits for
-/// a name server.
+/// Maximum number of lookups at the same time. Each may block its thread for as long as the system
+/// waits for a name server.
 const THREADS_MAX: u32 = 4;
-/// Lookups that wait for a thread.
+/// Maximum number of lookups that wait for a thread.
 const QUEUE_MAX: usize = 64;
-/// A lookup that takes longer is given up by those who wait for it.
+/// Time after which a caller gives up waiting for a lookup.
 pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A lookup that was started; clones share its result.
@@ -61,7 +61,7 @@ impl<T: Clone> Lookup<T> {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The lookups of one load. Its threads live while there is something to look up.
+/// The lookups of one load. Its threads end when there is nothing left to look up.
 #[derive(Clone, Default)]
 pub(crate) struct LookupPool(Arc<Mutex<Queue>>);
 
@@ -72,7 +72,8 @@ struct Queue {
 }
 
 impl LookupPool {
-    /// Starts a lookup; `None` if too many are waiting already, or the system refuses a thread.
+    /// Starts a lookup. Returns `None` if too many are already waiting, or if the system can't
+    /// start a thread.
     pub(crate) fn start<T: Clone + Send + 'static>(
         &self,
         look_up: impl FnOnce() -> T + Send + 'static,
@@ -125,7 +126,7 @@ mod tests {
         let hanging: Vec<_> = (0..THREADS_MAX)
             .map(|_| {
                 let gate = gate.clone();
-                // It ends when the other end is dropped.
+                // The lookup ends when the sender is dropped.
                 pool.start(move || lock(&gate).recv().is_ok()).unwrap()
             })
             .collect();

@@ -1,65 +1,67 @@
-//! How busy a worker was, since the measured part began.
+//! Utilization of a worker since the start of the measured part.
 
 use prony_record::{Generator, Nanos, Stalls};
 
 use crate::socket::system;
 use crate::stall::StallWatch;
 
-/// CPU and waiting of the calling thread, and how long answers waited for it.
+/// CPU time and wait time of the calling thread, and the time for which responses waited for it.
 pub(crate) struct Meter {
     from: Nanos,
     connections: u32,
     at_begin: Option<Used>,
     stalls: StallWatch,
-    /// Length of all stalls. Shares are of the rest of the time.
+    /// Total length of all stalls. The reported shares exclude it.
     stalled: Nanos,
     waited: Nanos,
     last_wait: Nanos,
-    /// The wait before the last, and the connections that its turn found.
+    /// Length of the wait before the last one, and the connections found after it.
     previous: (Nanos, u32),
-    /// Nanoseconds of each wait × connections that waited for the worker at its end, summed.
+    /// Sum over all waits of their nanoseconds × the connections that were waiting at their end.
     found_by_waits: u128,
-    /// Turns of which each was cut short while there was more to do, as if they were one, and their
-    /// time.
+    /// Consecutive turns that were cut short while there was more to do, merged into one, and their
+    /// total duration.
     round: (Nanos, Turn),
-    /// Nanoseconds of each round × connections that waited for the worker in it, summed.
+    /// Sum over all rounds of their nanoseconds × the connections that waited for the worker in
+    /// them.
     queued: u128,
 }
 
 /// One turn of the worker's loop.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turn {
-    /// Connections that had a whole answer for the worker, or were made or closed.
+    /// Connections that had a complete response for the worker, or were opened or closed.
     pub(crate) found: u32,
-    /// What was received, parts of answers included.
+    /// Bytes received, including those of partial responses.
     pub(crate) bytes: u64,
-    /// There may have been more, but timers and the interrupt had their turn.
+    /// The turn ended early to serve timers and the interrupt; there may be more to do.
     pub(crate) cut_short: bool,
-    /// Time of it during which the generator stood still.
+    /// Time within the turn during which the generator was stalled.
     pub(crate) stalled: Nanos,
-    /// The clock's last reading in it.
+    /// Last clock reading of the turn.
     pub(crate) read: Nanos,
 }
 
-/// So much of an unfinished answer may lie at the generator without the server's having to wait: the
-/// buffers of a socket hold as much.
+/// Bytes of an unfinished response that the generator's socket buffers can hold without making the
+/// server wait.
 const BUFFERED: u64 = 256 * 1024;
 
 impl Turn {
-    /// Connections that waited for the worker. A part of an answer is not waited for by itself, as
-    /// the server may still be sending the rest; so large answers count by their bytes.
+    /// Number of connections that waited for the worker. A partial response alone doesn't count,
+    /// because the server may still be sending the rest. Large responses therefore count by their
+    /// bytes.
     fn waiting(&self, connections: u32) -> u32 {
         let full = u32::try_from(self.bytes / BUFFERED).unwrap_or(u32::MAX);
         self.found.max(full).min(connections)
     }
 }
 
-/// What the calling thread has used of its core since it began.
+/// Resources used by the calling thread since it started.
 #[derive(Debug, Clone, Copy, Default)]
 struct Used {
     user: Nanos,
     system: Nanos,
-    /// It was ready to run and had no core.
+    /// Time for which the thread was ready to run but had no core.
     delayed: Nanos,
 }
 
@@ -83,27 +85,28 @@ impl Used {
     }
 }
 
-/// What a worker did in the measured part; shares are of its length, 0 to 1.
+/// Utilization of a worker in the measured part. Shares are fractions of that part's length, from 0
+/// to 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WorkerUtilization {
-    /// The measured part's length, or what there has been of it.
+    /// Length of the measured part so far.
     pub elapsed: Nanos,
-    /// CPU time, in user mode and in the kernel.
+    /// CPU time in user mode and in the kernel.
     pub cpu: (Nanos, Nanos),
-    /// It was at work.
+    /// Share of time in which the worker was busy.
     pub busy_share: f64,
-    /// It was at work or wanted to be: not asleep.
+    /// Share of time in which the worker was busy or ready to run, not asleep.
     pub awake_share: f64,
-    /// It wanted a core and had none.
+    /// Share of time in which the worker was ready to run but had no core.
     pub starved_share: f64,
-    /// The share of its connections that was at the generator and not at the server, on average.
+    /// Average share of the connections that were waiting for the generator rather than the server.
     pub queue_share: f64,
-    /// It stood still.
+    /// Stalls of the generator.
     pub stalls: Stalls,
 }
 
 impl WorkerUtilization {
-    /// All workers together: CPU adds up, and of each share the largest counts.
+    /// Combines two workers: CPU times are added, and the larger of each share is kept.
     #[must_use]
     pub fn merge(self, other: WorkerUtilization) -> WorkerUtilization {
         WorkerUtilization {
@@ -117,7 +120,7 @@ impl WorkerUtilization {
         }
     }
 
-    /// Writes this to a record, shares to four digits.
+    /// Writes this to a record, with shares rounded to four digits.
     pub(crate) fn write_to(&self, generator: &mut Generator) {
         let share = |share: f64| (share * 1e4).round() / 1e4;
         generator.cpu_user_s = self.cpu.0.as_secs_f64();
@@ -131,7 +134,8 @@ impl WorkerUtilization {
 }
 
 impl Meter {
-    /// A meter of what happens from the moment `from` to `end` to a worker of so many connections.
+    /// Creates a meter for a worker with this many connections, for a measured part from `from` to
+    /// `end`.
     pub(crate) fn new(from: Nanos, end: Nanos, connections: u32) -> Meter {
         Meter {
             from,
@@ -148,15 +152,16 @@ impl Meter {
         }
     }
 
-    /// The worker waited for its sockets, or for the next arrival; it asked to be woken at `until`.
+    /// Records that the worker waited for its sockets or for the next arrival. It asked to be woken
+    /// at `until`.
     pub(crate) fn waited(&mut self, before: Nanos, until: Nanos, after: Nanos) {
         let stalled = self.gap(until.max(before), after);
         self.last_wait = (after - stalled).since(before.max(self.from));
         self.waited = self.waited + self.last_wait;
     }
 
-    /// The worker was at work and read the clock twice in succession. Returns the length of the stall
-    /// between the two, if there was one.
+    /// Records two successive clock readings of a busy worker. Returns the length of the stall
+    /// between them, if there was one.
     #[inline]
     pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
         let stalled = self.stalls.gap(before, now);
@@ -164,17 +169,17 @@ impl Meter {
         stalled
     }
 
-    /// After a wait the worker worked off what it found.
+    /// Records that the worker processed the events that it found after a wait.
     pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, turn: Turn) {
         if began < self.from {
             return;
         }
         let waiting = turn.waiting(self.connections);
-        // A backend may end a wait with the first thing that it has and bring the rest in the next.
+        // A backend may end a wait with the first event and deliver the rest after the next wait.
         let (wait, found) = self.previous;
         self.found_by_waits += u128::from(wait.0) * u128::from(found.max(waiting));
         self.previous = (self.last_wait, waiting);
-        // What is found after a turn that was cut short had been waiting during that, too.
+        // Events found after a turn that was cut short were already waiting during that turn.
         let (took, round) = &mut self.round;
         *took = *took + ended.since(began).since(turn.stalled);
         round.found = round.found.saturating_add(turn.found);
@@ -186,7 +191,7 @@ impl Meter {
         }
     }
 
-    /// To be told the time regularly.
+    /// Starts the meter if the measured part has begun. The worker calls this regularly.
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
         if self.at_begin.is_none() && now >= self.from {
             self.at_begin = Some(Used::so_far());
@@ -196,7 +201,7 @@ impl Meter {
         }
     }
 
-    /// What the worker did until the moment `ended`.
+    /// Returns the worker's utilization up to the moment `ended`.
     pub(crate) fn utilization(&self, ended: Nanos) -> WorkerUtilization {
         match self.at_begin {
             Some(before) => self.utilization_of(Used::so_far().since(before), ended),
@@ -204,16 +209,16 @@ impl Meter {
         }
     }
 
-    /// The worker is busy in the larger of two times, as each misses something: the time outside of
-    /// waits holds the moments in which another thread had its core, the CPU time holds the system
-    /// calls that ask for events and find some at once, or send before they wait.
+    /// Busy time is the larger of two measures, because each misses something. The time outside of
+    /// waits includes the moments in which another thread had the core. The CPU time includes
+    /// system calls that find events at once, or that send before they wait.
     ///
     /// In a closed loop each connection is at the server or at the generator, and the longer queue
-    /// is at the slower one. A worker that is always busy, but finds only a few answers each time it
-    /// looks, could do more at once; one that finds them all is what the others wait for. So the
-    /// length of each turn counts for every connection that was found in it. The time in which it was
-    /// awake within waits counts with the connections that waits found, the long ones more than the
-    /// short: after a time without a core there are many.
+    /// is at the slower of the two. A worker that is always busy but finds only a few responses per
+    /// turn has capacity left; a worker that finds responses on all connections is the bottleneck.
+    /// The length of each turn is therefore counted once for every connection found in it. Time
+    /// awake within waits is weighted with the connections found after waits, and long waits weigh
+    /// more than short ones: after a time without a core, many connections are waiting.
     fn utilization_of(&self, used: Used, ended: Nanos) -> WorkerUtilization {
         let elapsed = ended.since(self.from);
         let all = elapsed.since(self.stalled);
@@ -251,7 +256,8 @@ mod tests {
         delayed: Nanos::ZERO,
     };
 
-    /// A worker that in each millisecond waits for `waits_us`, finds so many connections and works them off.
+    /// Returns the meter of a worker that in each millisecond waits for `waits_us`, finds `found`
+    /// connections and processes them.
     fn loop_of(waits_us: u64, connections: u32, found: u32) -> Meter {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, connections);
         for turn in 0..1000 {
@@ -267,7 +273,7 @@ mod tests {
         meter
     }
 
-    /// But for one turn of a thousand.
+    /// Asserts equality up to the error of one turn in a thousand.
     fn close_to(seen: f64, expected: f64) {
         assert!((seen - expected).abs() < 0.0011, "{seen} {expected}");
     }
@@ -279,7 +285,7 @@ mod tests {
             let (before, after) = (Nanos::from_secs(before), Nanos::from_secs(after));
             meter.waited(before, after, after);
         }
-        // 3 of 10 seconds were waited.
+        // The worker waited for 3 of 10 seconds.
         let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(20));
         close_to(utilization.busy_share, 0.7);
     }
@@ -287,7 +293,8 @@ mod tests {
     #[test]
     fn the_queue_is_where_the_connections_are() {
         let end = Nanos::from_secs(1);
-        // Always busy, with two of eight connections at a time; then with all of them.
+        // The worker is always busy: first with two of eight connections at a time, then with all
+        // of them.
         close_to(
             loop_of(0, 8, 2).utilization_of(NOTHING, end).queue_share,
             0.25,
@@ -296,7 +303,8 @@ mod tests {
             loop_of(0, 8, 8).utilization_of(NOTHING, end).queue_share,
             1.0,
         );
-        // A server that answers all at once, after a while, is not waiting for the generator.
+        // A server that sends all responses together, after a while, isn't waiting for the
+        // generator.
         let slow_server = loop_of(990, 8, 8).utilization_of(NOTHING, end);
         close_to(slow_server.queue_share, 0.01);
         close_to(slow_server.awake_share, 0.01);
@@ -306,7 +314,7 @@ mod tests {
     fn a_stall_is_neither_work_nor_waiting() {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::from_secs(10), 8);
         let secs = Nanos::from_secs;
-        // Half of each second is a wait. One wait and one turn are 3 s longer.
+        // Half of each second is a wait. One wait and one turn take 3 s longer.
         let mut now = Nanos::ZERO;
         for turn in 0..4 {
             let woke = now + Nanos::from_millis(500) + secs(if turn == 1 { 3 } else { 0 });
@@ -332,7 +340,7 @@ mod tests {
 
     #[test]
     fn work_within_waits_counts_like_work_outside() {
-        // As a backend does it that sends while it waits.
+        // Some backends send while they wait.
         let used = Used {
             system: Nanos::from_millis(980),
             ..NOTHING
@@ -393,7 +401,7 @@ mod tests {
             let began = Nanos::from_millis(100 * turn);
             meter.worked(began, began + Nanos::from_millis(100), turn_of_4096);
         }
-        // Nine turns are three rounds of all; of the tenth's round the end is not known.
+        // Nine turns are three complete rounds; the end of the tenth turn's round is unknown.
         let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(1));
         close_to(utilization.queue_share, 0.9);
     }

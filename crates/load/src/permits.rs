@@ -1,21 +1,22 @@
-//! Whoever lets others say what is loaded says himself which targets may be.
+//! Permission check for load targets, for hosts that let others choose what is loaded.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Says of a target's name and address whether it may be loaded, and why not.
+/// Decides if a target with this name and address may be loaded, and returns the reason if not.
 type Judge = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync;
 
-/// Which targets a load may go to, its proxy and what it is redirected to among them. It is asked about
-/// each before anything is sent there.
+/// The targets that a load may use, including its proxy and the targets of redirects. Each is
+/// checked before anything is sent there.
 #[derive(Clone)]
 pub struct Permits(Arc<Judge>);
 
 impl Permits {
-    /// Asks `judge`. The name is the URL's host, `unix:` and a path for a UNIX socket, or the address
-    /// itself where that was given by hand (`--resolve`) and says nothing about the name; there is no
-    /// address of a UNIX socket, nor of a name that only the proxy knows.
+    /// Creates a check that calls `judge`. The name is the URL's host, or `unix:` and a path for a
+    /// UNIX socket. If `--resolve` gave the address, the name is the address itself, because the
+    /// host's name proves nothing. There is no address for a UNIX socket, or for a name that only
+    /// the proxy resolves.
     pub fn new(
         judge: impl Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync + 'static,
     ) -> Permits {
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
     use crate::{LoadOptions, LoadSpec};
 
-    /// What is asked about a load of these words, of which nothing is permitted but what is `good`.
+    /// Returns the checks made for a load with these flags, of which only `good` is permitted.
     fn asked(url: &str, words: &str, good: &'static str) -> (bool, Vec<(String, String)>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = asked.clone();
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(asked(url, "-c 1", "other"), (false, near));
         let socket = asked(url, "-c 1 --unix /run/x", "unix:/run/y");
         assert_eq!(socket, (false, says("unix:/run/x", "")));
-        // A name that was given an address by hand proves nothing.
+        // A name whose address was given with `--resolve` proves nothing.
         let fixed = asked(
             "http://good.test/",
             "--resolve good.test:80:192.0.2.1",

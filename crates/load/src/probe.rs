@@ -1,5 +1,5 @@
-//! One request at a time, with its answer kept: to see whether a server is ready, and whether
-//! variants return the same bytes.
+//! Sends single requests and keeps their responses, to see if a server is ready and if variants
+//! return the same bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -20,51 +20,52 @@ use crate::socket::local::{Source, leave_from};
 use crate::source::Turn;
 use crate::spec::LoadSpec;
 
-/// How soon a probe notices that it is to stop.
+/// Interval at which a probe checks if it should stop.
 const NOTICE: Duration = Duration::from_millis(100);
 
-/// Characters that are kept of a header field.
+/// Maximum length of a stored header field value in characters.
 const FIELD_LENGTH_MAX: usize = 100;
 
-/// What came back.
+/// The response to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Method and URL.
     pub request: String,
-    /// The final status.
+    /// Final status.
     pub status: u16,
     /// The body as sent.
     pub body: BodyDigest,
-    /// The body without its content codings; equal to `body` where it has none.
+    /// The body with its content codings removed; equal to `body` if it has none.
     pub decoded: Result<BodyDigest, DecodeError>,
-    /// The `Content-Type` field, cut at [`FIELD_LENGTH_MAX`] characters.
+    /// Value of the `Content-Type` field, cut at `FIELD_LENGTH_MAX` characters.
     pub content_type: Option<String>,
-    /// The content codings in lower case, `gzip, br`, cut likewise; none where the body has none.
+    /// Content codings in lower case (`gzip, br`), cut likewise; `None` if the body has none.
     pub content_encoding: Option<String>,
-    /// What was agreed on.
+    /// The negotiated protocols.
     pub negotiated: Negotiated,
 }
 
-/// Sends the spec's request number `index`, counted from 0, over a connection of its own and reads
-/// the answer, whatever its status.
+/// Sends request number `index` of the spec, counted from 0, over a connection of its own and reads
+/// the response, whatever its status.
 ///
 /// # Errors
 ///
-/// In words why there is no whole answer within `timeout`, or no such request.
+/// Returns the reason as text if there is no such request, or no complete response within
+/// `timeout`.
 pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer, String> {
     probe_until(spec, index, timeout, &|| false)
 }
 
-/// Connects to the load's first target, and sends nothing: to see whether it is there.
+/// Connects to the load's first target without sending anything, to see if it accepts connections.
 ///
 /// # Errors
 ///
-/// In words why there is no connection within `timeout`.
+/// Returns the reason as text if there is no connection within `timeout`.
 pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), String> {
     connect(spec, 0, timeout)
 }
 
-/// Connects to a target, by its index, and sends nothing.
+/// Connects to the target with this index without sending anything.
 pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<(), String> {
     let Some(target) = spec.targets.get(index) else {
         return Err("the load has no target".to_owned());
@@ -73,11 +74,11 @@ pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Resul
     Line::connect(&target.peer, source, timeout, &|| false).map(|_| ())
 }
 
-/// [`probe`], given up soon after `is_stopped` says so.
+/// Like [`probe`], but gives up soon after `is_stopped` returns true.
 ///
 /// # Errors
 ///
-/// As [`probe`]; whoever stopped it knows why there is no answer.
+/// As [`probe`].
 pub fn probe_until(
     spec: &LoadSpec,
     index: usize,
@@ -158,7 +159,7 @@ pub fn probe_until(
 }
 
 impl Turn {
-    /// That of a load's first connection.
+    /// The turn of a load's first connection.
     fn first(spec: &LoadSpec) -> Turn {
         Turn {
             connection: 0,
@@ -189,7 +190,7 @@ fn is_h2(connection: &ConnectionState) -> bool {
     session.is_some_and(|session| session.http.is_h2())
 }
 
-/// The response that came on the connection.
+/// Returns the response that arrived on the connection.
 fn answer(connection: &mut ConnectionState, request: &Request) -> Result<Answer, String> {
     let Some(session) = connection.session_mut() else {
         return Err("there is no connection".to_owned());
@@ -221,11 +222,11 @@ fn shortened(value: &str) -> String {
     value.chars().take(FIELD_LENGTH_MAX).collect()
 }
 
-/// The header fields of a response, a line each.
+/// Header fields of a response, one per line.
 struct FieldLines<'a>(&'a [u8]);
 
 impl<'a> FieldLines<'a> {
-    /// The values of a field, whose name is in lower case. Values that aren't UTF-8 are left out.
+    /// Values of a field, whose name is given in lower case. Values that aren't UTF-8 are omitted.
     fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
         let lines = self.0.split(|&byte| byte == b'\n').skip(1);
         let texts = lines.filter_map(|line| std::str::from_utf8(line).ok());
@@ -236,7 +237,7 @@ impl<'a> FieldLines<'a> {
     }
 }
 
-/// A blocking socket with one deadline for all that is done on it.
+/// A blocking socket with one deadline for all operations.
 struct Line<'a> {
     socket: Socket,
     timeout: Duration,
@@ -261,7 +262,7 @@ impl<'a> Line<'a> {
                     socket.connect_timeout(&SockAddr::from(*address), timeout)?;
                     Ok(socket)
                 }),
-            // Where a UNIX socket's backlog is full, connecting waits as long as sending may.
+            // If a UNIX socket's backlog is full, connecting waits for as long as the send timeout.
             Peer::Unix(path) => Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
                 socket.set_write_timeout(Some(timeout))?;
                 socket.connect(&SockAddr::unix(path)?)?;
@@ -282,7 +283,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// How long to wait at a stretch, of the time that is left.
+    /// Returns the length of the next wait, or `None` when the time is up or the probe is stopped.
     fn left(&self) -> Result<Option<Duration>, String> {
         match self.until.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(format!("no whole answer within {:?}", self.timeout)),
@@ -291,7 +292,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Sends all of it, or as much as the server takes: one that answers early stops reading.
+    /// Sends all bytes, or as many as the server accepts: a server that responds early may stop
+    /// reading.
     fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -316,7 +318,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Has the proxy at the other end make a tunnel.
+    /// Opens a tunnel through the proxy at the other end.
     fn tunnel(
         &mut self,
         connection: &mut ConnectionState,
@@ -341,7 +343,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Sends all that TLS and HTTP/2 have to say, the request included once it has begun.
+    /// Sends all pending bytes of TLS and HTTP/2, including the request once it has begun.
     fn flush(
         &mut self,
         connection: &mut ConnectionState,
@@ -365,7 +367,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Waits for bytes; none mean the end.
+    /// Waits for bytes. Zero bytes mean that the connection was closed.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         loop {
             let received = self
@@ -381,7 +383,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Whether nothing is the matter but that nothing has happened yet.
+/// Returns true for an error that only means that nothing has happened yet.
 fn is_passing(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)

@@ -1,9 +1,10 @@
-//! What may be seen and said while a load runs: counts and times out, a stop in.
+//! Communication with a running load: counts and intermediate results come out, a stop request goes
+//! in.
 //!
-//! Counts of requests that ended are always there. Who wants more says so before the load begins
-//! ([`Control::watch`]); then each worker, when one of its half seconds has ended, lays down what was
-//! recorded in it, under a lock that it takes only if nobody else has it, and sees to the next one. It
-//! neither waits for whoever looks nor does anything for a single request.
+//! Counts of ended requests are always available. A caller who needs more requests it before the
+//! load begins ([`Control::watch`]). Each worker then publishes its recorded data whenever one of
+//! its half seconds has ended, under a lock that it takes only if it is free; otherwise it tries
+//! again on its next turn. A worker never waits for a reader, and does no extra work per request.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,34 +14,34 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, Record, Recorder};
 use crate::findings;
 use crate::meter::{Meter, WorkerUtilization};
 
-/// Nothing but refused connects happened so far, if anything did.
+/// No connect attempt has finished yet other than by a refusal.
 const UNDECIDED: u8 = 0;
-/// A worker saw something else than a refused connect.
+/// A worker saw another outcome than a refused connect.
 const REACHED: u8 = 1;
-/// Every connect was refused for too long: the load ends.
+/// Every connect was refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;
 
-/// The handle on a running load that other threads hold.
+/// A handle to a running load, for other threads.
 #[derive(Debug, Default)]
 pub struct Control {
     stopped: AtomicBool,
     /// One of `UNDECIDED`, `REACHED` and `GIVEN_UP`.
     reach: AtomicU8,
     counters: Vec<Counter>,
-    /// Made when somebody looks: histograms take megabytes.
+    /// Created on first use, because histograms take megabytes.
     gathered: OnceLock<Mutex<Gathered>>,
 }
 
-/// What whoever looks has picked up from the workers.
+/// Data collected from the workers.
 #[derive(Debug, Default)]
 struct Gathered {
     so_far: Delta,
     untaken: Delta,
-    /// Picked up from, empty between two times.
+    /// Buffer for collecting; empty between collections.
     scratch: Box<Delta>,
 }
 
-/// One worker's counts so far, warm-up included, and what it lays down for others.
+/// One worker's counts so far, warm-up included, and the data that it publishes.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     ended: AtomicU64,
@@ -48,25 +49,25 @@ pub(crate) struct Counter {
     mail: OnceLock<Mutex<Mail>>,
 }
 
-/// Where one worker lays down what was recorded.
+/// Data that one worker has published.
 #[derive(Debug, Default)]
 struct Mail {
     delta: Box<Delta>,
-    /// The end of the last slice in it, or in what was picked up before.
+    /// End of the last slice published so far.
     until: Nanos,
     utilization: WorkerUtilization,
 }
 
 impl Counter {
-    /// The load begins.
+    /// Prepares the recorder when the load begins.
     pub(crate) fn begin(&self, recorder: &mut Recorder) {
         if self.mail.get().is_some() {
             recorder.watch();
         }
     }
 
-    /// Once a turn of the worker's loop: two stores, nobody else writes them. Nothing will end before
-    /// the moment `passed` any more.
+    /// Publishes counts, once per turn of the worker's loop. This takes two stores to variables
+    /// that nobody else writes. No request will end before the moment `passed` any more.
     pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed
@@ -74,7 +75,7 @@ impl Counter {
         if let Some(mail) = self.mail.get() {
             recorder.passed(passed);
             if recorder.has_news() {
-                // Who picks up is done in a moment; what is not laid down now is at the next turn.
+                // Readers hold the lock only briefly. If it is taken, the next turn publishes.
                 if let Ok(mut mail) = mail.try_lock() {
                     mail.put(recorder, || meter.utilization(passed));
                 }
@@ -82,7 +83,7 @@ impl Counter {
         }
     }
 
-    /// The load is over, and nothing more will come.
+    /// Publishes the last data when the load is over.
     pub(crate) fn finish(&self, recorder: &mut Recorder, utilization: WorkerUtilization) {
         if let Some(mail) = self.mail.get() {
             lock(mail).put(recorder, || utilization);
@@ -99,7 +100,7 @@ impl Mail {
 }
 
 impl Control {
-    /// A handle for a load of up to `threads` workers.
+    /// Creates a handle for a load of up to `threads` workers.
     pub fn new(threads: u32) -> Control {
         Control {
             counters: (0..threads).map(|_| Counter::default()).collect(),
@@ -107,34 +108,34 @@ impl Control {
         }
     }
 
-    /// Ends the load soon (within 50 ms); what was measured until then is its result.
+    /// Ends the load within about 50 ms. The result covers what was measured until then.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was stopped.
+    /// Returns true once the load was asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Keeps workers whose connects are refused from ending the load. Returns whether the load goes on:
-    /// it has ended if one of them was first.
+    /// Prevents workers whose connects are refused from ending the load. Returns false if one of
+    /// them has already ended it.
     pub(crate) fn rule_out_refusal(&self) -> bool {
         self.decide_reach(REACHED) == REACHED
     }
 
-    /// Ends a load whose connects are all refused. Returns whether it ends: it goes on if a worker
-    /// reached the target first.
+    /// Ends a load whose connects are all refused. Returns false if a worker reached the target
+    /// first; then the load continues.
     pub(crate) fn give_up(&self) -> bool {
         self.decide_reach(GIVEN_UP) == GIVEN_UP
     }
 
-    /// Returns whether [`Control::give_up`] ended the load.
+    /// Returns true if [`Control::give_up`] ended the load.
     pub(crate) fn is_given_up(&self) -> bool {
         self.reach.load(Ordering::Relaxed) == GIVEN_UP
     }
 
-    /// Returns the decision that stands, which is the first one made.
+    /// Makes a decision unless one was made before, and returns the first one made.
     fn decide_reach(&self, decision: u8) -> u8 {
         let order = Ordering::Relaxed;
         let first = self
@@ -143,7 +144,7 @@ impl Control {
         first.map_or_else(|standing| standing, |_| decision)
     }
 
-    /// Requests that ended so far, and failures of the measured part among them.
+    /// Requests that have ended so far, and the failures in the measured part among them.
     pub fn counts(&self) -> (u64, u64) {
         self.counters
             .iter()
@@ -159,13 +160,13 @@ impl Control {
         counters.map(|counter| counter.ended.load(Ordering::Relaxed))
     }
 
-    /// Failures of the measured part among them.
+    /// Failures of each worker in the measured part.
     pub fn failed_by_worker(&self) -> impl Iterator<Item = u64> + '_ {
         let counters = self.counters.iter();
         counters.map(|counter| counter.failed.load(Ordering::Relaxed))
     }
 
-    /// Asks for what [`Control::take`], [`Control::so_far`] and [`Control::utilizations`] give; to be called
+    /// Enables [`Control::take`], [`Control::so_far`] and [`Control::utilizations`]. Must be called
     /// before the load begins.
     pub fn watch(&self) {
         for counter in &self.counters {
@@ -173,32 +174,33 @@ impl Control {
         }
     }
 
-    /// What was recorded since the last call: whole half seconds of each worker, and the last, shorter
-    /// one of the load. All that a load's calls give, the last made after its end, adds up to what its
-    /// recorder holds. It is for one caller; any number may ask for [`Control::so_far`].
+    /// Returns the data recorded since the last call: whole half seconds of each worker, and the
+    /// load's shorter last one. The results of all calls, the last of them made after the load's
+    /// end, add up to the recorder's data. Only one caller may use this; any number may use
+    /// [`Control::so_far`].
     pub fn take(&self) -> Delta {
         std::mem::take(&mut self.gather().untaken)
     }
 
-    /// All that was recorded so far, but for the time series.
+    /// Returns all data recorded so far, without the time series.
     pub fn so_far(&self) -> Delta {
         self.gather().so_far.clone()
     }
 
-    /// The moment, since the load's start, up to which every worker has laid down what it recorded;
+    /// The moment, counted from the load's start, up to which every worker has published its data;
     /// zero until the first half second of the measured part is over.
     pub fn complete_until(&self) -> Nanos {
         let mails = self.mails().map(|mail| mail.until);
         mails.min().unwrap_or_default()
     }
 
-    /// What each worker did in the measured part so far.
+    /// Utilization of each worker in the measured part so far.
     pub fn utilizations(&self) -> Vec<WorkerUtilization> {
         self.mails().map(|mail| mail.utilization).collect()
     }
 
-    /// What already qualifies the figures of the load, of which `info` is what was asked for. It may
-    /// yet change, and the load's end adds what only that shows.
+    /// Returns the findings that the data so far support, for a load described by `info`. They may
+    /// still change, and the end of the load can add some.
     pub fn findings(&self, info: &LoadInfo) -> Vec<Finding> {
         match self.so_far().span {
             None => Vec::new(),
@@ -206,8 +208,8 @@ impl Control {
         }
     }
 
-    /// What the record of the load, of which `info` is what was asked for, would be if it had ended
-    /// with the last half second, but for the time series; all zero before the measured part.
+    /// Returns the record that the load described by `info` would have if it had ended with the
+    /// last half second, without the time series. It is all zero before the measured part.
     pub fn record_so_far(&self, info: &LoadInfo) -> Record {
         let all = self.so_far();
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
@@ -227,12 +229,12 @@ impl Control {
         mails.map(lock)
     }
 
-    /// Picks up what lies there.
+    /// Collects the published data.
     fn gather(&self) -> MutexGuard<'_, Gathered> {
         let mut gathered = lock(self.gathered.get_or_init(Mutex::default));
         let into = &mut *gathered;
         for mail in self.counters.iter().filter_map(|it| it.mail.get()) {
-            // Merging takes longer than a worker may find this locked.
+            // Merging takes too long to do it under a lock that a worker may want.
             std::mem::swap(&mut lock(mail).delta, &mut into.scratch);
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);
@@ -249,7 +251,7 @@ impl Control {
     }
 }
 
-/// A panic elsewhere leaves at worst a half second in neither place.
+/// Locks a mutex even if it is poisoned: a panic elsewhere loses at most half a second of data.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

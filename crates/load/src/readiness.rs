@@ -8,25 +8,25 @@ use crate::probe;
 use crate::spec::LoadSpec;
 use crate::worker::refusals::target_names;
 
-/// The pause between two attempts.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// The longest that one attempt takes.
+/// Time limit of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The time between two reports of a wait.
+/// Interval between two reports of a wait.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why a wait for a server ended without one.
+/// Reason why a wait for a server ended without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReady {
     /// It was interrupted.
     Stopped,
     /// A server did not accept a connection in time.
     TimedOut {
-        /// The addresses that the load connects to.
+        /// Addresses that the load connects to.
         targets: String,
-        /// The time that was allowed.
+        /// The time limit.
         limit: Duration,
-        /// Why the last attempt failed.
+        /// Reason why the last attempt failed.
         last: String,
     },
 }

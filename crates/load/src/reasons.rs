@@ -1,15 +1,16 @@
-//! Why requests failed, where the outcome's name doesn't say: counted by variant and wording.
+//! Reasons for failed requests that the name of the outcome doesn't show, counted by outcome and
+//! text.
 
 use prony_record::Outcome;
 
 use crate::connection::Reason;
 
-/// Different reasons that are told apart; further ones are counted together, by outcome.
+/// Maximum number of distinct reasons; further ones are counted together by outcome.
 const MOST: usize = 32;
-/// What those are called.
+/// Label of the reasons that are counted together.
 const OTHERS: &str = "other reasons";
 
-/// Counts of (outcome, reason). Only failures come here, never the hot path.
+/// Counts of (outcome, reason). Used only for failures, never on the hot path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reasons {
     seen: Vec<(Outcome, Reason, u64)>,
@@ -37,14 +38,14 @@ impl Reasons {
         }
     }
 
-    /// Adds another worker's.
+    /// Adds the counts of another worker.
     pub(crate) fn merge(&mut self, other: Reasons) {
         for (outcome, reason, count) in other.seen {
             self.add_many(outcome, reason, count);
         }
     }
 
-    /// The reasons, the most frequent first.
+    /// Returns the reasons, the most frequent first.
     pub(crate) fn by_count(&self) -> Vec<(Outcome, String, u64)> {
         let mut all: Vec<_> = self
             .seen

@@ -1,4 +1,4 @@
-//! Threads around workers: a load spec in, a record out.
+//! Runs a load on its threads: a load spec goes in, a record comes out.
 
 use std::fmt;
 use std::io;
@@ -19,16 +19,16 @@ use crate::spec::LoadSpec;
 use crate::tls;
 use crate::worker::{ScriptRunner, Worker, WorkerResult};
 
-/// Why a load gave no record.
+/// Reason why a load has no record.
 #[derive(Debug)]
 pub enum RunError {
-    /// The system refused something that the engine itself needs.
+    /// The operating system refused something that the engine itself needs.
     Environment(String),
-    /// The books don't balance.
+    /// The accounting doesn't balance.
     Accounting(RecordError),
-    /// A script can't be made.
+    /// A script can't be created.
     Script(String),
-    /// Whoever was to say when it begins called it off.
+    /// The load was canceled before it began.
     CalledOff,
 }
 
@@ -44,20 +44,20 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// A load that has run.
+/// Result of a load.
 #[derive(Debug, Clone)]
 pub struct RunResult {
-    /// What was measured, as it is stored; of a part of a load its own share of rate and connections.
+    /// The record to be stored. For a part of a load it has that part's rate and connections.
     pub record: Record,
-    /// The same, with its distributions whole.
+    /// The recorder, with complete distributions.
     pub recorder: Recorder,
-    /// When the first request was started, since the load's beginning; none where none was.
+    /// Time of the first request since the load's start; `None` if there was no request.
     pub first_start: Option<Nanos>,
-    /// The measured part, since the load's beginning.
+    /// Start and end of the measured part since the load's start.
     pub span: (Nanos, Nanos),
 }
 
-/// Runs a load to its end, or until `control` stops it, and gives its record.
+/// Runs a load until it ends or `control` stops it, and returns its record.
 ///
 /// # Errors
 ///
@@ -66,11 +66,11 @@ pub fn run(spec: &LoadSpec, control: &Control) -> Result<Record, RunError> {
     run_with(spec, control, None).map(|loaded| loaded.record)
 }
 
-/// [`run`], with a script for each worker and with the distributions as they were recorded.
+/// Like [`run`], with a script for each worker, and with complete distributions in the result.
 ///
 /// # Errors
 ///
-/// As [`run`], and where a script can't be made.
+/// As [`run`], and [`RunError::Script`] if a script can't be created.
 pub fn run_with(
     spec: &LoadSpec,
     control: &Control,
@@ -79,10 +79,10 @@ pub fn run_with(
     run_at(spec, control, director, &|| Some(Instant::now()))
 }
 
-/// [`run_with`], beginning when `begin` says. It is asked once, when all workers are ready, and may take
-/// its time; where it says nothing the load is called off. Workers of a load that opens its connections
-/// before the start ([`LoadSpec::open_before_start`]) are ready when they have done so, or have tried for
-/// five seconds.
+/// Like [`run_with`], but begins at the time that `begin` returns. It is called once, when all
+/// workers are ready, and may block; if it returns `None`, the load is canceled. Workers of a load
+/// that opens its connections before the start ([`LoadSpec::open_before_start`]) are ready when
+/// they have opened them, or have tried for five seconds.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn run_at(
         for worker in 0..u64::from(spec.threads) {
             let (go, gate) = mpsc::channel();
             let ready = ready.clone();
-            // Whoever returns early here drops the gates, which sends the others home.
+            // An early return drops the gates, which ends the other workers.
             let thread = std::thread::Builder::new()
                 .name(format!("load-{worker}"))
                 .spawn_scoped(scope, move || {
@@ -116,7 +116,7 @@ pub fn run_at(
             .into_iter()
             .map(|(go, thread)| {
                 if let Some(epoch) = epoch {
-                    // A worker that is gone tells why when it is joined.
+                    // A worker that has ended returns its error when it is joined.
                     let _ = go.send(epoch);
                 }
                 thread
@@ -135,21 +135,22 @@ pub fn run_at(
     merge(spec, worked.into_iter().flatten().collect(), started_at)
 }
 
-/// How long it is until then.
+/// Time left until then.
 fn until(moment: Instant) -> Duration {
     moment.saturating_duration_since(Instant::now())
 }
 
-/// A thread that slept until a moment may be woken this much later: it is awake for the rest. Not for
-/// longer, as on few cores workers that wait awake keep the others from theirs.
+/// Maximum expected delay in waking a thread that sleeps until a moment. It stays awake for this
+/// last part of the wait. A longer time would take cores from other workers where there are few.
 const WAKING: Duration = Duration::from_micros(200);
 
-/// Connections that were opened before the load are looked after so often until it begins...
+/// Interval at which connections that were opened before the load are serviced until it begins.
 const MINDING: Duration = Duration::from_millis(50);
-/// ...and last so long before: with thousands of them that takes its time, and none may begin late.
+/// Servicing ends this long before the start. With thousands of connections it takes time, and no
+/// worker may begin late.
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
-/// Waits for a moment, to the microsecond.
+/// Waits for a moment with microsecond precision.
 fn wait_until(moment: Instant) {
     std::thread::sleep(until(moment).saturating_sub(WAKING));
     while Instant::now() < moment {
@@ -157,8 +158,8 @@ fn wait_until(moment: Instant) {
     }
 }
 
-/// One thread's work: it prepares, says so by `ready`, and begins when the `gate` gives the moment
-/// from which all workers count. Nothing comes back if the gate was closed instead.
+/// Runs one worker's thread: it prepares, reports through `ready`, and begins when the `gate` sends
+/// the moment from which all workers count. Returns `None` if the gate was closed instead.
 fn one_worker(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
@@ -198,7 +199,7 @@ fn one_worker(
     }
 }
 
-/// The script of a worker's users.
+/// Creates the script of a worker's users.
 fn script<'d>(
     spec: &LoadSpec,
     director: &'d dyn Director,
@@ -214,7 +215,7 @@ fn script<'d>(
     Ok(ScriptRunner::new(script, director.capture(), users.first))
 }
 
-/// What a thread needs to begin together with the others.
+/// Synchronizes a worker's start with the others.
 struct Start<'run, 'a> {
     share: Share,
     scripted: Option<ScriptRunner<'run>>,
@@ -235,7 +236,7 @@ impl<'run> Start<'run, '_> {
         let mut worker = Worker::new(spec, self.share, sockets.map_err(waiting)?)
             .with_script(self.scripted.take());
         worker.preconnect(control).map_err(waiting)?;
-        // The receiver waits for all workers, and this one's gate opens or closes after it.
+        // The receiver waits for all workers; this worker's gate opens or closes after that.
         let _ = self.ready.send(());
         drop(self.ready);
         let Some(epoch) = at_gate(&mut worker, self.gate).map_err(waiting)? else {
@@ -252,8 +253,8 @@ impl<'run> Start<'run, '_> {
     }
 }
 
-/// Waits until the gate gives the moment to begin, if it does, and looks after connections that were
-/// opened before until shortly before it.
+/// Waits until the gate sends the moment to begin. Services connections that are already open until
+/// shortly before it.
 fn at_gate<'run, S: Sockets<'run>>(
     worker: &mut Worker<'run, S>,
     gate: &mpsc::Receiver<Instant>,
@@ -278,7 +279,7 @@ fn at_gate<'run, S: Sockets<'run>>(
     }
 }
 
-/// One record out of what the workers brought home.
+/// Merges the workers' results into one record.
 pub(crate) fn merge(
     spec: &LoadSpec,
     worked: Vec<WorkerResult>,

@@ -1,8 +1,8 @@
-//! Scripts decide what a load does request by request, and see its responses: a request of its own
-//! each time, a think time before it, a look into the response, a line of output per request.
+//! Scripts control a load request by request and inspect its responses: an individual request, a
+//! think time before it, assertions on the response, one output line per request.
 //!
-//! A load without a script pays nothing for this. With one, the worker calls it on the worker's own
-//! thread, so the time that a script takes is lost to the load.
+//! A load without a script pays nothing for this. With a script, the worker calls it on the
+//! worker's own thread, so the script's run time reduces the load's capacity.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which of the spec's requests comes next.
+//! Order in which the spec's requests are sent.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -7,11 +7,11 @@ use crate::options::Order;
 use crate::pacing::Share;
 use crate::spec::{LoadSpec, Model};
 
-/// One worker's way through the list of requests.
+/// One worker's position in the list of requests.
 ///
-/// In sequence the whole load asks for the list as one client would, whatever the number of
-/// workers: with an open loop arrival *k* asks for entry *k* mod the list's length; in a closed loop
-/// each worker takes a contiguous part of the `--requests` made, or, without a limit, starts where
+/// In sequential order, the whole load requests the list as one client would, whatever the number
+/// of workers. With an open loop, arrival *k* requests entry *k* mod the list's length. In a closed
+/// loop each worker takes a contiguous part of the `--requests`, or, without a limit, starts where
 /// its share of the list begins.
 pub(crate) struct Sequence {
     count: u32,
@@ -42,13 +42,13 @@ impl Sequence {
         sequence
     }
 
-    /// The next request's index.
+    /// Index of the next request.
     #[inline]
     pub(crate) fn peek(&self) -> u32 {
         self.next
     }
 
-    /// The next request has begun.
+    /// Advances to the next request.
     #[inline]
     pub(crate) fn advance(&mut self) {
         if let Some(random) = &mut self.random {

@@ -10,7 +10,7 @@ use prony_record::{Nanos, Stalls};
 
 /// A shorter gap is that of a busy machine: see `generator-starved`.
 const STALL_MIN: Nanos = Nanos::from_millis(500);
-/// Time between two looks at how long the machine has been suspended.
+/// Interval between checks of how long the machine has been suspended.
 const SUSPENSION_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Stalls of one worker within the measured part.
@@ -20,9 +20,9 @@ pub(crate) struct StallWatch {
     from: Nanos,
     /// Planned end of the load.
     end: Nanos,
-    /// The next look at the machine's suspensions.
+    /// Time of the next check for suspensions.
     next_look: Nanos,
-    /// Time that the machine had been suspended at the last look.
+    /// Total suspended time at the last check.
     suspended: Option<Nanos>,
     stalls: Stalls,
 }
@@ -59,7 +59,7 @@ impl StallWatch {
         length
     }
 
-    /// Whether [`StallWatch::suspended`] is due.
+    /// Returns true if a call of [`StallWatch::suspended`] is due.
     #[inline]
     pub(crate) fn looks_for_suspension(&self, now: Nanos) -> bool {
         now >= self.next_look
@@ -122,10 +122,10 @@ mod tests {
         let mut watch = watch();
         let secs = Nanos::from_secs;
         assert!(!watch.looks_for_suspension(Nanos::from_millis(999)));
-        // What the machine slept before is not the load's.
+        // Suspensions before the load don't count.
         watch.suspended(secs(3_600), secs(1));
         assert!(!watch.looks_for_suspension(Nanos::from_millis(1_099)));
-        // Two readings that are not taken at once differ a little either way.
+        // Two clocks that aren't read at exactly the same time differ a little either way.
         watch.suspended(secs(3_600) + Nanos(900), secs(2));
         watch.suspended(secs(3_600), secs(3));
         assert_eq!(watch.stalls(), Stalls::default());

@@ -14,7 +14,7 @@ fn led(base: &str, location: &str) -> String {
     }
 }
 
-/// RFC 3986 §5.4, as far as it is about http.
+/// The examples of RFC 3986 §5.4 that apply to http.
 #[test]
 fn the_examples_of_the_rfc() {
     for (reference, whole) in [
@@ -143,7 +143,7 @@ fn methods_bodies_and_credentials() {
     }
 }
 
-/// What Locations are made of, and bytes that none is.
+/// Typical parts of Locations, and bytes that no valid one has.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let words = [
         "http",
@@ -187,7 +187,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever a server says: no panic, and what is followed can be requested.
+    /// No Location causes a panic, and every accepted one can be requested.
     #[test]
     fn any_bytes_lead_somewhere_or_nowhere(
         pieces in proptest::collection::vec(piece(), 0..9),
@@ -207,14 +207,14 @@ proptest! {
                 body: b"",
                 keep_alive: true,
             };
-            // A host may still be none that can be looked up, or named.
+            // The host may still be one that can't be resolved or encoded.
             prop_assert!(to.host != base.host || encode_request(&spec).is_ok(), "{:?}", to);
-            // What it leads to leads to itself.
+            // Resolving the result again returns the same URL.
             prop_assert_eq!(resolve(&base, to.text().as_bytes()), Ok(to));
         }
     }
 
-    /// A plain path leads there, on the same host.
+    /// A plain path stays on the same host.
     #[test]
     fn a_plain_path_is_taken_as_it_is(path in "/[a-z0-9]{1,9}(/[a-z0-9_~-]{1,9}){0,4}(\\?[a-z=&/]{0,9})?") {
         let to = resolve(&url("http://h:81/x?y"), path.as_bytes());

@@ -1,4 +1,4 @@
-//! A row of addresses that turns are counted into.
+//! A list of addresses that can be indexed by number.
 
 use std::net::IpAddr;
 
@@ -8,18 +8,18 @@ use super::range::SourceRange;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     ranges: Vec<SourceRange>,
-    /// For each range, how many addresses it and those before it have.
+    /// Cumulative number of addresses up to the end of each range.
     ends: Vec<u64>,
-    /// The ranges by their first address.
+    /// Ranges sorted by their first address.
     sorted: Vec<SourceRange>,
 }
 
 impl Addresses {
-    /// Takes them over; none of them is in two ranges.
+    /// Creates the list from ranges that don't overlap.
     ///
     /// # Errors
     ///
-    /// The ranges that have an address in common, the later one first.
+    /// Returns two ranges that have an address in common, the later one first.
     pub(crate) fn new(given: &[SourceRange]) -> Result<Addresses, [SourceRange; 2]> {
         let mut sorted = given.to_vec();
         sorted.sort_by_key(|range| range.first());
@@ -49,7 +49,7 @@ impl Addresses {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The address with this number, if there are so many.
+    /// Returns the address with this number, if there is one.
     pub(crate) fn nth(&self, index: u64) -> Option<IpAddr> {
         let range = self.ends.partition_point(|&end| end <= index);
         let before = range.checked_sub(1).map_or(0, |last| self.ends[last]);

@@ -1,13 +1,14 @@
-//! What makes an address this machine's, by its system. Pure: every system's words are tested on each.
+//! Hints for assigning an address to this machine, by operating system. This is pure, so that each
+//! system's commands are tested on all systems.
 
 use std::net::IpAddr;
 
 use super::range::SourceRange;
 
-/// So many commands are written out; a range that needs more is better given as networks.
+/// Maximum number of commands in a hint; a range that needs more is better written as networks.
 const MOST_COMMANDS: usize = 3;
 
-/// How to make the addresses of a range addresses of the machine, on a system of this name
+/// Hint for assigning the addresses of a range to the machine, on the named system
 /// ([`std::env::consts::OS`]).
 pub(super) fn mend(range: SourceRange, address: IpAddr, system: &str) -> String {
     let bits = if address.is_ipv4() { 32 } else { 128 };

@@ -57,7 +57,7 @@ pub use options::{
 pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, Share, arrivals_by_worker};
 pub use part::Part;
 pub use permits::Permits;
-pub use probe::{Answer, probe, probe_until, reach};
+pub use probe::{ProbeResponse, probe, probe_until, reach};
 pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;

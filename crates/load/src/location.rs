@@ -7,18 +7,18 @@ use crate::target::Url;
 
 /// Reason why a redirect can't be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoWay(String);
+pub(crate) struct RedirectError(String);
 
-impl fmt::Display for NoWay {
+impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoWay {}
+impl std::error::Error for RedirectError {}
 
 /// Maximum number of characters of a Location in a message.
-const MOST_TOLD: usize = 100;
+const SHOWN_CHARS_MAX: usize = 100;
 /// Maximum length of a Location in bytes; a longer one is refused.
 pub(crate) const LOCATION_BYTES_MAX: usize = 8 * 1024;
 
@@ -43,16 +43,17 @@ pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
 /// # Errors
 ///
 /// Returns the reason why it can't be requested, with the Location.
-pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, NoWay> {
-    let shown = String::from_utf8_lossy(&location[..location.len().min(MOST_TOLD)]);
-    let refused = |why: &str| NoWay(format!("Location: {shown}: {why}"));
+pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError> {
+    let shown = String::from_utf8_lossy(&location[..location.len().min(SHOWN_CHARS_MAX)]);
+    let refused = |why: &str| RedirectError(format!("Location: {shown}: {why}"));
     if location.len() > LOCATION_BYTES_MAX {
         return Err(refused("it is longer than 8 KiB"));
     }
     let reference = encoded(location);
     let reference = reference.split('#').next().unwrap_or_default();
-    let parsed =
-        |typed: &str| Url::parse(typed, None).map_err(|error| NoWay(format!("Location: {error}")));
+    let parsed = |typed: &str| {
+        Url::parse(typed, None).map_err(|error| RedirectError(format!("Location: {error}")))
+    };
     let mut url = match scheme(reference) {
         Some(name) if ["http", "https"].contains(&name.to_ascii_lowercase().as_str()) => {
             let rest = &reference[name.len()..];
@@ -145,14 +146,14 @@ fn without_dots(path_and_query: &str) -> String {
 
 /// The request that follows a redirect.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Further<'a> {
+pub(crate) struct RedirectedRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) has_body: bool,
 }
 
 /// Headers that describe a body and are removed with it.
-const OF_BODY: [&str; 6] = [
+const BODY_HEADERS: [&str; 6] = [
     "content-encoding",
     "content-language",
     "content-length",
@@ -161,7 +162,7 @@ const OF_BODY: [&str; 6] = [
     "transfer-encoding",
 ];
 /// Headers that are meant for one server only: they identify the client or the host.
-const OF_SERVER: [&str; 3] = ["authorization", "cookie", "host"];
+const SERVER_HEADERS: [&str; 3] = ["authorization", "cookie", "host"];
 
 /// Changes a request as a redirect with this status demands. After 303, and after 301 and 302 of a
 /// POST, it becomes a GET without a body. Headers that identify the client are removed if the
@@ -171,7 +172,7 @@ pub(crate) fn further<'a>(
     method: &'a str,
     headers: &[(String, String)],
     (from, to): (&Url, &Url),
-) -> Further<'a> {
+) -> RedirectedRequest<'a> {
     let becomes_get = match status {
         303 => !matches!(method, "GET" | "HEAD"),
         301 | 302 => method == "POST",
@@ -181,9 +182,9 @@ pub(crate) fn further<'a>(
         (from.tls, from.port) == (to.tls, to.port) && from.host.eq_ignore_ascii_case(&to.host);
     let is_kept = |name: &str| {
         let is_one_of = |list: &[&str]| list.iter().any(|it| it.eq_ignore_ascii_case(name));
-        !(becomes_get && is_one_of(&OF_BODY)) && (stays || !is_one_of(&OF_SERVER))
+        !(becomes_get && is_one_of(&BODY_HEADERS)) && (stays || !is_one_of(&SERVER_HEADERS))
     };
-    Further {
+    RedirectedRequest {
         method: if becomes_get { "GET" } else { method },
         headers: headers
             .iter()

@@ -9,7 +9,7 @@ use crate::stall::StallWatch;
 pub(crate) struct Meter {
     from: Nanos,
     connections: u32,
-    at_begin: Option<Used>,
+    at_begin: Option<CpuUsage>,
     stalls: StallWatch,
     /// Total length of all stalls. The reported shares exclude it.
     stalled: Nanos,
@@ -44,40 +44,40 @@ pub(crate) struct Turn {
 
 /// Bytes of an unfinished response that the generator's socket buffers can hold without making the
 /// server wait.
-const BUFFERED: u64 = 256 * 1024;
+const SOCKET_BUFFER_BYTES: u64 = 256 * 1024;
 
 impl Turn {
     /// Number of connections that waited for the worker. A partial response alone doesn't count,
     /// because the server may still be sending the rest. Large responses therefore count by their
     /// bytes.
     fn waiting(&self, connections: u32) -> u32 {
-        let full = u32::try_from(self.bytes / BUFFERED).unwrap_or(u32::MAX);
+        let full = u32::try_from(self.bytes / SOCKET_BUFFER_BYTES).unwrap_or(u32::MAX);
         self.found.max(full).min(connections)
     }
 }
 
 /// Resources used by the calling thread since it started.
 #[derive(Debug, Clone, Copy, Default)]
-struct Used {
+struct CpuUsage {
     user: Nanos,
     system: Nanos,
     /// Time for which the thread was ready to run but had no core.
     delayed: Nanos,
 }
 
-impl Used {
-    fn so_far() -> Used {
+impl CpuUsage {
+    fn so_far() -> CpuUsage {
         let (user, system) = system::thread_cpu();
         let delayed = system::thread_run_delay();
-        Used {
+        CpuUsage {
             user,
             system,
             delayed,
         }
     }
 
-    fn since(self, before: Used) -> Used {
-        Used {
+    fn since(self, before: CpuUsage) -> CpuUsage {
+        CpuUsage {
             user: self.user.since(before.user),
             system: self.system.since(before.system),
             delayed: self.delayed.since(before.delayed),
@@ -194,7 +194,7 @@ impl Meter {
     /// Starts the meter if the measured part has begun. The worker calls this regularly.
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
         if self.at_begin.is_none() && now >= self.from {
-            self.at_begin = Some(Used::so_far());
+            self.at_begin = Some(CpuUsage::so_far());
         }
         if self.stalls.looks_for_suspension(now) {
             self.stalls.suspended(system::suspended_time(), now);
@@ -204,7 +204,7 @@ impl Meter {
     /// Returns the worker's utilization up to the moment `ended`.
     pub(crate) fn utilization(&self, ended: Nanos) -> WorkerUtilization {
         match self.at_begin {
-            Some(before) => self.utilization_of(Used::so_far().since(before), ended),
+            Some(before) => self.utilization_of(CpuUsage::so_far().since(before), ended),
             None => WorkerUtilization::default(),
         }
     }
@@ -219,7 +219,7 @@ impl Meter {
     /// The length of each turn is therefore counted once for every connection found in it. Time
     /// awake within waits is weighted with the connections found after waits, and long waits weigh
     /// more than short ones: after a time without a core, many connections are waiting.
-    fn utilization_of(&self, used: Used, ended: Nanos) -> WorkerUtilization {
+    fn utilization_of(&self, used: CpuUsage, ended: Nanos) -> WorkerUtilization {
         let elapsed = ended.since(self.from);
         let all = elapsed.since(self.stalled);
         if all.0 == 0 {
@@ -250,7 +250,7 @@ impl Meter {
 mod tests {
     use super::*;
 
-    const NOTHING: Used = Used {
+    const NOTHING: CpuUsage = CpuUsage {
         user: Nanos::ZERO,
         system: Nanos::ZERO,
         delayed: Nanos::ZERO,
@@ -258,7 +258,7 @@ mod tests {
 
     /// Returns the meter of a worker that in each millisecond waits for `waits_us`, finds `found`
     /// connections and processes them.
-    fn loop_of(waits_us: u64, connections: u32, found: u32) -> Meter {
+    fn meter_of_loop(waits_us: u64, connections: u32, found: u32) -> Meter {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, connections);
         for turn in 0..1000 {
             let began = Nanos::from_millis(turn);
@@ -296,16 +296,20 @@ mod tests {
         // The worker is always busy: first with two of eight connections at a time, then with all
         // of them.
         close_to(
-            loop_of(0, 8, 2).utilization_of(NOTHING, end).queue_share,
+            meter_of_loop(0, 8, 2)
+                .utilization_of(NOTHING, end)
+                .queue_share,
             0.25,
         );
         close_to(
-            loop_of(0, 8, 8).utilization_of(NOTHING, end).queue_share,
+            meter_of_loop(0, 8, 8)
+                .utilization_of(NOTHING, end)
+                .queue_share,
             1.0,
         );
         // A server that sends all responses together, after a while, isn't waiting for the
         // generator.
-        let slow_server = loop_of(990, 8, 8).utilization_of(NOTHING, end);
+        let slow_server = meter_of_loop(990, 8, 8).utilization_of(NOTHING, end);
         close_to(slow_server.queue_share, 0.01);
         close_to(slow_server.awake_share, 0.01);
     }
@@ -341,23 +345,23 @@ mod tests {
     #[test]
     fn work_within_waits_counts_like_work_outside() {
         // Some backends send while they wait.
-        let used = Used {
+        let used = CpuUsage {
             system: Nanos::from_millis(980),
             ..NOTHING
         };
-        let utilization = loop_of(900, 8, 4).utilization_of(used, Nanos::from_secs(1));
+        let utilization = meter_of_loop(900, 8, 4).utilization_of(used, Nanos::from_secs(1));
         close_to(utilization.busy_share, 0.98);
         close_to(utilization.queue_share, 0.98 / 2.0);
     }
 
     #[test]
     fn a_worker_without_a_core_is_awake_and_has_a_queue() {
-        let used = Used {
+        let used = CpuUsage {
             user: Nanos::from_millis(500),
             delayed: Nanos::from_millis(480),
             ..NOTHING
         };
-        let utilization = loop_of(500, 8, 8).utilization_of(used, Nanos::from_secs(1));
+        let utilization = meter_of_loop(500, 8, 8).utilization_of(used, Nanos::from_secs(1));
         close_to(utilization.busy_share, 0.5);
         close_to(utilization.awake_share, 0.98);
         close_to(utilization.starved_share, 0.48);
@@ -381,7 +385,7 @@ mod tests {
             wait(&mut meter, Nanos(10_000));
             meter.worked(began, began, found(7));
         }
-        let used = Used {
+        let used = CpuUsage {
             delayed: Nanos::from_secs(1),
             ..NOTHING
         };
@@ -414,8 +418,8 @@ mod tests {
             ..Turn::default()
         };
         assert_eq!(part(100_000).waiting(8), 1);
-        assert_eq!(part(4 * BUFFERED).waiting(8), 4);
-        assert_eq!(part(400 * BUFFERED).waiting(8), 8);
+        assert_eq!(part(4 * SOCKET_BUFFER_BYTES).waiting(8), 4);
+        assert_eq!(part(400 * SOCKET_BUFFER_BYTES).waiting(8), 8);
     }
 
     #[test]

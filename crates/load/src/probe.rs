@@ -21,14 +21,14 @@ use crate::source::Turn;
 use crate::spec::LoadSpec;
 
 /// Interval at which a probe checks if it should stop.
-const NOTICE: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum length of a stored header field value in characters.
 const FIELD_LENGTH_MAX: usize = 100;
 
 /// The response to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProbeResponse {
     /// Method and URL.
     pub request: String,
     /// Final status.
@@ -52,7 +52,7 @@ pub struct Answer {
 ///
 /// Returns the reason as text if there is no such request, or no complete response within
 /// `timeout`.
-pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer, String> {
+pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<ProbeResponse, String> {
     probe_until(spec, index, timeout, &|| false)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Resul
         return Err("the load has no target".to_owned());
     };
     let source = spec.sources.source(&target.peer, Turn::first(spec));
-    Line::connect(&target.peer, source, timeout, &|| false).map(|_| ())
+    ProbeSocket::connect(&target.peer, source, timeout, &|| false).map(|_| ())
 }
 
 /// Like [`probe`], but gives up soon after `is_stopped` returns true.
@@ -84,14 +84,14 @@ pub fn probe_until(
     index: usize,
     timeout: Duration,
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Answer, String> {
+) -> Result<ProbeResponse, String> {
     let Some(request) = spec.requests.get(index) else {
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
     let turn = Turn::first(spec);
     let source = spec.sources.source(&target.peer, turn);
-    let mut line = Line::connect(&target.peer, source, timeout, is_stopped)?;
+    let mut line = ProbeSocket::connect(&target.peer, source, timeout, is_stopped)?;
     if let Some(proxy) = spec.sources.proxy() {
         let local = line.socket.local_addr().ok();
         let mut header = Vec::new();
@@ -135,7 +135,7 @@ pub fn probe_until(
         };
         let event = buffers.events.drain(..).next();
         match (event.map(|event| event.kind), progress) {
-            (Some(EventKind::Response { .. }), _) => return answer(&mut connection, request),
+            (Some(EventKind::Response { .. }), _) => return response(&mut connection, request),
             (Some(EventKind::Reset { code, .. }), _) => {
                 let reason = Reason::Reset { code, again: false };
                 return Err(format!("{}: {reason}", Outcome::Reset.name()));
@@ -150,7 +150,7 @@ pub fn probe_until(
             }
             (None, Progress::Lost | Progress::Closed | Progress::Unsolicited) => {
                 return Err(format!(
-                    "{}: the server closed the connection without an answer",
+                    "{}: the server closed the connection without a response",
                     Outcome::ClosedEarly.name()
                 ));
             }
@@ -191,7 +191,7 @@ fn is_h2(connection: &ConnectionState) -> bool {
 }
 
 /// Returns the response that arrived on the connection.
-fn answer(connection: &mut ConnectionState, request: &Request) -> Result<Answer, String> {
+fn response(connection: &mut ConnectionState, request: &Request) -> Result<ProbeResponse, String> {
     let Some(session) = connection.session_mut() else {
         return Err("there is no connection".to_owned());
     };
@@ -207,7 +207,7 @@ fn answer(connection: &mut ConnectionState, request: &Request) -> Result<Answer,
     let fields = FieldLines(head);
     let codings = content_coding::codings(fields.values("content-encoding"));
     let listed = codings.join(", ");
-    Ok(Answer {
+    Ok(ProbeResponse {
         request: request.name.clone(),
         status: received.status.unwrap_or(0),
         body,
@@ -238,14 +238,14 @@ impl<'a> FieldLines<'a> {
 }
 
 /// A blocking socket with one deadline for all operations.
-struct Line<'a> {
+struct ProbeSocket<'a> {
     socket: Socket,
     timeout: Duration,
     until: Instant,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ProbeSocket<'a> {
     fn connect(
         peer: &Peer,
         source: Option<Source>,
@@ -275,7 +275,7 @@ impl<'a> Line<'a> {
             }
             _ => format!("connecting: {error}"),
         })?;
-        Ok(Line {
+        Ok(ProbeSocket {
             socket,
             timeout,
             until,
@@ -284,11 +284,11 @@ impl<'a> Line<'a> {
     }
 
     /// Returns the length of the next wait, or `None` when the time is up or the probe is stopped.
-    fn left(&self) -> Result<Option<Duration>, String> {
+    fn next_wait(&self) -> Result<Option<Duration>, String> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(format!("no whole answer within {:?}", self.timeout)),
+            Duration::ZERO => Err(format!("no complete response within {:?}", self.timeout)),
             _ if (self.is_stopped)() => Err("stopped".to_owned()),
-            left => Ok(Some(left.min(NOTICE))),
+            left => Ok(Some(left.min(STOP_CHECK_INTERVAL))),
         }
     }
 
@@ -299,11 +299,11 @@ impl<'a> Line<'a> {
         while !rest.is_empty() {
             let sent = self
                 .socket
-                .set_write_timeout(self.left()?)
+                .set_write_timeout(self.next_wait()?)
                 .and_then(|()| self.socket.write(rest));
             match sent {
                 Ok(length) => rest = &rest[length..],
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -372,19 +372,19 @@ impl<'a> Line<'a> {
         loop {
             let received = self
                 .socket
-                .set_read_timeout(self.left()?)
+                .set_read_timeout(self.next_wait()?)
                 .and_then(|()| self.socket.read(buffer));
             match received {
                 Ok(length) => return Ok(length),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(format!("reading the answer: {error}")),
+                Err(error) if is_transient(&error) => {}
+                Err(error) => return Err(format!("reading the response: {error}")),
             }
         }
     }
 }
 
 /// Returns true for an error that only means that nothing has happened yet.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

@@ -46,12 +46,12 @@ struct Gathered {
 pub(crate) struct Counter {
     ended: AtomicU64,
     failed: AtomicU64,
-    mail: OnceLock<Mutex<Mail>>,
+    published: OnceLock<Mutex<PublishedData>>,
 }
 
 /// Data that one worker has published.
 #[derive(Debug, Default)]
-struct Mail {
+struct PublishedData {
     delta: Box<Delta>,
     /// End of the last slice published so far.
     until: Nanos,
@@ -61,7 +61,7 @@ struct Mail {
 impl Counter {
     /// Prepares the recorder when the load begins.
     pub(crate) fn begin(&self, recorder: &mut Recorder) {
-        if self.mail.get().is_some() {
+        if self.published.get().is_some() {
             recorder.watch();
         }
     }
@@ -72,12 +72,12 @@ impl Counter {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed
             .store(recorder.failed_count(), Ordering::Relaxed);
-        if let Some(mail) = self.mail.get() {
+        if let Some(published) = self.published.get() {
             recorder.passed(passed);
             if recorder.has_news() {
                 // Readers hold the lock only briefly. If it is taken, the next turn publishes.
-                if let Ok(mut mail) = mail.try_lock() {
-                    mail.put(recorder, || meter.utilization(passed));
+                if let Ok(mut published) = published.try_lock() {
+                    published.put(recorder, || meter.utilization(passed));
                 }
             }
         }
@@ -85,13 +85,13 @@ impl Counter {
 
     /// Publishes the last data when the load is over.
     pub(crate) fn finish(&self, recorder: &mut Recorder, utilization: WorkerUtilization) {
-        if let Some(mail) = self.mail.get() {
-            lock(mail).put(recorder, || utilization);
+        if let Some(published) = self.published.get() {
+            lock(published).put(recorder, || utilization);
         }
     }
 }
 
-impl Mail {
+impl PublishedData {
     fn put(&mut self, recorder: &mut Recorder, utilization: impl FnOnce() -> WorkerUtilization) {
         recorder.hand_over(&mut self.delta);
         self.until = self.delta.span.map_or(self.until, |(_, end)| end);
@@ -170,7 +170,7 @@ impl Control {
     /// before the load begins.
     pub fn watch(&self) {
         for counter in &self.counters {
-            counter.mail.get_or_init(Mutex::default);
+            counter.published.get_or_init(Mutex::default);
         }
     }
 
@@ -190,13 +190,15 @@ impl Control {
     /// The moment, counted from the load's start, up to which every worker has published its data;
     /// zero until the first half second of the measured part is over.
     pub fn complete_until(&self) -> Nanos {
-        let mails = self.mails().map(|mail| mail.until);
-        mails.min().unwrap_or_default()
+        let published = self.published().map(|published| published.until);
+        published.min().unwrap_or_default()
     }
 
     /// Utilization of each worker in the measured part so far.
     pub fn utilizations(&self) -> Vec<WorkerUtilization> {
-        self.mails().map(|mail| mail.utilization).collect()
+        self.published()
+            .map(|published| published.utilization)
+            .collect()
     }
 
     /// Returns the findings that the data so far support, for a load described by `info`. They may
@@ -224,18 +226,18 @@ impl Control {
         record
     }
 
-    fn mails(&self) -> impl Iterator<Item = MutexGuard<'_, Mail>> {
-        let mails = self.counters.iter().filter_map(|it| it.mail.get());
-        mails.map(lock)
+    fn published(&self) -> impl Iterator<Item = MutexGuard<'_, PublishedData>> {
+        let published = self.counters.iter().filter_map(|it| it.published.get());
+        published.map(lock)
     }
 
     /// Collects the published data.
     fn gather(&self) -> MutexGuard<'_, Gathered> {
         let mut gathered = lock(self.gathered.get_or_init(Mutex::default));
         let into = &mut *gathered;
-        for mail in self.counters.iter().filter_map(|it| it.mail.get()) {
+        for published in self.counters.iter().filter_map(|it| it.published.get()) {
             // Merging takes too long to do it under a lock that a worker may want.
-            std::mem::swap(&mut lock(mail).delta, &mut into.scratch);
+            std::mem::swap(&mut lock(published).delta, &mut into.scratch);
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);
                 into.scratch.drop_series();

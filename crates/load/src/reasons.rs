@@ -6,9 +6,9 @@ use prony_record::Outcome;
 use crate::connection::Reason;
 
 /// Maximum number of distinct reasons; further ones are counted together by outcome.
-const MOST: usize = 32;
+const REASONS_MAX: usize = 32;
 /// Label of the reasons that are counted together.
-const OTHERS: &str = "other reasons";
+const OTHER_REASONS: &str = "other reasons";
 
 /// Counts of (outcome, reason). Used only for failures, never on the hot path.
 #[derive(Debug, Clone, Default)]
@@ -25,8 +25,8 @@ impl Reasons {
     }
 
     fn add_many(&mut self, outcome: Outcome, reason: Reason, count: u64) {
-        let others = Reason::Text(OTHERS.to_owned());
-        let room = self.seen.len() < MOST || reason == others;
+        let others = Reason::Text(OTHER_REASONS.to_owned());
+        let room = self.seen.len() < REASONS_MAX || reason == others;
         let known = self
             .seen
             .iter_mut()
@@ -75,8 +75,8 @@ mod tests {
             all.merge(one);
         }
         let by_count = all.by_count();
-        assert!(by_count.len() <= MOST + 2);
+        assert!(by_count.len() <= REASONS_MAX + 2);
         assert_eq!(by_count.iter().map(|(.., n)| n).sum::<u64>(), 3000);
-        assert_eq!(by_count[0].1, OTHERS);
+        assert_eq!(by_count[0].1, OTHER_REASONS);
     }
 }

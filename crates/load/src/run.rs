@@ -36,7 +36,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Environment(text) | RunError::Script(text) => f.write_str(text),
-            RunError::CalledOff => f.write_str("the load was called off before it began"),
+            RunError::CalledOff => f.write_str("the load was canceled before it began"),
             RunError::Accounting(error) => error.fmt(f),
         }
     }
@@ -142,17 +142,17 @@ fn until(moment: Instant) -> Duration {
 
 /// Maximum expected delay in waking a thread that sleeps until a moment. It stays awake for this
 /// last part of the wait. A longer time would take cores from other workers where there are few.
-const WAKING: Duration = Duration::from_micros(200);
+const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// Interval at which connections that were opened before the load are serviced until it begins.
-const MINDING: Duration = Duration::from_millis(50);
+const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
 /// Servicing ends this long before the start. With thousands of connections it takes time, and no
 /// worker may begin late.
-const LAST_LOOK: Duration = Duration::from_millis(20);
+const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
 /// Waits for a moment with microsecond precision.
 fn wait_until(moment: Instant) {
-    std::thread::sleep(until(moment).saturating_sub(WAKING));
+    std::thread::sleep(until(moment).saturating_sub(WAKE_DELAY_MAX));
     while Instant::now() < moment {
         std::hint::spin_loop();
     }
@@ -263,18 +263,18 @@ fn at_gate<'run, S: Sockets<'run>>(
         return Ok(gate.recv().ok());
     }
     let epoch = loop {
-        match gate.recv_timeout(MINDING) {
+        match gate.recv_timeout(SERVICE_INTERVAL) {
             Ok(epoch) => break epoch,
             Err(RecvTimeoutError::Timeout) => worker.maintain()?,
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
     };
     loop {
-        let left = until(epoch).saturating_sub(LAST_LOOK);
+        let left = until(epoch).saturating_sub(SERVICE_END_BEFORE_START);
         if left.is_zero() {
             return Ok(Some(epoch));
         }
-        std::thread::sleep(left.min(MINDING));
+        std::thread::sleep(left.min(SERVICE_INTERVAL));
         worker.maintain()?;
     }
 }

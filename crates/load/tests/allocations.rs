@@ -17,14 +17,14 @@ use prony_record::Record;
 /// Allocations of threads whose name begins with `load-`.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that those threads hold, and the most that they held. What others free is not subtracted,
-/// so it says something from a reset to the end of a load.
+/// Bytes that those threads hold now, and their maximum. Memory freed by other threads is not
+/// subtracted, so the values are meaningful only from a reset to the end of a load.
 static HELD: AtomicI64 = AtomicI64::new(0);
 static MOST_HELD: AtomicI64 = AtomicI64::new(0);
 
 struct Counting;
 
-/// Notes an allocation of `bytes` that replaces one of `instead_of`.
+/// Counts an allocation of `bytes` that replaces one of `instead_of`.
 fn count(bytes: usize, instead_of: usize) {
     if !is_worker() {
         return;
@@ -74,7 +74,7 @@ struct Typed {
     load: LoadOptions,
 }
 
-/// Runs a load; gives its record and its workers' allocations.
+/// Runs a load and returns its record and the allocations of its workers.
 fn load(url: &str, words: &str) -> (Record, u64) {
     let words = words.split_whitespace();
     let options = Typed::parse_from(std::iter::once("prony").chain(words)).load;
@@ -85,8 +85,8 @@ fn load(url: &str, words: &str) -> (Record, u64) {
     (record, ALLOCATIONS.load(Ordering::Relaxed) - before)
 }
 
-/// Allocations that 10,000 requests cost beyond those of 2,000, and how many half seconds went by:
-/// the recorder may allocate when one ends.
+/// Returns the allocations that 10,000 requests need beyond those of 2,000, and the number of half
+/// seconds that elapsed: the recorder may allocate when one ends.
 fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     let (_, few) = load(url, &format!("-n 2000 {words}"));
     let (record, many) = load(url, &format!("-n 10000 {words}"));
@@ -113,8 +113,9 @@ fn memory_of_requests_and_connections() {
     connections_take_few_bytes();
 }
 
-/// A server that reads to the end of a request's head, whatever comes before it, answers, and
-/// closes: one connection at a time on each of its threads, which end with the process.
+/// Starts a server that reads to the end of a request's head, including anything before it,
+/// responds, and closes. Each of its threads serves one connection at a time and ends with the
+/// process.
 fn told() -> SocketAddr {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     for _ in 0..8 {
@@ -139,7 +140,7 @@ fn told() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// The most bytes that the workers of a load held at a time.
+/// Returns the maximum number of bytes that the workers of a load held.
 fn most_held(url: &str, words: &str) -> i64 {
     HELD.store(0, Ordering::Relaxed);
     MOST_HELD.store(0, Ordering::Relaxed);
@@ -147,9 +148,9 @@ fn most_held(url: &str, words: &str) -> i64 {
     MOST_HELD.load(Ordering::Relaxed)
 }
 
-/// Heap bytes that one more connection may take: about 572 with readiness and 509 with io_uring,
-/// and up to ten more if a half second of the series ends at another time. Lower it when it gets
-/// smaller.
+/// Maximum heap bytes per additional connection. The measured values are about 572 with readiness
+/// and 509 with io_uring, and up to ten more if a half second of the series ends at another time.
+/// Lower this when they decrease.
 const BYTES_A_CONNECTION: f64 = 590.0;
 
 fn connections_take_few_bytes() {
@@ -174,7 +175,7 @@ fn requests_allocate_nothing() {
         ("/", "-c 8 -t 1 -r 20000"),
         ("/bytes/20K", "-c 8 -t 1"),
         ("/chunked/5000", "-c 8 -t 1 --expect-size 5000"),
-        // A connection for each request costs the kernel much, and the worker no memory.
+        // A connection per request costs the kernel much, but the worker no memory.
         ("/", "-c 8 -t 1 --no-keepalive"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),
@@ -193,7 +194,7 @@ fn requests_allocate_nothing() {
             "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
         );
     }
-    // Nor does the header of the PROXY protocol, of which each connection begins with another.
+    // Nor does the PROXY header, which differs for each connection.
     let address = told();
     for words in [
         "--proxy-protocol v1 --proxy-source 10.0.0.0/8,fd00::/64",
@@ -206,13 +207,14 @@ fn requests_allocate_nothing() {
             "{words}: {more} allocations for 8000 connections in {slices} half seconds"
         );
     }
-    // Over TLS too, as records are opened and sealed in the worker's own buffers.
+    // TLS doesn't allocate either, because records are opened and sealed in the worker's own
+    // buffers.
     let secured = origin(Some(Tls::Generated));
     for (path, words) in [
         ("/", "-c 8 -t 1"),
         ("/", "-c 8 -t 2 --tls-max 1.2"),
         ("/", "-c 8 -t 1 -X POST --body something"),
-        // Records of 16 KiB, which come in part.
+        // Records of 16 KiB, which arrive in parts.
         ("/bytes/100K", "-c 8 -t 1"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prony_load::{Answer, BodyDigest, LoadSpec, probe_until};
+use prony_load::{BodyDigest, LoadSpec, ProbeResponse, probe_until};
 use serde::{Deserialize, Serialize};
 
 use super::Interrupt;
@@ -206,7 +206,7 @@ enum Content<'a> {
     NotCompared,
 }
 
-fn digest(spec: &LoadSpec, answer: &Answer) -> ResponseDigest {
+fn digest(spec: &LoadSpec, answer: &ProbeResponse) -> ResponseDigest {
     let decoded = match (&answer.content_encoding, &answer.decoded) {
         (None, _) => DecodedBody::AsSent,
         (Some(_), Ok(body)) => DecodedBody::Body((*body).into()),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::range::SourceRange;
 
 /// Maximum number of commands in a hint; a range that needs more is better written as networks.
-const MOST_COMMANDS: usize = 3;
+const COMMANDS_MAX: usize = 3;
 
 /// Hint for assigning the addresses of a range to the machine, on the named system
 /// ([`std::env::consts::OS`]).
@@ -14,7 +14,7 @@ pub(super) fn mend(range: SourceRange, address: IpAddr, system: &str) -> String 
     let bits = if address.is_ipv4() { 32 } else { 128 };
     match system {
         "linux" if range.count() == 1 => format!(
-            "give it to an interface: ip address add {address}/{bits} dev lo; as root, in the \
+            "assign it to an interface: ip address add {address}/{bits} dev lo; as root, in the \
              network namespace that the load runs in"
         ),
         "linux" => format!(
@@ -25,15 +25,15 @@ pub(super) fn mend(range: SourceRange, address: IpAddr, system: &str) -> String 
         "freebsd" => {
             let family = if address.is_ipv4() { "inet" } else { "inet6" };
             let each = match range.count() {
-                1 => "give it to an interface",
-                _ => "give each of them to an interface",
+                1 => "assign it to an interface",
+                _ => "assign each of them to an interface",
             };
             format!(
                 "{each}, as root: ifconfig lo1 create, then ifconfig lo1 {family} \
                  {address}/{bits} alias"
             )
         }
-        _ => "give it to an interface of this machine".to_owned(),
+        _ => "assign it to an interface of this machine".to_owned(),
     }
 }
 
@@ -45,12 +45,12 @@ fn routes(range: SourceRange) -> String {
     };
     let commands: Vec<String> = networks
         .iter()
-        .take(MOST_COMMANDS)
+        .take(COMMANDS_MAX)
         .map(|(network, length)| format!("{command} {network}/{length} dev lo"))
         .collect();
     let more = match networks.len() - commands.len() {
         0 => String::new(),
-        more => format!(" and {more} more; or give whole networks, such as 10.4.0.0/14"),
+        more => format!(" and {more} more; or use whole networks, such as 10.4.0.0/14"),
     };
     commands.join(" && ") + &more
 }
@@ -80,7 +80,7 @@ mod tests {
         let both = "local 10.0.0.6/31 dev lo && ip route add local 10.0.0.8/31 dev lo";
         assert!(text.contains(both), "{text}");
         let text = mended("10.0.0.1-10.0.1.254", "linux");
-        assert!(text.contains("more; or give whole networks"), "{text}");
+        assert!(text.contains("more; or use whole networks"), "{text}");
         let text = mended("10.0.0.1", "linux");
         assert!(text.contains("ip address add 10.0.0.1/32 dev lo"), "{text}");
         assert!(!text.contains("route"), "{text}");

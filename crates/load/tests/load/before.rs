@@ -11,10 +11,10 @@ use prony_record::{FindingId, Outcome};
 use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-/// A wait that is longer than this means that what is waited for does not come.
+/// Upper bound for waits; a longer one means that the event will not happen.
 const LONG: Duration = Duration::from_secs(20);
 
-/// The requests and connections that a server has seen.
+/// Requests and connections that a server has received.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -28,8 +28,8 @@ impl Seen {
     }
 }
 
-/// A server that counts, and closes this number of its first connections if no request comes on
-/// them.
+/// Starts a server that counts requests and connections, and closes its first `closing` connections
+/// if no request arrives on them.
 fn counting(closing: usize) -> (Raw, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let counted = seen.clone();
@@ -59,8 +59,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Runs a load that opens its connections before it begins, which is when `begin` has returned, and
-/// a while later.
+/// Runs a load that opens its connections before it begins. It begins a while after `begin` has
+/// returned.
 fn load(mut spec: LoadSpec, begin: impl Fn()) -> RunResult {
     spec.open_before_start();
     let begin = || {
@@ -75,7 +75,7 @@ fn all_connections_are_there_before_anything_is_asked() {
     let (server, seen) = counting(0);
     let spec = resolve(&server.url(), &["-c", "40", "-n", "400", "-t", "2"]).unwrap();
     let loaded = load(spec, || {
-        // The kernel took them in, and the server's threads may be late.
+        // The kernel accepted the connections, but the server's threads may be late.
         until("not all are there", || seen.connections() == 40);
         assert_eq!(seen.requests.load(Ordering::SeqCst), 0);
     });
@@ -89,7 +89,7 @@ fn all_connections_are_there_before_anything_is_asked() {
             .iter()
             .all(|it| it.id != FindingId::ConnectionsLate)
     );
-    // Since the load's beginning, and not since that of the preparing.
+    // Counted from the start of the load, not of the preparation.
     assert!(loaded.first_start.is_some());
     assert!(record.totals.elapsed_s < LONG.as_secs_f64());
 }
@@ -144,7 +144,7 @@ fn one_that_closes_at_the_start_costs_no_request() {
     let (server, seen) = counting(4);
     let mut spec = resolve(&server.url(), &["-c", "4", "-n", "40"]).unwrap();
     spec.open_before_start();
-    // Nobody looks after them in between.
+    // Nothing services the connections in between.
     let begin = || {
         let before = Instant::now();
         until("it closes none", || seen.closed.load(Ordering::SeqCst) == 4);

@@ -1,10 +1,10 @@
-//! Bytes of requests that a server does not read are not counted as sent.
+//! Request bytes that a server does not read are not counted as sent.
 
 use prony_record::Outcome::{Ok as Fine, Reset, Timeout};
 
 use crate::harness::{Raw, Served, Via, load_with, outcomes, read_head, text, until_gone};
 
-/// Far more than what socket buffers hold.
+/// Far more than socket buffers hold.
 const BODY_BYTES: usize = 64 << 20;
 /// More than the buffers at both ends of a connection.
 const BUFFERED_BYTES_MAX: u64 = 24 << 20;
@@ -20,7 +20,7 @@ fn a_body_that_is_not_read_is_not_counted_as_sent() {
     let wait = std::sync::Mutex::new(wait);
     let server = Raw::new(move |mut stream| {
         read_head(&mut stream);
-        // It ends when the other end is dropped.
+        // The thread ends when the sender is dropped.
         let _ = wait.lock().unwrap().recv();
         until_gone(&mut stream);
     });
@@ -29,7 +29,7 @@ fn a_body_that_is_not_read_is_not_counted_as_sent() {
     assert_eq!(outcomes(&record), [(Timeout, 2)]);
     let counted = record.totals.bytes_out;
     assert!(counted < 2 * BUFFERED_BYTES_MAX, "{counted}");
-    // A server that resets the connection instead.
+    // This server resets the connection instead.
     let server = Raw::new(|mut stream| {
         read_head(&mut stream);
         let socket = socket2::SockRef::from(&stream);

@@ -35,7 +35,7 @@ fn statuses_sizes_and_hashes() {
         ("/", of_hash(&hello), Fine, 200),
         ("/", of_hash(&hello.to_uppercase()), Fine, 200),
         ("/", of_hash(&other), UnexpectedBody, 200),
-        // The first thing that is wrong counts.
+        // The first violated expectation is reported.
         (
             "/status/404",
             format!("--expect-size 1 {}", of_hash(&hello)),

@@ -9,7 +9,8 @@ use prony_record::Outcome::{
 
 use crate::harness::{Served, Via, errors, load, load_with, outcomes, text, vacant_port};
 
-/// The outcome of a fault on TCP, on UNIX sockets and over TLS, and what its finding says.
+/// Returns the outcome of a fault on TCP, on UNIX sockets and over TLS, and the text of its
+/// finding.
 fn expected(fault: Fault) -> ([Outcome; 3], &'static str) {
     let alike = |outcome| [outcome; 3];
     match fault {
@@ -63,12 +64,12 @@ fn each_fault(served: &Served, via: Via, place: usize) {
         );
         let opened = record.totals.connections_opened;
         match fault {
-            // These leave the connection as it should be.
+            // These leave the connection intact.
             Fault::Interim | Fault::Continue | Fault::Trailers | Fault::SlowBody => {
                 assert_eq!(opened, 3, "{fault}, {via:?}");
             }
-            // The server may close before the next request was sent, or only after: then it is
-            // sent once more.
+            // The server may close before or after the next request was sent. In the second case
+            // the request is retried.
             Fault::EarlyCloseKeepalive => {
                 assert_eq!(opened, n, "{via:?}");
                 assert!(record.totals.retried < n);
@@ -116,7 +117,7 @@ fn a_load_goes_on_through_failures_and_counts_each() {
     let words = format!("-n 400 -c 8 -t 2 --urls {}", text(&list));
     for _ in 0..2 {
         let record = served.load(Via::Tcp, "/", &words);
-        // What a reused connection loses (`reset`, `close`) is asked for once more, and lost again.
+        // Requests lost on a reused connection (`reset`, `close`) are retried once, and lost again.
         let expected = [
             (Fine, 6 * 25),
             (Outcome::UnexpectedStatus, 25),
@@ -159,7 +160,7 @@ fn a_unix_socket_whose_backlog_stays_full_is_a_connect_timeout() {
     });
     let words = "-n 60 -c 60 --connect-timeout 300ms --timeout 600ms";
     let record = served.load(Via::Unix, "/", words);
-    // As many as the backlog takes are connected and never served.
+    // Connections that fit into the backlog are established and never served.
     let [(ConnectTimeout, waited), (Timeout, taken)] = outcomes(&record)[..] else {
         panic!("{:?}", outcomes(&record));
     };
@@ -175,7 +176,7 @@ fn a_unix_socket_whose_backlog_is_full_for_a_while_takes_all_in_the_end() {
     let address = socket2::SockAddr::unix(&path).unwrap();
     socket.bind(&address).unwrap();
     socket.listen(0).unwrap();
-    // The only place in the backlog is taken before the load begins.
+    // The only entry of the backlog is taken before the load begins.
     let blocker = std::os::unix::net::UnixStream::connect(&path).unwrap();
     let listener = std::os::unix::net::UnixListener::from(socket);
     let server = std::thread::spawn(move || {
@@ -208,7 +209,7 @@ fn a_port_without_a_server_is_refused_and_not_hammered() {
         errors(&record)
     );
     let record = load(&url, "-d 1s -c 2");
-    // 10, 20, 40, … ms of rest: at most eight connects a second on each of two slots.
+    // Backoff of 10, 20, 40, … ms allows at most eight connects per second for each of two slots.
     assert!(record.totals.failed <= 16, "{}", record.totals.failed);
     assert_eq!(
         record.totals.started,

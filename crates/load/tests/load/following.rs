@@ -1,4 +1,4 @@
-//! Redirects over real sockets: between hosts, into TLS, in circles, and with HTTP/2.
+//! Redirects over real sockets: between hosts, to TLS, in loops, and with HTTP/2.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use prony_record::Outcome;
 
 use crate::harness::*;
 
-/// A server that redirects every request there, and keeps the heads that it was sent.
+/// Starts a server that redirects every request to `location` and keeps the request heads.
 fn redirecting(status: &str, location: String) -> (Raw, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let (kept, status) = (heads.clone(), status.to_owned());
@@ -51,7 +51,7 @@ fn from_clear_into_tls_as_many_sites_do() {
             errors(&record)
         );
         assert_eq!(record.totals.redirected, 40);
-        // Each hop needs a connection of its own, as they lead to different hosts.
+        // Each hop needs its own connection, because the hops lead to different hosts.
         assert_eq!(record.totals.tls_handshakes, 40);
         assert_eq!(record.totals.body_bytes_in, 4000);
         assert_eq!(record.load.follow, 1);
@@ -118,7 +118,7 @@ fn what_leads_nowhere_is_told() {
     assert!(errors(&record).contains(told), "{}", errors(&record));
 }
 
-/// Redirects `/redirect` to a host that has to be looked up, and answers everything else.
+/// Redirects `/redirect` to a host that has to be resolved, and responds to all other requests.
 fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
     while let Some(head) = read_head(stream) {
         let response = match head.starts_with(b"GET /redirect ") {
@@ -160,7 +160,7 @@ fn a_lookup_that_hangs_holds_up_no_other_request() {
         "--urls",
         text(&list),
     ]);
-    // Who is asked about the name takes as long as a name server that does not respond.
+    // The permission check blocks for as long as a name server that does not respond.
     options.permits = Some(Permits::new(move |name, _| {
         if name == "localhost" {
             let _ = gate.lock().unwrap().recv();
@@ -172,7 +172,7 @@ fn a_lookup_that_hangs_holds_up_no_other_request() {
     let record = std::thread::scope(|scope| {
         let load = scope.spawn(|| run(&spec, &control));
         let began = std::time::Instant::now();
-        // All but the one that waits.
+        // All requests but the one that waits for the lookup.
         while control.counts().0 < 500 && began.elapsed() < std::time::Duration::from_secs(60) {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -1,4 +1,5 @@
-//! Loads through an HTTP proxy: what it is sent, tunnels, and proxies that refuse, lie or stall.
+//! Loads through an HTTP proxy: the requests that it receives, tunnels, and proxies that refuse,
+//! misbehave or stall.
 
 use std::io::{Write, copy};
 use std::net::{Shutdown, TcpStream};
@@ -13,8 +14,8 @@ use crate::harness::*;
 /// The request heads that a proxy received.
 type Heads = Arc<Mutex<Vec<String>>>;
 
-/// A proxy that answers requests in clear itself, and makes tunnels to wherever it is asked for
-/// after saying this.
+/// A proxy that responds to cleartext requests itself, and opens any requested tunnel after sending
+/// `says`.
 fn proxy(heads: &Heads, says: &'static [u8]) -> Raw {
     let heads = heads.clone();
     Raw::new(move |mut stream| {
@@ -55,7 +56,7 @@ fn proxy(heads: &Heads, says: &'static [u8]) -> Raw {
 
 const MADE: &[u8] = b"HTTP/1.1 200 Connection established\r\nX-Via: test\r\n\r\n";
 
-/// The proxy as it is typed.
+/// The proxy as a flag's value.
 fn typed(proxy: &Raw) -> String {
     let url = proxy.url();
     url.trim_start_matches("http://")
@@ -139,7 +140,7 @@ fn over_tls_a_proxy_makes_tunnels() {
         let record = through(&served, &between, &own);
         let heads = heads.lock().unwrap();
         if http.is_empty() {
-            // Its header goes before everything, and is the proxy's to read.
+            // The PROXY header precedes everything else, and the proxy reads it.
             assert!(
                 heads[0].starts_with("PROXY TCP4 127.0.0.1 "),
                 "{}",
@@ -165,7 +166,7 @@ fn over_tls_a_proxy_makes_tunnels() {
                 "{head}"
             );
         }
-        // The tunnel does not count for the requests.
+        // Bytes of the tunnel setup don't count for the requests.
         assert!(record.totals.bytes_in >= 5000 * asked);
     }
 }

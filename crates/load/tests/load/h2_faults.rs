@@ -1,5 +1,5 @@
-//! HTTP/2 exchanges that fail: streams that are reset, connections that close, break or fall
-//! silent, and the fate of the other streams on them.
+//! HTTP/2 exchanges that fail: streams that are reset, connections that close, break or stall, and
+//! the outcome of the other streams on them.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,7 +14,7 @@ use crate::harness::{Raw, until_gone};
 
 const REFUSED_STREAM: u32 = 7;
 
-/// Answers all requests that still come.
+/// Responds to all further requests.
 fn serve(peer: &mut Peer) -> Option<()> {
     loop {
         let stream = peer.request()?;
@@ -59,7 +59,7 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
         peer.greet(&[(INITIAL_WINDOW_SIZE, 1 << 20)])?;
         peer.say(&window_update(0, MOST - 65_535))?;
         loop {
-            // The half of a stream's window is there, and the rest may be on its way.
+            // Half of a stream's window has arrived; the rest may be in flight.
             let mut bytes = 0;
             let stream = loop {
                 let frame = peer.next(DATA)?;
@@ -86,7 +86,7 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
 
 #[test]
 fn a_refused_request_is_sent_once_more() {
-    // Again and again.
+    // Each connection sends GOAWAY.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         loop {
@@ -98,7 +98,8 @@ fn a_refused_request_is_sent_once_more() {
     expect(&record, &[(Reset, 12)], "REFUSED_STREAM");
     assert_eq!(record.totals.retried, 12);
     assert_eq!(server.seen().requests, 24);
-    // Only the first on each connection; a POST as well, since nothing was done with it.
+    // Only the first request on each connection. A POST is retried as well, because the server did
+    // not process it.
     for words in ["", "-X POST --body hello"] {
         let server = Scripted::clear(|peer| {
             peer.greet(&[])?;
@@ -114,7 +115,7 @@ fn a_refused_request_is_sent_once_more() {
 
 #[test]
 fn what_goaway_leaves_out_is_sent_once_more() {
-    // The first of three is answered, the others on the next connection.
+    // The server responds to the first of three; the others are sent on the next connection.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         if peer.place > 0 {
@@ -131,14 +132,15 @@ fn what_goaway_leaves_out_is_sent_once_more() {
         (record.totals.retried, record.totals.connections_opened),
         (2, 2)
     );
-    // A POST, too: GOAWAY says that nothing was done with it.
+    // A POST is retried too: GOAWAY shows that it was not processed.
     let record = server.load("-n 3 -c 1 --streams 3 -X POST --body x");
     expect(&record, &[(Fine, 3)], "");
 }
 
 #[test]
 fn what_goaway_leaves_out_waits_for_nobody() {
-    // The server answers the first of three when it has the others on another connection.
+    // The server responds to the first of three after it has received the others on another
+    // connection.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         if peer.place > 0 {
@@ -186,11 +188,11 @@ fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
 
 #[test]
 fn connections_that_go_away_slowly_one_after_the_other() {
-    // Each takes one request and sends GOAWAY before its response, so that the next connection is open
-    // while this one still works.
+    // Each connection takes one request and sends GOAWAY before its response, so the next
+    // connection is opened while this one is still in use.
     let server = Scripted::clear(|peer| {
         while peer.frame()?.kind != HEADERS {}
-        // At once, so that no second request begins in between.
+        // Sent in one write, so that no second request begins in between.
         peer.say(&[settings(&[]), goaway(1, 0)].concat())?;
         std::thread::sleep(Duration::from_millis(20));
         peer.say(&answer(1, b"fine"))?;
@@ -223,7 +225,7 @@ fn a_server_that_always_goes_away() {
 
 #[test]
 fn a_server_that_goes_away_and_leaves() {
-    // All of them might have been answered.
+    // The server may have processed all of them.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         peer.requests(3)?;
@@ -246,7 +248,7 @@ fn connections_that_end_too_early() {
         (nothing, &[(ClosedEarly, 3)]),
         (halves, &[(Truncated, 3)]),
         (interim, &[(ClosedEarly, 2), (Truncated, 1)]),
-        // Half a frame does not count for any response yet.
+        // Half a frame does not yet belong to any response.
         (cut, &[(ClosedEarly, 2), (Truncated, 1)]),
     ];
     for (said, closed) in rows {
@@ -291,7 +293,7 @@ fn connections_that_end_before_settings() {
 
 #[test]
 fn what_a_reused_connection_loses_is_sent_once_more() {
-    // Each connection answers one request and drops the next.
+    // Each connection serves one request and drops the next.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         let stream = peer.request()?;
@@ -305,7 +307,7 @@ fn what_a_reused_connection_loses_is_sent_once_more() {
         (record.totals.retried, record.totals.connections_opened),
         (5, 6)
     );
-    // But not what was begun to be answered.
+    // Requests whose response has begun are not retried.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         let stream = peer.request()?;
@@ -353,7 +355,7 @@ fn an_answer_that_comes_after_its_time_is_nobody_elses() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         let late = peer.request()?;
-        // RST_STREAM shows the server that the request was given up.
+        // RST_STREAM shows the server that the request was abandoned.
         peer.next(RST_STREAM)?;
         peer.say(&answer(late, b"too late"))?;
         serve(peer)
@@ -411,7 +413,8 @@ fn one_bad_connection_beside_a_good_one() {
         peer.greet(&[])?;
         let (begun, told) = &*has_begun;
         if peer.place > 0 {
-            // Else the good one may have done all before the bad one has what it waits for.
+            // Otherwise the good connection could finish the load before the bad one has its
+            // requests.
             let waiting = begun.lock().unwrap();
             drop(told.wait_while(waiting, |begun| !*begun).unwrap());
             return serve(peer);
@@ -425,7 +428,7 @@ fn one_bad_connection_beside_a_good_one() {
         peer.say(&[0xff; 9])?;
         peer.hear_out()
     });
-    // What the client has started in place of the 20 fails with the one that is left.
+    // Requests that replaced the 20 fail together with the remaining one.
     let record = server.load("-n 500 -c 2 --streams 21");
     let failed = record.totals.failed;
     assert!((1..=21).contains(&failed), "{failed}");

@@ -1,4 +1,4 @@
-//! HTTP/2 servers that say what means nothing for ever, or never read: their loads end soon, with a
+//! HTTP/2 servers that send useless frames forever, or never read. Their loads end soon, with a
 //! reason, and within bounded memory.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect_all, load_h2};
 use crate::harness::{Raw, outcomes};
 
-/// A server that says something, and then something else for ever, and never reads.
+/// A server that sends `first`, then sends `again` forever, and never reads.
 fn flooding(first: Said, again: Said) -> Scripted {
     Scripted::clear(move |peer| {
         peer.greet(&[])?;
@@ -25,7 +25,7 @@ fn nothing(_: u32) -> Vec<u8> {
     Vec::new()
 }
 
-/// Or, where the server makes the client write and doesn't read it.
+/// Alternatively, the server makes the client write and never reads.
 const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
 
 /// Frames that never end and make no progress.
@@ -66,7 +66,7 @@ const FLOODS: [(Said, Said, &str); 17] = [
         |stream| frame(CONTINUATION, 0, stream, &field("a", "b").repeat(1_000)),
         "header block over",
     ),
-    // The first 32 are read, the rest is for a stream that is over.
+    // The first 32 are read. The rest is for a closed stream.
     (
         nothing,
         |stream| headers(stream, END_HEADERS, &status(103)),
@@ -89,8 +89,8 @@ fn floods_are_cut_short() {
 fn a_flood_of_resets_is_cut_short() {
     let server = flooding(nothing, |stream| rst_stream(stream, 8));
     let record = server.load("-n 6 -c 2 --streams 3");
-    // The streams that are reset are so by name; what is with them on their connection fails when
-    // the flood is noticed.
+    // Streams that are reset have that outcome; the others on the connection fail when the flood is
+    // detected.
     for (outcome, _) in outcomes(&record) {
         assert!(matches!(outcome, Outcome::Reset | Protocol), "{outcome:?}");
     }
@@ -136,7 +136,7 @@ fn a_server_that_never_reads() {
     };
     let record = load_h2(&never().url(), "-n 6 -c 2 --streams 3 --timeout 200ms");
     expect_all(&record, Timeout, "");
-    // It even asks for all that the body has.
+    // This server even opens the window for the whole body.
     let record = with_large_body(
         &greedy(|_| Some(())),
         "-n 6 -c 2 --streams 3 --timeout 200ms",
@@ -144,7 +144,7 @@ fn a_server_that_never_reads() {
     expect_all(&record, Timeout, "");
 }
 
-/// A server that lets its clients send all they have, does something else, and never reads.
+/// A server that lets clients send everything, then does something else, and never reads.
 fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     Scripted::clear(move |peer| {
         peer.greet(&[(INITIAL_WINDOW_SIZE, MOST)])?;
@@ -155,7 +155,7 @@ fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     })
 }
 
-/// A load whose requests have 30 MB each.
+/// Runs a load whose requests have 30 MB each.
 fn with_large_body(server: &Scripted, words: &str) -> Record {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
@@ -165,8 +165,8 @@ fn with_large_body(server: &Scripted, words: &str) -> Record {
 
 #[test]
 fn data_beyond_the_window() {
-    // The client can't say that it takes more than 16 MiB, because the server doesn't read: what
-    // comes behind those is too much.
+    // The client can't open its window beyond 16 MiB, because the server doesn't read its frames.
+    // Any further data is a violation.
     let server = greedy(|peer| {
         peer.request()?;
         std::thread::sleep(Duration::from_millis(100));
@@ -199,7 +199,8 @@ fn hostile_servers_cost_no_memory() {
         return;
     }
     let words = "-n 6 -c 2 --streams 3 --timeout 300ms";
-    // Several, as the allocator keeps what a load has freed, and not all of it serves the next one.
+    // Several loads, because the allocator keeps freed memory and doesn't reuse all of it for the
+    // next load.
     for _ in 0..12 {
         Scripted::answering(|s| answer(s, &[b'x'; 10_000])).load(words);
     }
@@ -218,7 +219,7 @@ fn hostile_servers_cost_no_memory() {
     Scripted::answering(hpack_bomb).load(words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(more < 6 << 10, "{more} KiB more after a bomb");
-    // The body is there once, and twice while its file is made here.
+    // The body is in memory once, and twice while the test creates its file.
     with_large_body(&greedy(|_| Some(())), words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(
@@ -227,7 +228,7 @@ fn hostile_servers_cost_no_memory() {
     );
 }
 
-/// Runs a test of this module once more, in a process of its own. True within that.
+/// Runs a test of this module again in a process of its own. Returns true within that process.
 #[cfg(target_os = "linux")]
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "PRONY_TEST_IS_ALONE";
@@ -238,8 +239,8 @@ fn is_alone(test: &str) -> bool {
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args([&name, "--exact", "--nocapture"])
         .env(ALONE, "1")
-        // Else each thread may have its own, which keeps what its thread freed: more of them on a
-        // busy machine.
+        // Otherwise each thread may have its own arena that keeps its freed memory, and a busy
+        // machine has more of them.
         .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();
@@ -248,7 +249,7 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// The most memory that this process ever had (proc(5), VmHWM).
+/// Peak memory of this process (proc(5), VmHWM).
 #[cfg(target_os = "linux")]
 fn peak_memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

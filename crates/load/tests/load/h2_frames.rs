@@ -1,7 +1,6 @@
-//! HTTP/2 as bytes: frames and fields, spelt out from RFC 9113 and RFC 7541.
+//! HTTP/2 as bytes: frames and fields, written out from RFC 9113 and RFC 7541.
 //!
-//! It shares nothing with the client under test, so that a mistake made there is not made here as
-//! well.
+//! This shares no code with the client under test, so that both can't have the same mistake.
 
 /// Types of frames (RFC 9113 §6).
 pub(crate) const DATA: u8 = 0;
@@ -24,10 +23,10 @@ pub(crate) const WITH_PRIORITY: u8 = 0x20;
 /// Flags of HEADERS that are a complete response.
 pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 
-/// Frames about a stream.
+/// Builds frames for a stream.
 pub(crate) type Said = fn(u32) -> Vec<u8>;
 
-/// The largest window, and the last stream there can be.
+/// The largest window, and the largest stream number.
 pub(crate) const MOST: u32 = 0x7fff_ffff;
 
 /// Settings (RFC 9113 §6.5.2).
@@ -74,7 +73,7 @@ pub(crate) fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &payload)
 }
 
-/// The field `:status`: from the static table where it is there, else spelt out (RFC 7541 §6).
+/// The field `:status`, indexed if it is in the static table, otherwise literal (RFC 7541 §6).
 pub(crate) fn status(code: u16) -> Vec<u8> {
     let known = [200, 204, 206, 304, 400, 404, 500];
     match known.iter().position(|&known| known == code) {
@@ -83,7 +82,7 @@ pub(crate) fn status(code: u16) -> Vec<u8> {
     }
 }
 
-/// A field that is spelt out, without Huffman codes and without the dynamic table.
+/// A literal field without Huffman coding and without indexing.
 pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     assert!(name.len() < 127 && value.len() < 127);
     let (name_length, value_length) = ([0, name.len() as u8], [value.len() as u8]);
@@ -115,7 +114,7 @@ pub(crate) fn head_only(stream: u32) -> Vec<u8> {
     headers(stream, END_HEADERS, &status(200))
 }
 
-/// Half of a response: a head that promises more than comes.
+/// Half of a response: the head announces more bytes than are sent.
 pub(crate) fn half(stream: u32) -> Vec<u8> {
     let head = head(&[("content-length", "1000")]);
     [headers(stream, END_HEADERS, &head), data(stream, 0, "some")].concat()
@@ -131,8 +130,8 @@ pub(crate) fn with_body(stream: u32, length: &str, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A response of 16 KB with 47 MB of fields: an entry in the dynamic table, and then its index
-/// again and again.
+/// A response of 16 KB that expands to 47 MB of fields: one entry in the dynamic table that is
+/// indexed repeatedly.
 pub(crate) fn hpack_bomb(stream: u32) -> Vec<u8> {
     let entry = [&[0x40, 1, b'a', 0x7f, 0xbd, 0x1d], &[b'x'; 3_900][..]].concat();
     let block = [status(200), entry, vec![0xbe; 12_000]].concat();

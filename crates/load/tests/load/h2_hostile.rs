@@ -19,17 +19,18 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// The client gave this reason again and again. What it would say last may end with the load.
+/// Asserts that the client sent this error code each time. The last one may be missing because the
+/// load ended.
 fn expect_codes(given: &[u32], code: u32, told: &str) {
     assert!(!given.is_empty(), "{told}");
     assert!(given.iter().all(|&it| it == code), "{told}: {given:?}");
 }
 
-/// Loads to try before the test fails because the server received no error code: a server without a
-/// core for 10 ms finds the connection reset, and the code lost.
+/// Maximum number of loads before the test fails because the server received no error code. A
+/// server without a core for 10 ms finds the connection reset, and the code is lost.
 const TRIES: u32 = 20;
 
-/// A connection error: all requests of the connection fail, and GOAWAY says why.
+/// Checks a connection error: all requests of the connection fail, and GOAWAY has the code.
 fn check_connection(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static, told: &str, code: u32) {
     let server = Scripted::saying(said);
     for _ in 0..TRIES {
@@ -42,7 +43,7 @@ fn check_connection(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static, told:
     expect_codes(&server.seen().goaways, code, told);
 }
 
-/// A stream error: the request fails, RST_STREAM says why, and the connection goes on.
+/// Checks a stream error: the request fails, RST_STREAM has the code, and the connection continues.
 fn check_stream(words: &str, said: Said, told: &str, code: u32) {
     let server = Scripted::answering(said);
     for _ in 0..TRIES {
@@ -149,7 +150,7 @@ fn settings_and_windows_that_can_not_be() {
 #[test]
 fn frames_where_they_do_not_belong() {
     let rows: [Row; 14] = [
-        // Streams that are none, or not the server's to speak of.
+        // Invalid streams, or streams that the server may not use.
         (|_| data(0, 0, "x"), "DATA on stream 0", PROTOCOL_ERROR),
         (
             |_| headers(0, ALL, &status(200)),
@@ -260,18 +261,18 @@ fn blocks_of_fields_that_are_none() {
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
             "an integer is too large",
         ),
-        // Three bits of padding that are zeros, and EOS.
+        // Three zero bits of padding, and EOS.
         (&[0x88, 0, 1, b'a', 0x81, 0], "padded"),
         (&[0x88, 0, 1, b'a', 0x84, 0xff, 0xff, 0xff, 0xff], "EOS"),
         (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "padded"),
-        // 4,097 bytes of table, and a change of it too late.
+        // A table size of 4,097 bytes, and a late table size update.
         (&[0x3f, 0xe2, 0x1f, 0x88], "larger than allowed"),
         (&[0x88, 0x20], "behind a header"),
     ];
     for (block, told) in rows {
         let in_one = move |s| headers(s, ALL, block);
         check_connection(in_one, told, COMPRESSION_ERROR);
-        // The same in a frame for each byte.
+        // The same with one frame per byte.
         let in_many = move |s| {
             let mut bytes = headers(s, END_STREAM, &[]);
             for byte in block {
@@ -421,7 +422,7 @@ fn frames_behind_the_end_of_their_stream() {
             peer.say(&[answer(streams[0], b"fine"), behind(streams[0])].concat())?;
             peer.hear_out()
         });
-        // The next request may have begun in place of the one that is answered.
+        // The next request may have replaced the finished one.
         let record = server.load("-n 30 -c 1 --streams 3");
         let failed = record.totals.failed;
         assert!((2..=3).contains(&failed), "{failed}");

@@ -1,5 +1,5 @@
-//! Limits of HTTP/2 servers on streams, windows and heads. Loads respect them, and end if nothing
-//! is allowed.
+//! Limits of HTTP/2 servers on streams, windows and heads. Loads respect them, and end even if
+//! nothing is allowed.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn has_finding(record: &Record, id: &str) -> bool {
         .any(|finding| finding.id.as_str() == id)
 }
 
-/// Takes requests and answers them by the half, so that some are always under way; they are never
-/// more than the limit.
+/// Serves requests in two halves, so that some are always in flight. There are never more than the
+/// limit.
 fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()> {
     loop {
         open.extend(peer.requests_so_far()?);
@@ -42,7 +42,7 @@ fn a_limit_of_one_stream_is_kept_and_told() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(MAX_CONCURRENT_STREAMS, 1)])?;
         let before = peer.requests_so_far()?;
-        // 50 may be there already: the limit was not known.
+        // 50 may have arrived before the limit was known.
         for stream in before {
             peer.say(&answer(stream, b"fine"))?;
         }
@@ -123,7 +123,7 @@ fn settings_that_come_late_are_waited_for() {
         })
     };
     expect_fine(&server().load("-n 40 -c 2 --streams 4"));
-    // Later than the first request's time.
+    // The limit arrives after the first request's timeout.
     let record = server().load("-n 40 -c 2 --streams 4 --timeout 100ms");
     assert!(record.totals.failed >= 2, "{:?}", record.totals);
 }
@@ -158,7 +158,7 @@ fn a_limit_that_falls_in_mid_run_is_kept() {
             }
         }
         peer.greet(&[(MAX_CONCURRENT_STREAMS, 2)])?;
-        // Those that are under way may end, and no further ones begin.
+        // Requests in flight may finish, and no further ones begin.
         open.extend(peer.requests_so_far()?);
         while open.len() > 2 {
             peer.say(&answer(open.pop()?, b"fine"))?;
@@ -182,7 +182,7 @@ fn request_bodies_go_no_further_than_the_windows() {
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 200_000]).unwrap();
     let words = format!("-X POST --body-file {}", body.display());
-    // The first 65,535 bytes of a connection may come before SETTINGS do. Nothing may come behind.
+    // The first 65,535 bytes of a connection may arrive before SETTINGS, and nothing more.
     let server = Scripted::clear(|peer| {
         peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
         peer.hear_out()
@@ -196,7 +196,7 @@ fn request_bodies_go_no_further_than_the_windows() {
     );
     let (counted, seen) = (record.totals.bytes_out, server.seen().body_bytes as u64);
     assert!((seen..seen + 10_000).contains(&counted), "{counted} {seen}");
-    // Windows that open by a little, by more, by less than nothing, and then for all of it.
+    // Windows that open by a little, by more, by a negative amount, and then for everything.
     let server = Scripted::clear(|peer| {
         peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
         loop {

@@ -1,4 +1,4 @@
-//! HTTP/2 servers that are within their rights, but unlike any other: everything is answered.
+//! HTTP/2 servers with valid but unusual behavior: every request succeeds.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect, expect_fine};
 use crate::harness::{errors, outcomes};
 
-/// A response with everything that it may contain, and 18 bytes of body.
+/// A response with everything that is allowed, and a body of 18 bytes.
 fn rich(stream: u32) -> Vec<u8> {
     let block = head(&[("a", "b"), ("content-length", "18")]);
     [
@@ -73,7 +73,7 @@ fn an_answer_in_two_pieces_split_anywhere() {
             let bytes = rich(stream);
             let (one, two) = bytes.split_at(n % bytes.len());
             peer.say(one)?;
-            // The client reads in between, unless the machine is very busy.
+            // Lets the client read in between, unless the machine is very busy.
             std::thread::sleep(Duration::from_millis(2));
             peer.say(two)?;
         }
@@ -88,7 +88,7 @@ fn answers_all_at_once_and_mixed() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         loop {
-            // The last comes first, and their bodies take turns.
+            // The last response comes first, and the bodies are interleaved.
             let mut streams = peer.requests(10)?;
             streams.reverse();
             let mut bytes: Vec<u8> = streams
@@ -151,7 +151,7 @@ fn interim_answers() {
         [hints.repeat(32), answer(s, b"fine")].concat()
     });
     expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 4"));
-    // Before the body of the request, as if it waited for that.
+    // An interim response before the request's body, as if the server waited for that.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         loop {
@@ -166,7 +166,7 @@ fn interim_answers() {
 
 #[test]
 fn the_dynamic_table_is_followed() {
-    // Two entries at first, afterwards their indices, then a table that is emptied and made larger.
+    // Two new entries, then their indices, then a table that is emptied and enlarged.
     let first = [&[0x88, 0x40, 1, b'a', 1, b'b'], &[0x5c, 2, b'1', b'8'][..]].concat();
     let then = [0x88, 0xbf, 0xbe];
     let resized = [0x20, 0x3f, 0xe1, 0x1f, 0x88, 0x5c, 2, b'1', b'8'];
@@ -199,7 +199,7 @@ fn a_table_that_the_server_makes_smaller_is_acknowledged() {
                 SETTINGS if frame.flags & ACK != 0 => due = true,
                 SETTINGS => peer.say(&self::frame(SETTINGS, ACK, 0, &[]))?,
                 HEADERS => {
-                    // "The table's size is 0" (RFC 7541 §6.3), at the first opportunity.
+                    // A table size update to 0 (RFC 7541 §6.3) at the first opportunity.
                     let said = frame.payload[0] == 0x20;
                     assert_eq!(said, std::mem::take(&mut due), "{frame:x?}");
                     peer.say(&answer(frame.stream, b"fine"))?;
@@ -266,7 +266,7 @@ fn what_comes_between_requests_fails_none() {
         |peer| peer.say(&goaway(1, 11)),
         |peer| peer.close(),
         |peer| peer.reset(),
-        // Even a violation is nobody's.
+        // Even a violation belongs to no request.
         |peer| peer.say(&[0xff; 9]),
     ];
     let check = |n: usize, say: fn(&mut Peer) -> Option<()>| {
@@ -279,7 +279,8 @@ fn what_comes_between_requests_fails_none() {
                 say(peer)?;
             }
         });
-        // So slow that the connection idles for long behind that, however busy the machine is.
+        // The rate is so low that the connection idles for a long time afterwards, however busy the
+        // machine is.
         let record = server.load("-n 4 -c 1 --streams 2 -r 1");
         assert_eq!(outcomes(&record), [(Fine, 4)], "{n}: {}", errors(&record));
         let opened = if n < 2 { 1 } else { 4 };

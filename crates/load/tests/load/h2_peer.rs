@@ -1,4 +1,4 @@
-//! One connection of a scripted HTTP/2 server, and what it sees of its client.
+//! One connection of a scripted HTTP/2 server, and its record of the client's frames.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use crate::h2_frames::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A frame of the client's.
+/// A frame sent by the client.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -27,24 +27,24 @@ impl Frame {
     }
 }
 
-/// The record of a server about its clients.
+/// A server's record of its clients.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) connections: usize,
     pub(crate) requests: usize,
-    /// The codes of the GOAWAYs.
+    /// Error codes of received GOAWAY frames.
     pub(crate) goaways: Vec<u32>,
-    /// The codes of the RST_STREAMs.
+    /// Error codes of received RST_STREAM frames.
     pub(crate) resets: Vec<u32>,
-    /// Bytes of bodies.
+    /// Received bytes of bodies.
     pub(crate) body_bytes: usize,
-    /// Violations of the protocol by clients.
+    /// Protocol violations by clients.
     pub(crate) wrongs: Vec<String>,
-    /// Scripts that have not ended.
+    /// Number of scripts that have not ended.
     pub(crate) running: usize,
 }
 
-/// Data that all connections of a server share.
+/// Data shared by all connections of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     seen: Mutex<Seen>,
@@ -75,16 +75,16 @@ impl Link {
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// A connection, seen by the server.
+/// The server's end of a connection.
 pub(crate) struct Peer {
     link: Link,
     shared: Arc<Shared>,
-    /// Which of the server's connections this is, from 0.
+    /// Number of the connection on this server, from 0.
     pub(crate) place: usize,
-    /// The client's SETTINGS have come.
+    /// The client's SETTINGS have arrived.
     introduced: bool,
     last_stream: u32,
-    /// A block of fields goes on.
+    /// A field block is incomplete.
     in_block: bool,
 }
 
@@ -93,12 +93,12 @@ impl Peer {
         self.seen().wrongs.push(wrong);
     }
 
-    /// The server's record of all its connections.
+    /// Returns the server's record of all its connections.
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.shared.seen()
     }
 
-    /// Reads what every client begins with.
+    /// Reads the client's connection preface.
     pub(crate) fn accept(link: Link, shared: Arc<Shared>) -> Option<Peer> {
         let place = {
             let mut seen = shared.seen();
@@ -127,7 +127,7 @@ impl Peer {
         Some(read)
     }
 
-    /// The client's next frame, or nothing where it is gone.
+    /// Returns the client's next frame, or `None` if it has closed the connection.
     pub(crate) fn frame(&mut self) -> Option<Frame> {
         let header = self.read(9)?;
         let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
@@ -141,7 +141,7 @@ impl Peer {
         Some(frame)
     }
 
-    /// Keeps what tests want to know of a frame, and blames the client for what it may not do.
+    /// Records a frame for the tests, and any violation by the client.
     fn note(&mut self, frame: &Frame) {
         let Frame { kind, stream, .. } = *frame;
         let introduced = std::mem::replace(&mut self.introduced, true);
@@ -178,7 +178,7 @@ impl Peer {
         }
     }
 
-    /// The client's next frame of this type; SETTINGS and PING before it are acknowledged.
+    /// Returns the client's next frame of this type. SETTINGS and PING before it are acknowledged.
     pub(crate) fn next(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.frame()?;
@@ -195,17 +195,17 @@ impl Peer {
         }
     }
 
-    /// The stream of the client's next request.
+    /// Returns the stream of the client's next request.
     pub(crate) fn request(&mut self) -> Option<u32> {
         Some(self.next(HEADERS)?.stream)
     }
 
-    /// The streams of its next requests.
+    /// Returns the streams of the next requests.
     pub(crate) fn requests(&mut self, count: usize) -> Option<Vec<u32>> {
         (0..count).map(|_| self.request()).collect()
     }
 
-    /// Reads DATA up to the end of a stream, whose only body on the way it is.
+    /// Reads DATA up to the end of a stream. No other stream may have a body in flight.
     pub(crate) fn body(&mut self, stream: u32) -> Option<()> {
         loop {
             let frame = self.next(DATA)?;
@@ -232,7 +232,7 @@ impl Peer {
         }
     }
 
-    /// Sends bytes, or finds that the client is gone.
+    /// Sends bytes. Returns `None` if the client has closed the connection.
     pub(crate) fn say(&mut self, bytes: &[u8]) -> Option<()> {
         let link = self.link.either();
         link.write_all(bytes).and_then(|()| link.flush()).ok()
@@ -243,7 +243,7 @@ impl Peer {
         self.say(&settings(list))
     }
 
-    /// Sends the same again and again, and reads nothing.
+    /// Sends the same bytes forever, and reads nothing.
     pub(crate) fn flood(&mut self, again: &[u8]) -> Option<()> {
         let batch = again.repeat(1 + 16_384 / again.len());
         loop {
@@ -251,20 +251,21 @@ impl Peer {
         }
     }
 
-    /// Reads until the client is gone.
+    /// Reads until the client closes the connection.
     pub(crate) fn hear_out(&mut self) -> Option<()> {
         loop {
             self.frame()?;
         }
     }
 
-    /// Says that nothing more will come (over TLS without a goodbye), and hears the client out.
+    /// Closes the sending direction (over TLS without close_notify), and reads until the client
+    /// closes.
     pub(crate) fn close(&mut self) -> Option<()> {
         self.tcp().shutdown(Shutdown::Write).ok()?;
         self.hear_out()
     }
 
-    /// Ends the connection by a TCP reset.
+    /// Ends the connection with a TCP reset.
     pub(crate) fn reset(&mut self) -> Option<()> {
         let socket = socket2::SockRef::from(self.tcp());
         socket.set_linger(Some(Duration::ZERO)).ok()?;
@@ -278,7 +279,7 @@ impl Peer {
         }
     }
 
-    /// The state of TLS, where there is any, and what is below.
+    /// Returns the TLS state, if there is one, and the socket below.
     pub(crate) fn tls(&mut self) -> Option<(&mut ServerConnection, &mut TcpStream)> {
         match &mut self.link {
             Link::Clear(_) => None,

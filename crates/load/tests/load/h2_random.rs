@@ -1,11 +1,11 @@
-//! HTTP/2 servers that do anything: whatever comes in whatever order, each load ends and accounts
-//! for all that it started.
+//! Random HTTP/2 servers: each load ends and accounts for every request, whatever frames arrive in
+//! whatever order.
 
 use crate::h2_frames::*;
 use crate::h2_peer::Peer;
 use crate::h2_server::Scripted;
 
-/// Numbers at random, the same for the same seed (Marsaglia's xorshift).
+/// Pseudo-random numbers, the same for the same seed (Marsaglia's xorshift).
 struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Something about a stream, legal or not.
+/// Returns a random frame for a stream, legal or not.
 fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
     let code = random.below(16);
     let number = random.one_of(&[0, 1, 5, 100, 65_535, MOST, u32::MAX]);
@@ -76,7 +76,7 @@ fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
     }
 }
 
-/// Answers most requests well, and goes astray now and then.
+/// Serves most requests correctly, and misbehaves now and then.
 fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
     if random.below(10) > 0 {
         peer.greet(&[])?;
@@ -168,8 +168,8 @@ fn anything_at_random_ends_with_the_load() {
     }
 }
 
-/// Loads to try before a good server's responses count as missing: if the machine stalls for a
-/// second, they time out as well.
+/// Maximum number of loads before missing responses of a good server count as a failure: if the
+/// machine stalls for a second, they time out as well.
 const TRIES: u32 = 5;
 
 #[test]
@@ -180,8 +180,8 @@ fn a_good_server_beside_is_not_touched() {
     }
 }
 
-/// Loads a server that misbehaves and a good one. Returns whether all responses of the good one
-/// came.
+/// Loads a misbehaving server and a good one. Returns true if all responses of the good one
+/// arrived.
 fn beside_a_good_server(seed: u64) -> bool {
     let bad = Scripted::clear(move |peer| {
         misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
@@ -197,7 +197,7 @@ fn beside_a_good_server(seed: u64) -> bool {
     let record = good.load(&words);
     let totals = &record.totals;
     assert_eq!(totals.ok + totals.failed, 200, "seed {seed}: {totals:?}");
-    // A request may come a second time, and then it is counted.
+    // A request may be retried, and then it is counted twice.
     let requests = good.seen().requests;
     assert!(
         requests <= 100 + totals.retried as usize,

@@ -1,5 +1,5 @@
-//! An HTTP/2 server that does on each connection what a script says, and that blames clients for
-//! what none may do.
+//! An HTTP/2 server that runs a script on each connection, and records protocol violations by
+//! clients.
 
 use std::io;
 use std::net::TcpStream;
@@ -36,7 +36,7 @@ impl Drop for Running {
     }
 }
 
-/// A server with a script, which is run on each connection once the client's preface has come.
+/// A server that runs its script on each connection once the client's preface has arrived.
 pub(crate) struct Scripted {
     raw: Raw,
     tls: bool,
@@ -44,14 +44,15 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// In clear.
+    /// Starts a cleartext server.
     pub(crate) fn clear(
         script: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static,
     ) -> Scripted {
         Scripted::new(false, script, |stream| Ok(Link::Clear(stream)))
     }
 
-    /// One that says this on each connection once there is a request, and nothing more.
+    /// Starts a server that sends these bytes on each connection after the first request, and
+    /// nothing more.
     pub(crate) fn saying(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
         Scripted::clear(move |peer| {
             peer.greet(&[])?;
@@ -61,7 +62,7 @@ impl Scripted {
         })
     }
 
-    /// One that says this of each request.
+    /// Starts a server that sends these bytes for each request.
     pub(crate) fn answering(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
         Scripted::clear(move |peer| {
             peer.greet(&[])?;
@@ -72,7 +73,7 @@ impl Scripted {
         })
     }
 
-    /// Over TLS, with a self-signed certificate; offers these protocols.
+    /// Starts a TLS server with a self-signed certificate that offers these protocols.
     pub(crate) fn secured(
         protocols: &[&str],
         script: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static,
@@ -108,8 +109,7 @@ impl Scripted {
         Scripted { raw, tls, shared }
     }
 
-    /// Loads the server with HTTP/2, up to the end of all its scripts. The client must have kept to
-    /// the rules.
+    /// Runs an HTTP/2 load until all scripts have ended, and asserts that the client broke no rule.
     pub(crate) fn load(&self, words: &str) -> Record {
         let record = if self.tls {
             load_h2(&self.raw.tls_url(), &format!("{words} --insecure"))
@@ -142,7 +142,7 @@ impl Scripted {
     }
 }
 
-/// Runs a load with HTTP/2, which must end, and account for all that it started.
+/// Runs an HTTP/2 load, and asserts that it ends and accounts for every request.
 pub(crate) fn load_h2(url: &str, words: &str) -> Record {
     let (said, heard) = mpsc::channel();
     let (url, all) = (url.to_owned(), format!("--http 2 {words}"));
@@ -163,7 +163,7 @@ pub(crate) fn load_h2(url: &str, words: &str) -> Record {
     record
 }
 
-/// These outcomes, and a reason that holds these words, or others behind a `|`.
+/// Asserts these outcomes, and a reason that contains `told` (alternatives are separated by `|`).
 pub(crate) fn expect(record: &Record, expected: &[(Outcome, u64)], told: &str) {
     let errors = errors(record);
     assert_eq!(outcomes(record), expected, "{told}: {errors}");
@@ -171,12 +171,12 @@ pub(crate) fn expect(record: &Record, expected: &[(Outcome, u64)], told: &str) {
     assert!(is_told, "{told}: {errors}");
 }
 
-/// All requests of a load ended like this.
+/// Asserts that all requests of a load ended with this outcome.
 pub(crate) fn expect_all(record: &Record, outcome: Outcome, told: &str) {
     expect(record, &[(outcome, record.load.requests.unwrap())], told);
 }
 
-/// All requests of a load were answered, over HTTP/2.
+/// Asserts that all requests of a load succeeded over HTTP/2.
 pub(crate) fn expect_fine(record: &Record) {
     let n = record.load.requests.unwrap();
     expect(record, &[(Outcome::Ok, n)], "");

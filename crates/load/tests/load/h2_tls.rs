@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS: what ALPN agrees on, and how TLS may end it.
+//! HTTP/2 over TLS: ALPN results, and the ways in which TLS may end the connection.
 
 use std::io::Write;
 
@@ -27,7 +27,7 @@ fn what_alpn_agrees_on_is_spoken() {
         assert_eq!(record.negotiated.http.as_deref(), Some("2"));
         assert_eq!(record.negotiated.alpn.as_deref(), Some("h2"));
     }
-    // Without a word about the version, too.
+    // Also without a flag for the version.
     let record = load(&server.tls_url(), "-n 30 -c 2 --streams 4 --insecure");
     expect(&record, &[(Fine, 30)], "");
     assert_eq!(record.negotiated.http.as_deref(), Some("2"));
@@ -35,11 +35,11 @@ fn what_alpn_agrees_on_is_spoken() {
 
 #[test]
 fn a_server_that_agrees_on_something_else() {
-    // Nothing at all: it knows no ALPN.
+    // No protocol: the server doesn't know ALPN.
     let server = Scripted::secured(&[], |peer| peer.hear_out());
     let record = server.load("-n 6 -c 2 --streams 3");
     expect(&record, &[(Protocol, 6)], "HTTP/2");
-    // It has HTTP/1.1 only, and says so by an alert.
+    // The server supports HTTP/1.1 only, and sends an alert.
     let server = Scripted::secured(&["http/1.1"], |peer| peer.hear_out());
     let record = server.load("-n 6 -c 2 --streams 3");
     assert!(
@@ -81,7 +81,7 @@ fn connections_that_end_with_or_without_a_goodbye() {
 
 #[test]
 fn answers_before_a_close_count() {
-    // Two whole ones, and half of the third.
+    // Two complete responses, and half of the third.
     for goodbye in [true, false] {
         let server = Scripted::secured(&["h2"], move |peer| {
             peer.greet(&[])?;
@@ -116,7 +116,7 @@ fn an_alert_in_mid_stream() {
             for stream in peer.requests(3)? {
                 peer.say(&part(stream))?;
             }
-            // Garbage in place of the client's next record makes TLS say so.
+            // Garbage instead of the client's next record causes a TLS alert.
             let (tls, tcp) = peer.tls()?;
             let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
             tls.read_tls(&mut &forged[..]).ok()?;
@@ -164,7 +164,7 @@ fn a_violation_is_one_over_tls_as_well() {
         peer.say(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
         peer.hear_out()
     });
-    // A server without a core for a moment finds its connection closed, and the error code lost.
+    // A server without a core for a moment finds its connection closed, and the error code is lost.
     for _ in 0..20 {
         let record = server.load("-n 6 -c 2 --streams 3");
         expect(&record, &[(Protocol, 6)], "PUSH_PROMISE");
@@ -173,7 +173,7 @@ fn a_violation_is_one_over_tls_as_well() {
         }
     }
     assert!(server.seen().goaways.contains(&1));
-    // HTTP/1.1 in spite of what was agreed on.
+    // The server uses HTTP/1.1 although HTTP/2 was agreed on.
     let server = Scripted::secured(&["h2"], |peer| {
         peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
         peer.hear_out()

@@ -1,5 +1,5 @@
-//! Servers that are worse than the origin: whatever they do ends as the right outcome, soon, and
-//! within bounded memory.
+//! Servers that misbehave more than the origin does. Each load ends soon, with the right outcome,
+//! and within bounded memory.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -16,7 +16,7 @@ fn check(raw: &Raw, words: &str, outcome: Outcome, told: &str) {
     assert!(errors(&record).contains(told), "{}", errors(&record));
 }
 
-/// Writes the same again and again until the client is gone.
+/// Sends the same bytes until the client closes the connection.
 fn for_ever(stream: &mut TcpStream, first: &[u8], again: &[u8]) {
     let batch = again.repeat(1 + 16_384 / again.len());
     let mut sent = stream.write_all(first);
@@ -39,7 +39,7 @@ fn one_byte_at_a_time() {
         chunked\r\nX: y\r\n\r\n5;q=\"1\"\r\nHello\r\n1\r\n!\r\n0\r\nT: z\r\n\r\n";
     let raw = Raw::answering(ANSWER.chunks(1).collect());
     check(&raw, "--expect-size 6", Fine, "");
-    // The same so slowly that it never ends.
+    // The same, so slowly that it never ends.
     let raw = Raw::new(|mut stream| {
         while read_head(&mut stream).is_some() {
             for byte in ANSWER {
@@ -96,7 +96,7 @@ fn what_has_no_end_is_cut() {
         Protocol,
         "trailers over 64 KiB",
     );
-    // Bodies may be of any length: these end with the request's time.
+    // Bodies may have any length: these end with the request's timeout.
     check(
         &endless(CHUNKED, b"3\r\nabc\r\n"),
         "--timeout 200ms",
@@ -168,7 +168,7 @@ fn two_answers_to_one_request() {
     // next request: no client can distinguish them. All requests are accounted for in any case.
     let record = load(&Raw::answering(vec![ONE, ONE]).url(), "-n 60 -c 2");
     assert_eq!(record.totals.ok + record.totals.failed, 60);
-    // Two before anything was asked for.
+    // Two responses before any request.
     let raw = Raw::new(|mut stream| {
         let _ = stream.write_all(TWO);
         until_gone(&mut stream);
@@ -185,7 +185,7 @@ fn bytes_after_an_answer_are_noticed_while_idle() {
             let _ = stream.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n");
         }
     });
-    // Slow enough that the connection idles for long after its second message.
+    // The rate is so low that the connection idles for a long time after its second message.
     let record = load_with(&raw.url(), &["-n", "3", "-c", "1", "-r", "1"]);
     assert_eq!(outcomes(&record), [(Fine, 3)]);
     let found = record
@@ -246,21 +246,21 @@ fn a_large_body_that_nobody_reads() {
         body.to_str().unwrap(),
     ];
     let loaded = |raw: &Raw, more: &[&str]| load_with(&raw.url(), &[&post[..], more].concat());
-    // Accepted and never read.
+    // The connection is accepted and never read.
     let raw = Raw::new(|stream| {
         std::thread::sleep(Duration::from_secs(1));
         drop(stream);
     });
     let record = loaded(&raw, &["--timeout", "200ms"]);
     assert_eq!(outcomes(&record), [(Timeout, 4)]);
-    // Answered at once and then closed with unread bytes, which resets it under the client's hands.
+    // The server responds at once and then closes with unread bytes, which resets the connection.
     let raw = Raw::new(|mut stream| {
         let _ = read_head(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
     });
     let record = loaded(&raw, &["--expect-status", "413"]);
     assert_eq!(outcomes(&record), [(Fine, 4)]);
-    // Closed with unread bytes and without a word.
+    // The server closes with unread bytes and without a response.
     let raw = Raw::new(|mut stream| drop(read_head(&mut stream)));
     let record = loaded(&raw, &[]);
     assert_eq!(outcomes(&record), [(Reset, 4)]);

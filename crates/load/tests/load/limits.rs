@@ -1,4 +1,4 @@
-//! Counts of connections, threads and files; stopping; nothing at all.
+//! Limits on connections, threads and files; stopping; empty loads.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn more_than_this_process_may_have_is_refused_with_the_mend() {
 #[test]
 fn a_core_that_is_not_there_is_an_error_of_the_environment() {
     let served = Served::clear();
-    // The last is beyond what the system's masks can name.
+    // The last core number exceeds the system's CPU masks.
     for core in ["1023", "4095"] {
         let cores = format!("0,{core}");
         let words = ["-c", "2", "-t", "2", "--cores", &cores, "-n", "2"];
@@ -128,7 +128,7 @@ fn a_stop_gives_what_was_measured_until_then() {
 #[test]
 fn a_load_of_no_request_is_a_record_without_holes() {
     let served = Served::clear();
-    // One request in a thousand seconds, on average: none within 100 ms.
+    // One request per thousand seconds on average, so none within 100 ms.
     let record = served.load(Via::Tcp, "/", "-d 100ms -c 2 -r 0.001 --arrivals poisson");
     assert_eq!(record.totals.started, 0);
     let json = record.to_json();
@@ -143,7 +143,7 @@ fn a_timeout_shorter_than_the_answer_is_kept() {
     let served = Served::clear();
     let record = served.load(Via::Tcp, "/delay/10s", "-n 4 -c 2 --timeout 50ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
-    // Values are kept within 0.1%.
+    // Recorded values are precise to 0.1%.
     assert!(record.response_time_us.min >= 49_950.0);
     assert_eq!(record.totals.censored, 4);
 }

@@ -1,4 +1,4 @@
-//! Loads that several make together.
+//! Loads that are divided among several processes.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use prony_record::Record;
 
 use crate::harness::{Served, options, resolve};
 
-/// Runs the parts of a load one after the other, as their order doesn't matter to what each does.
+/// Runs the parts of a load one after another, because their order doesn't matter.
 fn parts(url: Option<&str>, words: &str, workers: &[u32]) -> Vec<Record> {
     let of = workers.iter().sum();
     let mut first = 0;
@@ -37,7 +37,7 @@ fn requests_and_connections_are_divided_to_the_last_one() {
         let parts = parts(Some(&url), &words, &workers);
         assert_eq!(total(&parts, |it| it.totals.ok), requests);
         assert!(total(&parts, |it| it.totals.connections_opened) <= 7);
-        // What is found of a part is said of its own connections.
+        // A part's findings refer to its own connections.
         assert_eq!(total(&parts, |it| it.load.connections.into()), 7);
     }
 }
@@ -50,7 +50,7 @@ fn an_open_loops_arrivals_fall_to_one_part_each() {
         let words = format!("-c 6 -r 2000 -n 401 --arrivals {arrivals}");
         let parts = parts(Some(&url), &words, &[2, 1, 2]);
         assert_eq!(total(&parts, |it| it.totals.ok), 401);
-        // Worker by worker in turn.
+        // Requests are assigned to the workers in turn.
         let each: Vec<u64> = parts.iter().map(|it| it.totals.ok).collect();
         assert_eq!(each, [161, 80, 160], "{each:?}");
         let rates: Vec<_> = parts.iter().map(|it| it.load.rate_per_s).collect();

@@ -1,4 +1,4 @@
-//! The PROXY protocol, as a server finds it before anything else on a connection.
+//! The PROXY protocol, checked by a server that reads the header first on each connection.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ fn read_line(stream: &mut impl Read) -> String {
 /// The PROXY headers that servers received, in the order of connections, or the errors in them.
 type Told = Arc<Mutex<Vec<String>>>;
 
-/// A server that expects a line before the first request of each connection, and nowhere else.
+/// A server that expects a header before the first request of each connection, and nowhere else.
 fn listening(told: &Told, listen: &str) -> Raw {
     let told = told.clone();
     Raw::on(listen, move |mut stream| {
@@ -176,7 +176,7 @@ fn version_2_says_local_on_a_unix_socket_that_nothing_else_is_told_of() {
         words.extend(more.split_whitespace());
         let record = load_with("http://localhost/", &words);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 1)], "{version} {more}");
-        // The header and the request come in one piece.
+        // The header and the request arrive in one piece.
         let seen = server.join().unwrap();
         assert!(seen.starts_with(begin), "{version} {more}: {seen:?}");
     }
@@ -197,7 +197,7 @@ fn a_request_held_while_others_connect_is_told_of_all_the_same() {
 fn a_request_that_goes_out_again_is_told_of_anew() {
     let told = Told::default();
     let noted = told.clone();
-    // It closes after each third answer and doesn't say so.
+    // The server closes after each third response without announcing it.
     let server = Raw::new(move |mut stream| {
         noted.lock().unwrap().push(read_line(&mut stream));
         for _ in 0..3 {

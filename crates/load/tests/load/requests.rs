@@ -11,7 +11,7 @@ use crate::harness::{
     Raw, Served, Via, load, load_with, outcomes, read_head, resolve, text, until_gone,
 };
 
-/// A server that keeps the heads of the requests that it answers.
+/// A server that keeps the heads of the requests that it serves.
 fn keeping() -> (Raw, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let kept = heads.clone();
@@ -209,7 +209,7 @@ fn a_probe_tells_what_came_back_or_why_nothing_did() {
         for path in ["/fault/stall", "/fault/stall-body"] {
             let spec = resolve(&served.url(path), &words).unwrap();
             let error = probe(&spec, 0, std::time::Duration::from_millis(100)).unwrap_err();
-            assert_eq!(error, "no whole answer within 100ms", "{path} {via:?}");
+            assert_eq!(error, "no complete response within 100ms", "{path} {via:?}");
         }
     }
 }
@@ -235,6 +235,6 @@ fn a_probe_of_a_server_that_trickles_ends_in_time() {
     assert!(
         probe(&spec, 0, timeout)
             .unwrap_err()
-            .contains("no whole answer within 150ms")
+            .contains("no complete response within 150ms")
     );
 }

@@ -1,4 +1,4 @@
-//! Scripts over real sockets: in clear, over TLS, with HTTP/2, on several threads.
+//! Scripts over real sockets: in cleartext, over TLS, with HTTP/2, and on several threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use prony_record::{Nanos, Outcome};
 
 use crate::harness::*;
 
-/// Each user posts a body of its own to `/bytes/N`, checks the response, and repeats that.
+/// A script in which each user repeatedly posts its own body to `/bytes/N` and checks the response.
 #[derive(Default)]
 struct Posting {
     writer: Option<Writer>,
@@ -61,7 +61,7 @@ impl Script for Poster<'_> {
         }
         let url = format!("/bytes/{}?user={user}", self.made % 40 + 1);
         let headers = [("X-User".to_owned(), user.to_string())];
-        // Some are longer than a segment, or than what TLS seals at a time.
+        // Some bodies are longer than a segment, or than a TLS record.
         let body = vec![b'x'; [3, 3000, 200_000][(self.made % 3) as usize]];
         let request = self.writer.request("POST", &url, &headers, &body);
         UserStep::Request(request.unwrap())
@@ -160,7 +160,7 @@ fn a_load_whose_script_can_not_be_made_is_not_begun() {
     assert!(matches!(&error, RunError::Script(text) if text == "no writer"));
 }
 
-/// One request to an `https://` host that the load knew nothing of, and then no more.
+/// A script that sends one request to an `https://` host that the load doesn't list, and then ends.
 struct Elsewhere(Mutex<Option<std::sync::Arc<Request>>>, Mutex<String>);
 
 struct Once<'a>(&'a Elsewhere);
@@ -197,11 +197,11 @@ fn a_target_over_tls_may_come_up_in_a_load_in_clear() {
     let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
     let load = Elsewhere(Mutex::new(Some(request.unwrap())), Mutex::default());
     let loaded = run_with(&spec, &Control::new(1), Some(&load)).unwrap();
-    // It ended when its user had left, not after the ten seconds that it may take.
+    // The load ended when its user had left, not after ten seconds.
     assert!(loaded.record.totals.elapsed_s < 9.0);
     assert_eq!(outcomes(&loaded.record), [(Outcome::Ok, 1)]);
     assert_eq!(*load.1.lock().unwrap(), "ok true");
-    // One whose certificate is nobody's fails in TLS, and says why.
+    // A server with an untrusted certificate fails in TLS, with a reason.
     let spec = resolve(&clear.url("/"), &["-c", "1"]).unwrap();
     let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
     let load = Elsewhere(Mutex::new(Some(request.unwrap())), Mutex::default());

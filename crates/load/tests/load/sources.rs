@@ -10,7 +10,8 @@ use prony_record::{Outcome, Record};
 
 use crate::harness::{Raw, Served, load, outcomes, read_head, resolve};
 
-/// Loads a server that keeps connections; gives how many came from each address.
+/// Loads a server that keeps connections open. Returns the number of connections per source
+/// address.
 fn origins_of(words: &str, listen: &str) -> (Record, BTreeMap<String, u64>) {
     let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
     let noted = seen.clone();
@@ -72,7 +73,7 @@ fn a_virtual_user_keeps_its_source_for_all_of_its_connections() {
         );
         let (record, seen) = origins_of(&words, "127.0.0.1:0");
         assert_eq!(outcomes(&record), [(Outcome::Ok, 90)]);
-        // Six virtual users, and so six addresses, of which each may be slower or quicker.
+        // Six virtual users have six addresses. Each user may be slower or faster.
         let all: Vec<&str> = seen.keys().map(String::as_str).collect();
         assert_eq!(
             all,
@@ -180,7 +181,7 @@ fn sources_that_cant_be_used_are_refused_before_the_load() {
         error.contains("--source ::1") && error.contains("family"),
         "{error}"
     );
-    // 192.0.2.0/24 is nobody's (RFC 5737), and so not this machine's.
+    // 192.0.2.0/24 is reserved for documentation (RFC 5737), so this machine doesn't have it.
     for (source, first, mend) in [
         (
             "192.0.2.7",
@@ -192,7 +193,7 @@ fn sources_that_cant_be_used_are_refused_before_the_load() {
             "192.0.2.1",
             "ip route add local 192.0.2.0/24 dev lo",
         ),
-        // The first is this machine's, and one between is not.
+        // This machine has the first address, but not one in between.
         (
             "127.255.255.0-192.0.2.9,127.0.0.1",
             "143.",
@@ -207,7 +208,7 @@ fn sources_that_cant_be_used_are_refused_before_the_load() {
 
 #[test]
 fn a_source_decides_which_of_a_names_addresses_is_taken() {
-    // Where localhost has an IPv6 address as well, that one would be the first.
+    // If localhost also has an IPv6 address, that one would be the first.
     assert!(resolve("http://localhost:1/", &["--source", "127.0.0.3"]).is_ok());
 }
 
@@ -236,7 +237,7 @@ fn an_ipv6_server_is_asked_by_its_name_in_brackets() {
     let host = url.trim_start_matches("http://").trim_end_matches('/');
     let first = heads.lock().unwrap()[0].clone();
     assert!(first.contains(&format!("\r\nHost: {host}\r\n")), "{first}");
-    // By a name whose address is given, the name is asked for.
+    // With `--resolve`, the name is used in the request.
     let port = host.rsplit_once(':').unwrap().1;
     let words = format!("-n 1 -c 1 --resolve example.test:{port}:::1");
     let record = load(&format!("http://example.test:{port}/"), &words);

@@ -1,4 +1,4 @@
-//! Certificates, versions and ciphers, and the reports about them.
+//! Certificates, versions and ciphers, and their reports.
 
 use std::sync::Arc;
 
@@ -44,12 +44,12 @@ fn what_was_agreed_on_is_in_the_record() {
         assert_eq!(negotiated.http.as_deref(), Some("1.1"), "{words}");
         assert!(record.tls_time_us.min > 0.0 && record.connect_time_us.min > 0.0);
     }
-    // Where nothing is said about HTTP, it is what ALPN agrees on.
+    // Without a flag for the HTTP version, ALPN decides.
     let record = load_with(&served.url("/"), &["-n", "20", "-c", "2", "--insecure"]);
     let agreed = (&record.negotiated.alpn, &record.negotiated.http);
     assert_eq!(agreed, (&Some("h2".to_owned()), &Some("2".to_owned())));
     assert_eq!((record.load.http.as_str(), record.totals.ok), ("auto", 20));
-    // Nothing of it is claimed in clear.
+    // A cleartext load reports no TLS data.
     let record = Served::clear().load(Via::Tcp, "/", "-n 2 -c 1");
     assert_eq!(
         (record.negotiated.tls, record.negotiated.cipher),
@@ -80,7 +80,8 @@ fn how_many_handshakes_were_resumed_is_in_the_record() {
 fn only_a_trusted_certificate_will_do() {
     let served = Served::secured();
     let stranger = Served::secured();
-    // Not by the system's certificates, if it has any, nor by somebody else's.
+    // The certificate is trusted neither through the system's certificates, if it has any, nor
+    // through another CA.
     match resolve(&served.url("/"), &[]) {
         Ok(_) => {
             let record = load(&served.url("/"), "-n 4 -c 2");
@@ -101,7 +102,7 @@ fn only_a_trusted_certificate_will_do() {
         "{}",
         errors(&record)
     );
-    // For one name it isn't made, and for one it is.
+    // The certificate is for one of these names and not for the other.
     for (name, outcome, told) in [
         ("elsewhere.test", Outcome::Tls, "elsewhere.test"),
         ("localhost", Outcome::Ok, ""),
@@ -275,13 +276,13 @@ fn a_server_that_asks_for_a_certificate_gets_it() {
 
 #[test]
 fn clear_and_tls_that_meet_are_told_apart() {
-    // HTTP to a server that speaks TLS.
+    // Cleartext HTTP to a TLS server.
     let served = Served::secured();
     let url = served.url("/").replace("https", "http");
     let record = load(&url, "-n 4 -c 2");
     assert_eq!(outcomes(&record), [(Outcome::Protocol, 4)]);
     assert!(errors(&record).contains("use https"), "{}", errors(&record));
-    // TLS to one that speaks HTTP.
+    // TLS to a cleartext server.
     let served = Served::clear();
     let url = served.url("/").replace("http", "https");
     let record = load(&url, "-n 4 -c 2 --insecure");
@@ -308,7 +309,7 @@ fn broken_tls_is_a_tls_outcome_with_a_reason() {
         assert_eq!(known, [(Outcome::Tls, 4)], "{bytes:?}");
         assert!(errors(&record).contains("tls: "), "{}", errors(&record));
     }
-    // One that goes silent, and one that leaves.
+    // One server stalls, and one closes the connection.
     let raw = Raw::new(|mut stream| until_gone(&mut stream));
     let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure --timeout 100ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
@@ -333,8 +334,8 @@ fn a_handshake_that_never_ends_is_a_tls_outcome() {
         let length = (plain.len() as u16).to_be_bytes();
         [&[content, 3, 3], &length[..], plain].concat()
     };
-    // A server's hello as long as can be, a message that is longer still, the same word again and
-    // again, and fragments of nothing.
+    // A server hello of maximum length, a message that is longer, repeated messages, and empty
+    // fragments.
     let floods = [
         (
             record_of(22, &[2, 0, 0xff, 0xff]),
@@ -455,7 +456,7 @@ fn a_record_that_was_tampered_with_is_no_answer() {
                 return;
             }
         }
-        // A record of the right form that no key of this session has made.
+        // A well-formed record that wasn't made with a key of this session.
         let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
         let _ = std::io::Write::write_all(&mut stream, &forged);
         until_gone(&mut stream);
@@ -482,7 +483,7 @@ fn a_close_notify_within_the_handshake_ends_it_at_once() {
         let _ = stream.write_all(&[21, 3, 3, 0, 2, 1, 0]);
         until_gone(&mut stream);
     });
-    // Without an end of its own it would take for ever.
+    // Without its own end it would take forever.
     let record = load(
         &raw.tls_url(),
         "-n 2 -c 1 --insecure --timeout 0s --connect-timeout 10m",

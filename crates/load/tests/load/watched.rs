@@ -1,4 +1,4 @@
-//! The view of other threads on a load.
+//! Observing and controlling a load from other threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

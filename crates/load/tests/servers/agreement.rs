@@ -1,4 +1,4 @@
-//! Which version is spoken: what ALPN agrees on, what was demanded, and servers that don't do it.
+//! Protocol version: the ALPN result, the requested version, and servers that don't support it.
 
 use prony_record::{Outcome, Record};
 
@@ -31,7 +31,7 @@ fn http_1_1_is_spoken_where_it_is_demanded() {
         for way in Way::BOTH {
             let record = server.load(way, "/bytes/1024", "-n 20 -c 2 --http 1.1");
             if (name, way) == ("nginx", Way::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
-                // Before 1.25.1 it spoke nothing else where HTTP/2 was switched on.
+                // Before 1.25.1 it supported nothing else if HTTP/2 was enabled.
                 let told = finding(&record, "errors");
                 assert!(told.contains("an HTTP/1 request with HTTP/2"), "{told}");
                 continue;
@@ -60,7 +60,8 @@ fn by_default_tls_takes_http_1_1_from_a_server_that_has_no_more() {
     }
 }
 
-/// A server may say so in the handshake, agree on what nobody offered, or agree on nothing.
+/// A server may reject HTTP/2 in the handshake, select a protocol that wasn't offered, or select
+/// none.
 #[test]
 fn http_2_that_tls_does_not_agree_on_is_an_outcome_with_a_reason() {
     for (name, server, outcome, told) in [

@@ -15,7 +15,7 @@ const MODULES: &[&str] = &[
     "/usr/lib/apache2",
 ];
 
-/// Nobody: as root it refuses to serve as root, and otherwise `User` means nothing.
+/// The user is `nobody`: Apache refuses to serve as root, and `User` has no effect otherwise.
 const CONFIGURATION: &str = "
 ServerRoot {folder}
 ServerName localhost
@@ -50,12 +50,12 @@ ProxyPass /echo http://{origin}/echo
 </VirtualHost>
 ";
 
-/// An Apache that speaks HTTP/2 and, where that is asked for, HTTP/1.1.
+/// Starts an Apache that supports HTTP/2 and also HTTP/1.1.
 pub(crate) fn start() -> Server {
     start_speaking("h2 h2c http/1.1")
 }
 
-/// An Apache that speaks HTTP/1.1 only.
+/// Starts an Apache that supports HTTP/1.1 only.
 pub(crate) fn start_http11() -> Server {
     start_speaking("http/1.1")
 }

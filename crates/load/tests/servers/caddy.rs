@@ -1,4 +1,4 @@
-//! Caddy, which serves HTTP/2 as Go's library does.
+//! Caddy, which uses Go's HTTP/2 implementation.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ pub(crate) fn start() -> Server {
     start_with("")
 }
 
-/// The same with further directives for its site.
+/// Starts Caddy with further directives for its site.
 pub(crate) fn start_with(more: &str) -> Server {
     let configuration = CONFIGURATION.replace("{more}", more);
     let place = Place::new();

@@ -1,11 +1,11 @@
-//! Checks that every server must pass in the same way.
+//! Checks that every server must pass.
 
 use crate::load::{BACKENDS, assert_all_ok};
 use crate::server::{Server, Way, text};
 use crate::site::{SIZES, hash_of};
 
-/// The number of requests of a size: fewer if they are large, and more than the number of streams,
-/// so that each stream number is used again.
+/// Returns the number of requests for a body size: fewer if bodies are large, and more than the
+/// number of streams, so that each stream slot is reused.
 fn requests(size: usize, streams: u64) -> u64 {
     match (size, streams) {
         (0..50_000, 1) => 20,
@@ -19,7 +19,7 @@ fn requests(size: usize, streams: u64) -> u64 {
     }
 }
 
-/// Each size over one stream and over many: every body whole and the right one.
+/// Loads each size over one stream and over many. Every body must be complete and correct.
 pub(crate) fn bodies_of_every_size(server: &Server) {
     for_each_way(|way, io| {
         for streams in [1, 100] {
@@ -40,7 +40,8 @@ pub(crate) fn bodies_of_every_size(server: &Server) {
     });
 }
 
-/// Bodies of all sizes at the same time on a few connections: none gets another's bytes.
+/// Loads bodies of all sizes at the same time on a few connections. No response may get another's
+/// bytes.
 pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     let list: String = SIZES
         .iter()
@@ -56,7 +57,7 @@ pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     });
 }
 
-/// Answers to HEAD have no body, whatever length they name, and what follows them is in order.
+/// Responses to HEAD have no body, whatever their length says, and the next response is correct.
 pub(crate) fn heads(server: &Server) {
     let list = "/bytes/1024 HEAD\n/bytes/1024\n/bytes/1048576 HEAD\n/bytes/0 HEAD\n";
     let list = server.site.file("heads", list);
@@ -72,8 +73,8 @@ pub(crate) fn heads(server: &Server) {
     });
 }
 
-/// Bodies that the server sends back arrive there as they left: one of many windows' size, and
-/// small ones on many streams.
+/// Bodies that the server echoes arrive unchanged: one of several window sizes, and small ones on
+/// many streams.
 pub(crate) fn uploads(server: &Server) {
     for_each_way(|way, io| {
         for (size, n, streams) in [
@@ -98,7 +99,7 @@ pub(crate) fn uploads(server: &Server) {
     });
 }
 
-/// A thousand URLs, of which some fill more than a frame's worth of header tables.
+/// Loads a thousand URLs, some of which exceed the size of a frame's header table.
 pub(crate) fn long_lists(server: &Server) {
     let list: String = (0..1000)
         .map(|at| {
@@ -127,7 +128,7 @@ fn for_each_way(mut check: impl FnMut(Way, &'static str)) {
     }
 }
 
-/// The tests of one server, which `$start` starts.
+/// Defines the tests of one server, which `$start` starts.
 macro_rules! check_all {
     ($start:expr) => {
         #[test]

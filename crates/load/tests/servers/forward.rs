@@ -1,4 +1,4 @@
-//! Loads through Apache httpd as an HTTP proxy, to servers that others wrote.
+//! Loads through Apache httpd as an HTTP proxy, to third-party servers.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ ProxyRequests On
 AllowCONNECT {allowed}
 ";
 
-/// A proxy that makes tunnels to the port of a URL.
+/// Starts a proxy that opens tunnels to the port of a URL.
 fn proxy(allowed: &str) -> Server {
     let port = allowed
         .split(['/', ':'])
@@ -53,7 +53,7 @@ fn proxy(allowed: &str) -> Server {
     place.start(&mut command)
 }
 
-/// The address of the proxy.
+/// Returns the address of the proxy.
 fn address(proxy: &Server) -> String {
     let url = proxy.url(Way::Clear, "");
     url.trim_start_matches("http://").to_owned()

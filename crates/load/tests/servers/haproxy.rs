@@ -1,4 +1,4 @@
-//! HAProxy, before the embedded origin.
+//! HAProxy in front of the embedded origin.
 
 use std::process::Command;
 
@@ -26,17 +26,17 @@ backend origin
   server origin {origin}
 ";
 
-/// A HAProxy that speaks HTTP/2 on its front.
+/// Starts a HAProxy that supports HTTP/2 on its frontend.
 pub(crate) fn start() -> Server {
     start_with("")
 }
 
-/// The same with a further directive for its frontends.
+/// Starts HAProxy with a further directive for its frontends.
 pub(crate) fn start_with(more: &str) -> Server {
     start_offering(" alpn h2,http/1.1", more)
 }
 
-/// A HAProxy that knows nothing of ALPN.
+/// Starts a HAProxy without ALPN.
 pub(crate) fn start_without_alpn() -> Server {
     start_offering("", "")
 }

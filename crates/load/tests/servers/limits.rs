@@ -1,4 +1,4 @@
-//! Servers that end connections often, or allow few streams on one.
+//! Servers that close connections often, or allow few streams per connection.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::load::{BACKENDS, assert_all_ok, finding};
 use crate::server::Way;
 use crate::{nghttpd, nginx};
 
-/// nginx says goodbye after every hundred requests and leaves those behind unprocessed.
+/// nginx sends GOAWAY after every hundred requests and leaves later ones unprocessed.
 #[test]
 fn nothing_is_lost_where_a_server_often_says_goodbye() {
     let server = nginx::start("keepalive_requests 100;");
@@ -22,14 +22,14 @@ fn nothing_is_lost_where_a_server_often_says_goodbye() {
                 let totals = &record.totals;
                 assert!(totals.connections_opened >= 20, "{case}: {totals:?}");
                 assert_eq!(totals.body_bytes_in, 2000 * 1024, "{case}");
-                // One at a time, nothing is on its way when the goodbye comes.
+                // With one stream, no request is in flight when GOAWAY arrives.
                 assert!(streams > 1 || totals.retried == 0, "{case}: {totals:?}");
             }
         }
     }
 }
 
-/// The same with bodies to send, which are cut off in their middle and have to be sent again.
+/// The same with request bodies, which are interrupted and sent again.
 #[test]
 fn uploads_survive_goodbyes() {
     let server = nginx::start("keepalive_requests 100;");
@@ -45,7 +45,7 @@ fn uploads_survive_goodbyes() {
     }
 }
 
-/// A server that reloads its configuration says goodbye on every connection.
+/// A server that reloads its configuration sends GOAWAY on every connection.
 #[test]
 fn nothing_is_lost_when_a_server_reloads() {
     let server = nginx::start("");
@@ -94,7 +94,7 @@ fn http_1_1_limits_the_streams_to_one() {
     assert!(!finding(&record, "streams-limited").is_empty());
 }
 
-/// nginx answers before it has read the body, and then resets the stream without an error.
+/// nginx responds before it has read the body, and then resets the stream without an error.
 #[test]
 fn an_answer_that_comes_before_the_body_was_sent_counts() {
     let server = nginx::start("");

@@ -1,10 +1,10 @@
-//! Loads as they are typed, and what must be true of every record.
+//! Loads given as flags, and assertions on every record.
 
 use clap::Parser;
 use prony_load::{Control, LoadOptions, LoadSpec};
 use prony_record::{Outcome, Record};
 
-/// The socket backends, as `--io` names them.
+/// The socket backends, as values of `--io`.
 pub(crate) const BACKENDS: [&str; 2] = ["uring", "poll"];
 
 #[derive(Parser)]
@@ -13,13 +13,13 @@ struct Typed {
     load: LoadOptions,
 }
 
-/// Runs a load, on one worker where its words name no number.
+/// Runs a load, with one worker by default.
 pub(crate) fn run(url: &str, words: &[&str]) -> Record {
     let mut typed = vec!["prony"];
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
     }
-    // A machine that stalls for a while must not look like a server that does.
+    // A stall of the machine must not look like a stall of the server.
     if !words.contains(&"--timeout") {
         typed.extend(["--timeout", "2m"]);
     }
@@ -34,12 +34,12 @@ pub(crate) fn run(url: &str, words: &[&str]) -> Record {
     record
 }
 
-/// Every outcome that happened, and how often.
+/// Returns each outcome that occurred, with its count.
 pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
     record.outcomes.clone().into_iter().collect()
 }
 
-/// The text of a finding, empty where there is none.
+/// Returns the text of a finding, or an empty string if there is none.
 pub(crate) fn finding<'a>(record: &'a Record, id: &str) -> &'a str {
     let found = record
         .findings
@@ -48,7 +48,7 @@ pub(crate) fn finding<'a>(record: &'a Record, id: &str) -> &'a str {
     found.map_or("", |finding| &finding.text)
 }
 
-/// Asserts that all `requests` of a load over HTTP/2 were answered as expected.
+/// Asserts that all `requests` of a load over HTTP/2 succeeded.
 #[track_caller]
 pub(crate) fn assert_all_ok(record: &Record, requests: u64, case: &str) {
     assert_eq!(

@@ -1,8 +1,8 @@
-//! HTTP/2, the PROXY protocol and source addresses against servers that others wrote: each from the
-//! system's packages, started by its test, on ports and in a folder of its own, and stopped at the
-//! test's end however that comes.
+//! HTTP/2, the PROXY protocol and source addresses with third-party servers. Each server comes from
+//! the system's packages. Its test starts it on its own ports and in its own folder, and stops it
+//! at the end, however the test ends.
 //!
-//! `cargo xtask test` installs what they need; without it they fail and say what is missing.
+//! `cargo xtask test` installs the servers; without them the tests fail and name the missing one.
 #![cfg(target_os = "linux")]
 
 mod agreement;

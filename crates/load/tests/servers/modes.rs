@@ -1,5 +1,5 @@
-//! The other ways to load, over HTTP/2: an open loop, several workers, a connection for each
-//! request, UNIX sockets, interim answers, long heads.
+//! Other modes over HTTP/2: an open loop, several workers, a connection per request, UNIX sockets,
+//! interim responses, long heads.
 
 use prony_record::Outcome;
 
@@ -52,7 +52,7 @@ fn a_connection_for_each_request() {
 
 #[test]
 fn unix_sockets_carry_http_2_too() {
-    // In clear: nginx's further sockets know no other.
+    // In cleartext: nginx's additional sockets support nothing else.
     let server = nginx::start("listen unix:{folder}/socket http2;");
     let socket = server.site.path("socket");
     for io in BACKENDS {
@@ -125,8 +125,7 @@ fn heads_of_several_frames() {
     }
 }
 
-/// Servers say beforehand how many bytes of headers they take, refuse longer ones when they come,
-/// or take them.
+/// Servers announce the size of headers that they accept, reject longer ones, or accept them.
 #[test]
 fn headers_longer_than_a_server_takes_are_an_outcome() {
     let long = format!("X-Long:{}", "v".repeat(60_000));
@@ -143,7 +142,7 @@ fn headers_longer_than_a_server_takes_are_an_outcome() {
             _ => "",
         };
         assert!(reason.contains(told), "{name}: {reason}");
-        // The server is none the worse for it.
+        // The server still works afterwards.
         let record = server.load(Way::Clear, "/bytes/1024", "-n 6 -c 1 --streams 3 --http 2");
         assert_all_ok(&record, 6, name);
     }

@@ -1,5 +1,5 @@
-//! Thousands of source addresses by one local route, in a network namespace of the test's own,
-//! before an nginx that logs who connects.
+//! Thousands of source addresses through one local route, in the test's own network namespace, with
+//! an nginx that logs its clients.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -39,12 +39,12 @@ http {
 }
 ";
 
-/// Does something on a thread whose network is its own: nothing but a loopback, which is gone with
-/// it.
+/// Runs `work` on a thread with its own network namespace. It has only a loopback interface and
+/// ends with the thread.
 fn in_namespace(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // SAFETY: a plain system call, which concerns this thread and what it starts.
+            // SAFETY: a plain system call that affects this thread and its child processes.
             let made = unsafe { libc::unshare(libc::CLONE_NEWNET) };
             let error = std::io::Error::last_os_error();
             assert_eq!(made, 0, "a network namespace needs root ({error})");
@@ -74,7 +74,7 @@ fn nginx() -> Server {
     place.start(&mut command)
 }
 
-/// The peers in the server's log, once it has grown by this number of lines.
+/// Returns the peers in the server's log after it has grown by this number of lines.
 fn peers(server: &Server, seen: &mut usize, lines: u64) -> BTreeMap<String, u64> {
     let began = Instant::now();
     loop {
@@ -160,7 +160,7 @@ fn a_local_route_makes_ipv6_sources_too() {
             assert_eq!(outcomes(&record), [(Outcome::Ok, 500)], "{io}");
             assert_eq!(peers(&server, &mut seen, 500).len(), 500, "{io}");
         }
-        // A neighbour of the block is no more this machine's than before.
+        // An address next to the block is still not this machine's.
         let error = refusal(&url, "fd00:5:0:1::1");
         assert!(error.contains("is not an address"), "{error}");
     });

@@ -1,4 +1,4 @@
-//! nghttpd, nghttp2's own server, which has options to send frames that others seldom send.
+//! nghttpd, nghttp2's own server, with options to send rarely used frames.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::load::{BACKENDS, assert_all_ok};
 use crate::process::program;
 use crate::server::{Place, Server, Way, text};
 
-/// An nghttpd with further arguments.
+/// Starts nghttpd with further arguments.
 pub(crate) fn start(arguments: &[&str]) -> Server {
     let place = Place::new();
     let command = |words: &str| {
@@ -48,7 +48,7 @@ fn header_tables_of_no_size_and_of_a_large_one() {
     }
 }
 
-/// It takes 1,023 bytes at a time, on the connection as on a stream.
+/// The server's windows are 1,023 bytes, for connections as well as streams.
 #[test]
 fn uploads_through_the_least_windows() {
     let server = start(&["-w", "10", "-W", "10"]);

@@ -6,7 +6,7 @@ use crate::checks::check_all;
 use crate::process::program;
 use crate::server::{Place, Server};
 
-/// `{more}` is directives of a test's own, `{h2}` what makes it speak HTTP/2.
+/// `{more}` is replaced by directives of a test, and `{h2}` by those that enable HTTP/2.
 const CONFIGURATION: &str = "
 daemon off;
 worker_processes 1;
@@ -38,13 +38,13 @@ http {
 }
 ";
 
-/// An nginx that speaks HTTP/2, with further directives for its `server` block, in which
+/// Starts an nginx that supports HTTP/2, with further directives for its `server` block, in which
 /// `{folder}` is its folder.
 pub(crate) fn start(more: &str) -> Server {
     start_speaking(" http2", more)
 }
 
-/// An nginx that speaks HTTP/1.1 only.
+/// Starts an nginx that supports HTTP/1.1 only.
 pub(crate) fn start_http11() -> Server {
     start_speaking("", "")
 }
@@ -55,7 +55,7 @@ fn start_speaking(h2: &str, more: &str) -> Server {
     let file = place.site.file("nginx.conf", &place.fill(&configuration));
     let mut command = Command::new(program(&["nginx"]));
     command.arg("-p").arg(place.site.root());
-    // Before its configuration is read, nginx writes to the log that it was built with.
+    // Before nginx reads its configuration, it writes to the log compiled into it.
     command.args(["-e", "stderr", "-c"]).arg(&file);
     place.start(&mut command)
 }

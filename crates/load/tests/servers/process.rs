@@ -1,4 +1,4 @@
-//! A server's process: started, waited for, and gone with its children when it is dropped.
+//! A server process that is started, awaited, and killed with its children when it is dropped.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-/// Folders that hold servers and that many a user's path lacks.
+/// Folders that contain servers and are missing from many users' path.
 const MORE_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
-/// A server that takes no connection for so long never will.
+/// Time after which a server that accepts no connection counts as failed.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// After so long a server that was asked to end is made to.
+/// Time after which a server that was asked to end is killed.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A port of 127.0.0.1 that nobody else gets while this lives.
+/// A port of 127.0.0.1 that no other process gets while this exists.
 ///
-/// The socket is bound and doesn't listen, so that the system gives its port to nobody who leaves
-/// the choice to it; a server that asks for this very port with `SO_REUSEADDR`, as servers do, gets
-/// it all the same.
+/// The socket is bound but doesn't listen, so the system doesn't assign its port automatically. A
+/// server that requests this port with `SO_REUSEADDR`, as servers do, still gets it.
 pub(crate) struct Port {
     pub(crate) number: u16,
     _held: Socket,
@@ -44,11 +43,11 @@ impl Port {
     }
 }
 
-/// The path of a program, by one of its names.
+/// Returns the path of a program with one of these names.
 ///
 /// # Panics
 ///
-/// If it is not installed: a test that can't be made must not pass.
+/// If it is not installed: a test that can't run must not pass.
 pub(crate) fn program(names: &[&str]) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path)
@@ -74,8 +73,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a server and waits until it takes connections on all of its ports. What it prints
-    /// goes to `log`.
+    /// Starts a server and waits until it accepts connections on all of its ports. Its output goes
+    /// to `log`.
     pub(crate) fn start(command: &mut Command, log: &Path, ports: &[&Port]) -> Process {
         let name = Path::new(command.get_program()).file_name().unwrap();
         let name = name.to_string_lossy().into_owned();
@@ -90,8 +89,8 @@ impl Process {
         // call between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                // The tests' process may be killed, or interrupted by Ctrl-C, which the group of
-                // its own keeps from the server.
+                // The tests' process may be killed, or interrupted by Ctrl-C, which doesn't reach
+                // the server because it has its own process group.
                 match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
                     0 => Ok(()),
                     _ => Err(std::io::Error::last_os_error()),
@@ -137,7 +136,7 @@ impl Process {
         self.child.id() as libc::pid_t
     }
 
-    /// The last lines of what it printed.
+    /// Returns the last lines of its output.
     fn said(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -160,7 +159,7 @@ impl Drop for Process {
         {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // SAFETY: a plain system call. Whatever of the group is left is this server's.
+        // SAFETY: a plain system call. Any remaining process of the group belongs to this server.
         unsafe { libc::killpg(self.group(), libc::SIGKILL) };
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -175,12 +174,12 @@ fn a_server_ends_with_its_test_however_that_ends() {
         let url = server.url(crate::server::Way::Clear, "");
         sent.send((server.group(), url, server.site.root().to_owned()))
             .unwrap();
-        // A panic without its message.
+        // A panic without a message.
         std::panic::resume_unwind(Box::new("the test has failed"));
     });
     owner.join().unwrap_err();
     let (group, url, folder) = kept.recv().unwrap();
-    // SAFETY: a plain system call, which only asks whether anybody is there.
+    // SAFETY: a plain system call that only checks if the group exists.
     assert_eq!(unsafe { libc::killpg(group, 0) }, -1, "a process is left");
     assert!(TcpStream::connect(url.strip_prefix("http://").unwrap()).is_err());
     assert!(!folder.exists());

@@ -1,4 +1,4 @@
-//! The PROXY protocol with other projects' servers, which log the addresses in its header.
+//! The PROXY protocol with third-party servers, which log the addresses in its header.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -59,7 +59,7 @@ frontend clear
   http-request return status 200 content-type text/plain string hi
 ";
 
-/// A server that takes no connection without a header, and the file that it logs to.
+/// A server that accepts no connection without a header, and its log file.
 struct Told {
     server: Server,
     log: &'static str,
@@ -94,7 +94,7 @@ impl Told {
         let log = self.server.site.path(self.log);
         let lines = || -> Vec<Vec<String>> {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
-            // Connections that only asked whether it is ready end without an address.
+            // Connections of the readiness check have no address.
             let told = text.lines().filter(|line| {
                 line.starts_with("from ") && !line.starts_with("from -") && !line.contains("BADREQ")
             });
@@ -155,14 +155,15 @@ fn check_told(told: &Told) {
                 .iter()
                 .map(|source| (source.address.to_string(), source.totals.ok))
                 .collect();
-            // What the header said, and what the server took for the client.
+            // The address in the header, and the client address that the server used.
             assert_eq!(counts(&lines, 1), sent, "{words}");
             assert_eq!(counts(&lines, 6), sent, "{words}");
         }
     }
 }
 
-/// Without given addresses, the header has the connection's own, and on a UNIX socket none.
+/// Without given addresses, the header has the connection's own addresses, and on a UNIX socket
+/// none.
 fn check_own(told: &Told) {
     for version in ["v1", "v2"] {
         let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");
@@ -172,10 +173,10 @@ fn check_own(told: &Told) {
         let url = told.server.url(crate::server::Way::Clear, "");
         let port = url.rsplit_once(':').unwrap().1;
         assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
-        // As many ports as connections: they are the real ones.
+        // There are as many ports as connections, so they are the real ones.
         assert_eq!(counts(&lines, 2).len(), 3);
     }
-    // Last, as their lines, which may come late, belong to no count.
+    // These come last, because their log lines may be late and must not be counted elsewhere.
     for version in ["v1", "v2"] {
         let record = load_unix(told, version);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{version}");
@@ -200,7 +201,7 @@ fn nginx_logs_the_addresses_that_it_was_told() {
 fn haproxy_logs_the_addresses_that_it_was_told() {
     let told = haproxy();
     check_told(&told);
-    // In clear it takes HTTP/2 that is known beforehand, too.
+    // In cleartext it also accepts HTTP/2 with prior knowledge.
     let words = "clear -n 40 -c 4 --http 2 --streams 5 --proxy-protocol v2 --proxy-source 10.9.0.1";
     let (record, lines) = told.load(words);
     assert_eq!(outcomes(&record), [(Outcome::Ok, 40)]);

@@ -1,4 +1,4 @@
-//! A server under load: its ways in, and how to load them.
+//! A server under load: its transports, and functions to load it.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,9 +14,9 @@ use crate::{apache, caddy, haproxy, nghttpd, nginx};
 /// The transport of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Over TLS, HTTP/2 agreed on by ALPN.
+    /// TLS, with HTTP/2 selected by ALPN.
     Tls,
-    /// In clear, HTTP/2 known beforehand.
+    /// Cleartext, with HTTP/2 by prior knowledge.
     Clear,
 }
 
@@ -26,7 +26,7 @@ impl Way {
 
 /// A running server, with its folder and addresses.
 pub(crate) struct Server {
-    /// Dropped first: they must not outlive their folder.
+    /// Dropped first: the processes must not outlive their folder.
     processes: Vec<Process>,
     pub(crate) site: Site,
     tls: u16,
@@ -35,8 +35,8 @@ pub(crate) struct Server {
     _origins: Vec<Origin>,
 }
 
-/// The environment of a server before it starts: a folder, a port for each transport, and the
-/// embedded origin behind it.
+/// Environment of a server before it starts: a folder, a port for each transport, and the embedded
+/// origin behind it.
 pub(crate) struct Place {
     pub(crate) site: Site,
     tls: Port,
@@ -54,8 +54,8 @@ impl Place {
         }
     }
 
-    /// Puts the place's folder, ports and origin, to whose `/echo` whatever is sent comes back,
-    /// into a configuration.
+    /// Inserts the folder, the ports and the origin into a configuration. The origin's `/echo`
+    /// returns the request body.
     pub(crate) fn fill(&self, template: &str) -> String {
         template
             .replace("{folder}", text(self.site.root()))
@@ -64,14 +64,15 @@ impl Place {
             .replace("{origin}", &self.origin.addresses()[0].to_string())
     }
 
-    /// The server once its process takes connections on both ports.
+    /// Starts the server and waits until its process accepts connections on both ports.
     pub(crate) fn start(self, command: &mut Command) -> Server {
         let log = self.site.path("log");
         let process = Process::start(command, &log, &[&self.tls, &self.clear]);
         self.served_by(vec![process])
     }
 
-    /// The server once each of its processes takes connections: one for TLS and one for the rest.
+    /// Starts two processes, one for TLS and one for cleartext, and waits until both accept
+    /// connections.
     pub(crate) fn start_both(self, tls: &mut Command, clear: &mut Command) -> Server {
         let (one, other) = (self.site.path("tls.log"), self.site.path("clear.log"));
         let processes = vec![
@@ -93,7 +94,7 @@ impl Place {
     }
 }
 
-/// The embedded origin on a port of its own.
+/// Starts the embedded origin on its own port.
 fn origin(tls: Option<prony_origin::Tls>) -> Origin {
     let origin = Origin::start(Config {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
@@ -104,7 +105,7 @@ fn origin(tls: Option<prony_origin::Tls>) -> Origin {
 }
 
 impl Server {
-    /// The embedded origin itself, over TLS and in clear.
+    /// The embedded origin itself, over TLS and in cleartext.
     pub(crate) fn embedded() -> Server {
         let site = Site::new();
         let origins = vec![
@@ -131,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Runs a load of one of the server's paths; its words are separated by spaces. The server's
+    /// Runs a load of one of the server's paths, with flags separated by spaces. The server's
     /// certificate is trusted.
     pub(crate) fn load(&self, way: Way, path: &str, words: &str) -> Record {
         let ca = self.site.path("certificate.pem");
@@ -140,18 +141,18 @@ impl Server {
         load::run(&self.url(way, path), &words)
     }
 
-    /// The process group of the server's first process.
+    /// Returns the process group of the server's first process.
     pub(crate) fn group(&self) -> libc::pid_t {
         self.processes[0].group()
     }
 
-    /// Sends a signal to the server's first process, which a server of several processes obeys.
+    /// Sends a signal to the server's first process, which handles it for all of them.
     pub(crate) fn signal(&self, signal: libc::c_int) {
         self.processes[0].signal(signal);
     }
 }
 
-/// Every server that speaks HTTP/2, with its name.
+/// Returns every server that supports HTTP/2, with its name.
 pub(crate) fn servers() -> Vec<(&'static str, Server)> {
     vec![
         ("nginx", nginx::start("")),
@@ -163,7 +164,7 @@ pub(crate) fn servers() -> Vec<(&'static str, Server)> {
     ]
 }
 
-/// [`servers`], but for one that can't do what the test is about.
+/// Returns [`servers`] without the named one, which lacks the tested feature.
 pub(crate) fn servers_but(name: &str) -> impl Iterator<Item = (&'static str, Server)> {
     servers()
         .into_iter()

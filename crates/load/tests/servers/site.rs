@@ -1,5 +1,5 @@
-//! The site of every server: the same bodies under the same paths as the embedded origin, and a
-//! certificate.
+//! The content of every server: the same bodies under the same paths as on the embedded origin, and
+//! a certificate.
 
 use std::fmt::Write;
 use std::fs::{self, Permissions};
@@ -11,11 +11,11 @@ use prony_origin::pattern;
 use rcgen::{CertificateParams, KeyPair};
 use sha2::{Digest, Sha256};
 
-/// The bodies' sizes in bytes: none, the least, one frame, one frame and a byte, more than a window
-/// (65,535) and much more.
+/// Body sizes in bytes: zero, one, one frame, one frame and a byte, more than a window (65,535) and
+/// much more.
 pub(crate) const SIZES: [usize; 8] = [0, 1, 1 << 10, 16_384, 16_385, 100 << 10, 1 << 20, 10 << 20];
 
-/// The SHA-256 of each of [`SIZES`], as `--expect-sha256` takes it.
+/// SHA-256 of each of [`SIZES`], as `--expect-sha256` takes it.
 static HASHES: LazyLock<Vec<String>> = LazyLock::new(|| {
     SIZES
         .iter()
@@ -23,7 +23,7 @@ static HASHES: LazyLock<Vec<String>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The SHA-256 of the body of `size` bytes.
+/// Returns the SHA-256 of the body of `size` bytes.
 pub(crate) fn hash_of(size: usize) -> &'static str {
     let at = SIZES.iter().position(|&other| other == size).unwrap();
     &HASHES[at]
@@ -38,16 +38,16 @@ fn hash(bytes: &[u8]) -> String {
         })
 }
 
-/// A server's folder: what it serves, its certificate and whatever it writes. Removed when dropped.
+/// A server's folder with its content, its certificate and its own files. Removed when dropped.
 pub(crate) struct Site {
     folder: tempfile::TempDir,
 }
 
 impl Site {
-    /// A folder with the bodies at `www/bytes/SIZE` and a certificate for 127.0.0.1.
+    /// Creates a folder with the bodies at `www/bytes/SIZE` and a certificate for 127.0.0.1.
     pub(crate) fn new() -> Site {
         let folder = tempfile::tempdir().unwrap();
-        // The workers of a server that root starts are other users.
+        // Servers that root starts run their workers as other users.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let site = Site { folder };
         let bodies = site.path("www/bytes");
@@ -73,7 +73,7 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    /// Writes a file and says where it is.
+    /// Writes a file and returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
@@ -83,7 +83,7 @@ impl Site {
 
 #[test]
 fn hashes_are_of_the_bodies() {
-    // SHA-256 of nothing is known to everybody.
+    // The well-known SHA-256 of empty input.
     assert!(hash_of(0).starts_with("e3b0c44298fc1c14"));
     assert_eq!(hash_of(16_385), hash(&pattern::first(16_385)));
 }

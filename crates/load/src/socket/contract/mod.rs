@@ -387,7 +387,7 @@ fn an_abort_before_it_was_heard_of_is_an_abort<S: Sockets<'static>>(mut sockets:
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
-        // Further each time: submitted, made.
+        // RedirectedRequest each time: submitted, made.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }

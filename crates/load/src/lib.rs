@@ -1,11 +1,10 @@
-//! Turns a load spec into a record.
+//! A load spec in, a record out.
 //!
-//! Input: flags as typed ([`LoadOptions`]), resolved once into a [`LoadSpec`]. Output: a
-//! [`prony_record::Record`]. In between, one worker per thread runs pacing, connections and
-//! sockets, and shares nothing with the others while it runs. This crate knows nothing about plans,
-//! services or reports.
+//! Enters: flags as typed ([`LoadOptions`]), resolved once into a [`LoadSpec`]. Leaves: a
+//! [`prony_record::Record`]. In between one worker a thread runs pacing, connections and sockets and
+//! shares nothing with the others while it runs. Nothing here knows of plans, services or reports.
 //!
-//! All differences between operating systems are in `socket`.
+//! What differs by operating system is in `socket`, and nowhere above it.
 
 mod connection;
 mod content_coding;

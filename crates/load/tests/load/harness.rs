@@ -1,4 +1,4 @@
-//! Loads given as flags, and servers for them.
+//! Loads as they are typed, and servers to send them to.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ struct Typed {
     load: LoadOptions,
 }
 
-/// The backend that this test crate covers, as a value of `--io`.
+/// The backend that this crate of tests is about, as `--io` names it.
 pub(crate) fn io() -> &'static str {
     match env!("CARGO_CRATE_NAME") {
         "load_poll" => "poll",
@@ -28,7 +28,7 @@ pub(crate) fn io() -> &'static str {
     }
 }
 
-/// Parses flags. The default is one worker.
+/// The flags of these words, with one worker where they name no number.
 pub(crate) fn options(words: &[&str]) -> LoadOptions {
     let mut typed = vec!["prony"];
     if !words.contains(&"-t") {
@@ -45,7 +45,7 @@ pub(crate) fn resolve(url: &str, words: &[&str]) -> Result<LoadSpec, SpecError> 
     LoadSpec::resolve(Some(url), &options(words))
 }
 
-/// Runs a load with flags separated by spaces.
+/// Runs a load; its words are separated by spaces.
 pub(crate) fn load(url: &str, words: &str) -> Record {
     load_with(url, &words.split_whitespace().collect::<Vec<_>>())
 }
@@ -55,7 +55,7 @@ pub(crate) fn load_with(url: &str, words: &[&str]) -> Record {
     run(&spec, &Control::new(1)).unwrap()
 }
 
-/// Returns each outcome that occurred, with its count.
+/// Every outcome that happened, and how often.
 pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
     record.outcomes.clone().into_iter().collect()
 }
@@ -75,7 +75,7 @@ pub(crate) enum Via {
     UnixTls,
 }
 
-/// An origin on TCP and on a UNIX socket, in cleartext or over TLS.
+/// An origin on TCP and on a UNIX socket, in clear or over TLS.
 pub(crate) struct Served {
     pub(crate) origin: Origin,
     pub(crate) folder: tempfile::TempDir,
@@ -94,7 +94,7 @@ impl Served {
         })
     }
 
-    /// Returns the origin for this transport, with or without TLS.
+    /// The way in decides whether there is TLS.
     pub(crate) fn via(via: Via) -> Served {
         match via {
             Via::Tcp | Via::Unix => Served::clear(),
@@ -136,7 +136,7 @@ impl Served {
         path
     }
 
-    /// Loads a path of the origin, with HTTP/1.1 by default. The origin's certificate is trusted.
+    /// Loads a path of the origin, by HTTP/1.1 if nothing else is said; its certificate is trusted.
     pub(crate) fn load(&self, via: Via, path: &str, words: &str) -> Record {
         let (socket, ca) = (self.origin.unix_paths()[0].clone(), self.ca());
         let mut all: Vec<&str> = words.split_whitespace().collect();
@@ -157,7 +157,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A TCP server that runs a function on a new thread for each connection.
+/// A TCP server that does what a function says with each of its connections, on a thread each.
 pub(crate) struct Raw {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
@@ -169,7 +169,7 @@ impl Raw {
         Raw::on("127.0.0.1:0", serve)
     }
 
-    /// Starts the server on another address.
+    /// The same on another address.
     pub(crate) fn on(listen: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Raw {
         let listener = TcpListener::bind(listen).unwrap();
         let address = listener.local_addr().unwrap();
@@ -191,7 +191,7 @@ impl Raw {
         }
     }
 
-    /// Starts a server that sends these pieces for each request, one per write.
+    /// A server that answers each request on a connection with these pieces, one a write.
     pub(crate) fn answering(pieces: Vec<&'static [u8]>) -> Raw {
         Raw::new(move |mut stream| {
             stream.set_nodelay(true).unwrap();
@@ -224,7 +224,7 @@ impl Drop for Raw {
     }
 }
 
-/// Reads to the end of a request's head, or returns `None` if the client has closed the connection.
+/// Reads up to the end of a request's head, or nothing where the client is gone.
 pub(crate) fn read_head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -237,14 +237,13 @@ pub(crate) fn read_head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// Waits until the client closes the connection.
+/// Waits until the client is gone.
 pub(crate) fn until_gone(stream: &mut TcpStream) {
     let mut dropped = [0; 4096];
     while let Ok(1..) = stream.read(&mut dropped) {}
 }
 
-/// Returns a loopback port without a listener. Nothing else can listen on it while the bound socket
-/// exists.
+/// A port of the loopback on which nobody listens, nor can while the socket lives: it is bound.
 pub(crate) fn vacant_port() -> (u16, socket2::Socket) {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

@@ -272,7 +272,7 @@ fn negotiation_differs(
 }
 
 /// True if two loads negotiated the same as far as they were configured alike. A difference that the
-/// plan causes, in the HTTP version or in TLS, is no finding.
+/// plan causes, in the HTTP version or in TLS, is not a finding.
 fn agree(one: &Record, other: &Record) -> bool {
     let (a, b) = (&one.negotiated, &other.negotiated);
     let same_http = one.load.http == other.load.http;

@@ -48,7 +48,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
     }
 }
 
-/// So many blocks of two variants, in alternating order.
+/// Trials of this many blocks of two variants, in alternating order.
 fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResult> {
     let place = |block: u32, variant: usize| (block as usize + variant) % 2;
     (1..=blocks)

@@ -77,7 +77,7 @@ fn judge_one(
     let Some(direction) = direction(comparison.metric).filter(|_| is_claim) else {
         return NoiseEffect::Negligible;
     };
-    // What is left of the cores sets the rate, so far as it depends on them at all.
+    // What is left of the cores sets the rate, as far as it depends on them at all.
     let explained = this.iter().filter_map(|(block, lost)| {
         let other = other.get(block)?;
         Some(((1.0 - lost) / (1.0 - other)).ln())

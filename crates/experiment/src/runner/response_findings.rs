@@ -76,7 +76,7 @@ fn unexpected_status(
     responses: &[ResponseDigests],
     name: &dyn Fn(usize) -> String,
 ) -> Vec<ExperimentFinding> {
-    // Ports differ between variants, so that the URL is no part of what they have in common.
+    // Ports differ between variants, so responses are grouped without their URL.
     let mut groups: BTreeMap<(Severity, String, String), (String, Vec<usize>)> = BTreeMap::new();
     for (variant, of_variant) in responses.iter().enumerate() {
         let unexpected = responses::unexpected(of_variant);
@@ -226,7 +226,7 @@ fn bodies_as_sent(
 /// Removes the effects of factors whose levels return different responses, and reports them.
 ///
 /// Comparisons are with the baseline of each cell, so that levels of a factor which the baseline
-/// leaves open are compared by their effects alone. An interaction stands if one of its two factors
+/// leaves open are compared by their effects alone. An interaction is kept if one of its two factors
 /// returns equal responses.
 pub(crate) fn withhold_effects(
     evaluation: &mut Evaluation,

@@ -41,7 +41,7 @@ pub const COLUMNS: [(&str, &str); 37] = [
     ("memory_bytes", "bytes now"),
     (
         "memory_kind",
-        "pss (shared pages divided), rss, or used (a machine's memory that is not to be had)",
+        "pss (shared pages divided), rss, or used (a machine's used memory)",
     ),
     ("processes", "number now"),
     ("threads", "number now"),
@@ -274,7 +274,7 @@ impl Line {
 
     fn set(&mut self, column: &str, value: impl ToString) {
         let index = COLUMNS.iter().position(|(name, _)| *name == column);
-        debug_assert!(index.is_some(), "{column} is no column");
+        debug_assert!(index.is_some(), "{column} is not a column");
         if let Some(cell) = index.and_then(|index| self.0.get_mut(index)) {
             *cell = value.to_string();
         }
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!((service["cycles"], service["instructions"]), ("31", "32"));
         assert!(
             !service.contains_key("cache_misses"),
-            "what is not counted is no zero"
+            "a missing counter must not be zero"
         );
         assert_eq!(lines[6]["network_dropped_packets"], "25");
     }

@@ -262,9 +262,9 @@ fn an_ssh_failure_is_a_finding_and_sampling_continues() {
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].id, FindingId::TelemetryLost);
     assert!(findings[0].text.contains("refused"), "{}", findings[0].text);
-    assert!(host.unwatched().is_empty(), "it is said once");
+    assert!(host.unwatched().is_empty(), "it is reported once");
 
-    // A port on which nobody listens there.
+    // A port without a listener.
     let unheard = RemoteService {
         port: Some(free_port()),
         ..RemoteService::default()
@@ -273,7 +273,9 @@ fn an_ssh_failure_is_a_finding_and_sampling_continues() {
     host.sample();
     let findings = host.unwatched();
     assert!(
-        findings[0].text.contains("nobody was seen to listen"),
+        findings[0]
+            .text
+            .contains("no visible process listens on port"),
         "{findings:?}"
     );
 }

@@ -110,7 +110,7 @@ fn an_experiment_without_a_block_is_reported_as_that() {
     );
     room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
     let said = room.run(&["report", "r"]).expect(2);
-    assert!(said.err.contains("no block is complete"), "{}", said.err);
+    assert!(said.err.contains("no complete block"), "{}", said.err);
     assert_eq!(said.out, "");
 }
 

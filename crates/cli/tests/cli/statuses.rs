@@ -190,7 +190,7 @@ fn wrong_arguments_are_2_before_anything_is_run() {
         ),
         (&["compare", "a", "b", "--unix", "/x"], "--unix"),
         (&["study", "show", "nothing"], "gunicorn-sockets"),
-        (&["report", "nowhere"], "verdict.json"),
+        (&["report", "nowhere"], "no such file or folder"),
         (&["origin", "--work", "much"], "--work"),
         (&["origin", "--listen", "here"], "--listen"),
         (&["nonsense"], "nonsense"),

@@ -471,7 +471,7 @@ fn the_configuration_is_read_and_none_is_made() {
     let said = Said::from(said.unwrap()).expect(0);
     assert_eq!(counts(&said), ["6", "6", "0"]);
     assert!(
-        said.err.contains("siege.conf:5: cache: nothing is kept"),
+        said.err.contains("siege.conf:5: cache: nothing is cached"),
         "{said:?}"
     );
     let dir = tempfile::tempdir().unwrap();

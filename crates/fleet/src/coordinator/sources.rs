@@ -202,9 +202,9 @@ mod tests {
     fn addresses_of_no_agent_are_counted() {
         let notes = division_of(&["10.0.0.1-10.0.0.3", "10.0.0.7", "10.0.0.0/24"]);
         let expected = [
-            "--source 10.0.0.1-10.0.0.3: 1 address of its 3 is no agent's, and left out; the load \
+            "--source 10.0.0.1-10.0.0.3: 1 address of 3 is on no agent and not used; the load \
              comes from the other 2",
-            "--source 10.0.0.0/24: 251 addresses of its 254 are no agent's, and left out; the load \
+            "--source 10.0.0.0/24: 251 addresses of 254 are on no agent and not used; the load \
              comes from the other 3",
         ];
         assert_eq!(notes.unwrap().notes, expected);

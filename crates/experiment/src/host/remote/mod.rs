@@ -215,7 +215,7 @@ impl RemoteConnection {
             };
             if holders.is_empty() {
                 return Err(format!(
-                    "no process listens visibly on port {port} of that machine (log in as root or as \
+                    "no visible process listens on port {port} of that machine (log in as root or as \
                      the server's user, or set pid_file or cgroup of service \"{name}\")"
                 ));
             }

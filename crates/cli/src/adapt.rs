@@ -41,7 +41,7 @@ impl Adapted {
             return Ok(());
         }
         let why = match self.reasons.is_empty() {
-            true => "every variant with it was left out".to_owned(),
+            true => "every variant with this level was left out".to_owned(),
             false => self.reasons.join("; "),
         };
         Err(Failure::wrong(format!(
@@ -86,28 +86,28 @@ fn unfit(errors: &PlanErrors) -> Unfit {
                 0 => String::new(),
                 more => format!(", and {more} more like that"),
             };
-            Unfit::Lacks(told(errors.first()) + &more)
+            Unfit::Lacks(describe(errors.first()) + &more)
         }
         false => Unfit::Wrong(wrong_plan(errors)),
     }
 }
 
 /// An error's text without its position, because the plan is the study's and not the user's.
-fn told(error: &PlanError) -> String {
-    let mend = error.hint.as_ref();
-    let mend = mend.map(|mend| format!(" ({mend})")).unwrap_or_default();
-    format!("{}{mend}", error.message)
+fn describe(error: &PlanError) -> String {
+    let hint = error.hint.as_ref();
+    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{}{hint}", error.message)
 }
 
 /// Positions of a plan's factors and variants in its text.
 #[derive(Deserialize)]
-struct Places {
+struct PlanSpans {
     #[serde(default)]
     factors: BTreeMap<String, Vec<Spanned<toml::Value>>>,
     variants: Option<Spanned<toml::Value>>,
 }
 
-fn places(text: &str) -> Option<Places> {
+fn plan_spans(text: &str) -> Option<PlanSpans> {
     toml::from_str(text).ok()
 }
 
@@ -115,24 +115,27 @@ fn places(text: &str) -> Option<Places> {
 /// in a plan; a bare word is a string.
 pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
     let wrong = |what: String| Failure::wrong(format!("--level {typed}: {what}"));
-    let mend = "write FACTOR=LEVEL, such as stack='{ name = \"bypass\", wrapper = [\"onload\"] }'";
+    let hint = "write FACTOR=LEVEL, such as stack='{ name = \"bypass\", wrapper = [\"onload\"] }'";
     let Some((factor, level)) = typed.split_once('=') else {
-        return Err(wrong(mend.to_owned()));
+        return Err(wrong(hint.to_owned()));
     };
     let (factor, level) = (factor.trim(), level.trim());
-    let Some(places) = places(text) else {
+    let Some(places) = plan_spans(text) else {
         return Err(wrong("the study's plan can't be read".to_owned()));
     };
     let Some(levels) = places.factors.get(factor) else {
         let known: Vec<&str> = places.factors.keys().map(String::as_str).collect();
         let what = format!("the study has no factor \"{factor}\"");
-        return Err(wrong(format!("{what}; there are: {}", known.join(", "))));
+        return Err(wrong(format!(
+            "{what}; its factors are: {}",
+            known.join(", ")
+        )));
     };
     let written = match toml::from_str::<toml::Table>(&format!("level = {level}")) {
         Ok(table) if table.len() == 1 => level.to_owned(),
         _ if is_word(level) => toml::Value::String(level.to_owned()).to_string(),
-        Ok(_) => return Err(wrong(mend.to_owned())),
-        Err(error) => return Err(wrong(format!("{}; {mend}", error.message()))),
+        Ok(_) => return Err(wrong(hint.to_owned())),
+        Err(error) => return Err(wrong(format!("{}; {hint}", error.message()))),
     };
     let Some(last) = levels.last() else {
         return Err(wrong(format!("factor \"{factor}\" has no level")));
@@ -143,7 +146,7 @@ pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
 
 /// Position of the trials' lengths in a plan's text.
 #[derive(Deserialize, Default)]
-struct Lengths {
+struct LengthSpans {
     #[serde(default)]
     trials: BTreeMap<String, Spanned<toml::Value>>,
     #[serde(default)]
@@ -153,7 +156,7 @@ struct Lengths {
 /// Sets `duration`, `warmup` or `requests`, replacing the value in `[load]` or `[trials]` if there is
 /// one. `value` is written as in a plan.
 pub(crate) fn with_length(text: &str, key: &str, value: &str) -> String {
-    let lengths: Lengths = toml::from_str(text).unwrap_or_default();
+    let lengths: LengthSpans = toml::from_str(text).unwrap_or_default();
     if let Some(old) = lengths.load.get(key).or_else(|| lengths.trials.get(key)) {
         let span = old.span();
         return format!("{}{value}{}", &text[..span.start], &text[span.end..]);
@@ -206,7 +209,7 @@ pub(crate) fn to_machine(
             None => return Err(unfit(&errors)),
         }
         adapted.left_out.extend(why);
-        adapted.reasons.extend(errors.iter().map(told));
+        adapted.reasons.extend(errors.iter().map(describe));
     }
     let comments = adapted.left_out.iter().map(|line| format!("# {line}\n"));
     adapted.text = comments.collect::<String>() + &adapted.text;
@@ -230,7 +233,7 @@ fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>
     let kept: Vec<LevelSelection> = kept.map(|variant| variant.levels.clone()).collect();
     let why = errors.iter().map(|error| {
         let variants = error.variants.join(", ");
-        format!("left out on this machine: {variants}: {}", told(error))
+        format!("left out on this machine: {variants}: {}", describe(error))
     });
     (kept.len() > 1).then(|| (kept, why.collect()))
 }
@@ -269,7 +272,7 @@ fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> 
             varying.push(factor.name.as_str());
         }
     }
-    let listed = places(&text)?.variants.map(|value| value.span());
+    let listed = plan_spans(&text)?.variants.map(|value| value.span());
     if listed.is_none() && product == kept.len() {
         return Some(text);
     }
@@ -307,14 +310,14 @@ fn name_of(level: &toml::Value) -> String {
 }
 
 fn is_table(text: &str, factor: &str) -> Option<bool> {
-    let places = places(text)?;
+    let places = plan_spans(text)?;
     let levels = places.factors.get(factor)?;
     Some(levels.iter().all(|level| level.get_ref().is_table()))
 }
 
 /// The text without one level, and without the separator before it.
 fn without_level(text: &str, factor: &str, name: &str) -> Option<String> {
-    let places = places(text)?;
+    let places = plan_spans(text)?;
     let levels = places.factors.get(factor)?;
     let at = levels
         .iter()

@@ -122,7 +122,7 @@ fn levels_can_be_typed() {
     assert_eq!(adapted(&text, 5).1.factors[0].levels[3].name, "3");
     for (typed, said) in [
         ("stack", "FACTOR=LEVEL"),
-        ("stak=x", "there are: cores, size, stack"),
+        ("stak=x", "its factors are: cores, size, stack"),
         ("stack={ name = slow }", "FACTOR=LEVEL"),
         ("stack=1\nevil = 2", "FACTOR=LEVEL"),
     ] {

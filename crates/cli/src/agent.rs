@@ -115,7 +115,7 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
         // Stopping an idle agent is a success; cutting a run short is not.
         Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
         Ok(WorkAtExit::CutShort) => {
-            terminal::say(
+            terminal::print_message(
                 "prony: stopped in the middle of a run; the run lacks the rest of this agent's part",
             );
             Ok(Ending::Doubtful)
@@ -165,7 +165,7 @@ fn settings(typed: AgentArgs) -> Result<AgentSettings, Failure> {
         state,
         cores: typed.cores.map(|cores| cores.0).unwrap_or_default(),
         clock: Clock::new(),
-        log: Arc::new(|text: &str| terminal::say(&format!("prony: {text}"))),
+        log: Arc::new(|text: &str| terminal::print_message(&format!("prony: {text}"))),
     })
 }
 

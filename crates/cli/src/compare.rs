@@ -21,7 +21,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         (urls @ [_, _, ..], None) => {
             refuse_plans(urls)?;
             if typed.creds_typed {
-                let what = "--creds belongs to a plan that has agents; URLs are loaded from this \
+                let what = "--creds applies to a plan with agents; URLs are loaded from this \
                             machine (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
             }
@@ -62,11 +62,12 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     };
     if targets.len() < 2 {
         if typed.names.is_some() {
-            let what = "--names belongs to URLs; a plan has its own names";
+            let what = "--names applies to URLs only; a plan names its variants";
             return Err(Failure::wrong(what));
         }
         if !typed.judge.is_empty() {
-            let what = "--judge belongs to URLs; a plan has metrics = [\"p99\", \"rate\"] instead";
+            let what =
+                "--judge applies to URLs only; a plan has metrics = [\"p99\", \"rate\"] instead";
             return Err(Failure::wrong(what));
         }
     }
@@ -101,7 +102,7 @@ pub(crate) fn gated(
 fn read(plan: &str) -> Result<Plan, Failure> {
     if plan.contains("://") || plan.starts_with("unix:") {
         return Err(Failure::wrong(format!(
-            "{}: one URL has nothing to be compared with; add another, or name a plan",
+            "{}: comparing needs at least two URLs (add another, or name a plan)",
             redact::url(plan)
         )));
     }
@@ -124,8 +125,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
         return experiment::stored_plan(dir);
     }
     Err(Failure::wrong(format!(
-        "{named} is not what {} was run with; leave it out to go on as begun, or run it anew \
-         without --resume",
+        "{named} differs from the plan that {} was run with (leave the plan out, or leave --resume out)",
         dir.display()
     )))
 }
@@ -134,7 +134,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
 fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
     match targets.iter().find(|target| Path::new(target).exists()) {
         Some(file) => Err(Failure::wrong(format!(
-            "{file} is a file; name one plan, or URLs alone"
+            "{file} is a file (name one plan, or only URLs)"
         ))),
         None => Ok(()),
     }
@@ -146,7 +146,7 @@ fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
     match typed.next() {
         None => Ok(()),
         Some(option) => Err(Failure::wrong(format!(
-            "--{} belongs to URLs; a plan has it in its [load], as {}",
+            "--{} applies to URLs only; a plan has it in [load] as {}",
             option.name,
             option.name.replace('-', "_")
         ))),

@@ -38,7 +38,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     let output = Output::open("--json", typed.json.as_deref())?;
     if terminal::is_live() {
-        terminal::say("Looking; this takes some seconds for each server.");
+        terminal::print_message("Inspecting; this takes a few seconds for each server.");
     }
     let report = examine(&typed.pid).map_err(Failure::wrong)?;
     let json = serde_json::to_string_pretty(&report).map_err(Failure::refused)? + "\n";

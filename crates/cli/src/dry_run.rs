@@ -44,7 +44,7 @@ pub(crate) fn run(
     terminal::print(&format!("{summary}\n{details}{hosts}"));
     Ok(match failed {
         Some(error) => {
-            terminal::say(&format!("prony: {error}"));
+            terminal::print_message(&format!("prony: {error}"));
             Ending::CutShort
         }
         None => Ending::Done,
@@ -63,8 +63,8 @@ fn probe(
     let scratch = scratch.map_err(Failure::refused)?;
     let mut host = LocalHost::new().map_err(Failure::refused)?;
     let interrupt = Arc::new(Interrupt::default());
-    let (stopping, say) = (interrupt.clone(), progress.clone());
-    signals::listen(move |_| stop_at(&stopping, &say))?;
+    let (stopping, messages) = (interrupt.clone(), progress.clone());
+    signals::listen(move |_| stop_at(&stopping, &messages))?;
     let mut on = |variant: usize| {
         let (number, of) = (variant + 1, variants.len());
         let name = plan.variant_name(variant);

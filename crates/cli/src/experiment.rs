@@ -23,9 +23,9 @@ use crate::ending::{Ending, Failure};
 use crate::hosts::Hosts;
 use crate::live::experiment::ExperimentView;
 use crate::metrics::Metrics;
-use crate::progress::{Progress, Show};
-use crate::under_way::UnderWay;
-use crate::watch::Watch;
+use crate::progress::{Progress, ProgressMode};
+use crate::running_load::RunningLoad;
+use crate::watch::ExperimentWatcher;
 use crate::{live, outlook, replaced_file, signals, terminal};
 
 /// The folder for results if no other folder is named.
@@ -92,7 +92,7 @@ pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     packages.dedup();
     if packages.len() > 1 {
         lines.push(format!(
-            "all that is missing: apt install {}",
+            "to install all missing packages: apt install {}",
             packages.join(" ")
         ));
     }
@@ -115,15 +115,15 @@ pub(crate) fn run(
     progress.line(&outlook::summary(plan, settings, &block_time));
     progress.line(&format!("results: {}", settings.out.display()));
     let here = LocalHost::new().map_err(Failure::refused)?;
-    let watch = Watch::new(&progress, plan, forecast);
+    let watch = ExperimentWatcher::new(&progress, plan, forecast);
     let warn = |text: &str| progress.warn(&format!("prony: {text}"));
     let show = |feed: &Arc<Feed>| {
         watch.by_agents(feed);
         if let Some(metrics) = metrics {
-            metrics.running(UnderWay::ByAgents(feed.clone()));
+            metrics.running(RunningLoad::ByAgents(feed.clone()));
         }
     };
-    let is_seen = metrics.is_some() || progress.show() == Show::View;
+    let is_seen = metrics.is_some() || progress.mode() == ProgressMode::View;
     let show = is_seen.then_some(&show as FeedObserver<'_>);
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
@@ -140,8 +140,8 @@ pub(crate) fn run(
         load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
     };
     let interrupt = Arc::new(Interrupt::default());
-    let (stopping, say) = (interrupt.clone(), progress.clone());
-    let stop = move || stop_at(&stopping, &say);
+    let (stopping, messages) = (interrupt.clone(), progress.clone());
+    let stop = move || stop_at(&stopping, &messages);
     let stop_at_signals = stop.clone();
     signals::listen(move |_| stop_at_signals())?;
     let reports = Reports {
@@ -150,9 +150,9 @@ pub(crate) fn run(
     };
     let run = || {
         run_on(plan, machines, settings, &interrupt, &mut |event| {
-            watch.hear(&event);
+            watch.observe(&event);
             if let Some(metrics) = metrics {
-                metrics.hear(&event);
+                metrics.observe(&event);
             }
             if let ExperimentEvent::Looked { .. } = event {
                 reports.write();
@@ -160,7 +160,7 @@ pub(crate) fn run(
         })
     };
     let mut view = ExperimentView {
-        notes: watch.told(),
+        notes: watch.notes(),
         interrupt: &interrupt,
     };
     let finished = live::with_view(&progress, &mut view, &stop, run);
@@ -205,19 +205,19 @@ pub(crate) fn sweep_up(progress: &Progress) {
             if !swept.removed.is_empty() {
                 let removed: Vec<String> = swept.removed.iter().map(ToString::to_string).collect();
                 progress.warn(&format!(
-                    "prony: removed what a killed run had left: {}",
+                    "prony: removed leftovers of a killed run: {}",
                     removed.join(", ")
                 ));
             }
             for failure in swept.failures {
                 progress.warn(&format!(
-                    "prony: could not remove what a killed run left: {failure}"
+                    "prony: could not remove leftovers of a killed run: {failure}"
                 ));
             }
         }
         Err(error) => {
             progress.warn(&format!(
-                "prony: could not look for what killed runs left: {error}"
+                "prony: could not look for leftovers of killed runs: {error}"
             ));
         }
     }
@@ -238,7 +238,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
         }
     }
     if let Some(error) = &finished.failed {
-        terminal::say(&format!("prony: {error}"));
+        terminal::print_message(&format!("prony: {error}"));
     }
     // Resuming would only repeat the error, unless a remote machine caused it, which can recover.
     let failed = finished.failed.as_ref().map(|failed| &*failed.error);
@@ -248,9 +248,9 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
         Some(_) => blocks == 0,
     };
     if hopeless {
-        terminal::say("prony: fix the cause, then start a new run");
+        terminal::print_message("prony: fix the cause, then start a new run");
     } else if finished.failed.is_some() || finished.interrupted {
-        terminal::say(&format!("prony: {}", how_to_go_on(blocks, settings)));
+        terminal::print_message(&format!("prony: {}", resume_hint(blocks, settings)));
     }
     match (finished.interrupted, failed) {
         (true, _) => Ending::Interrupted,
@@ -262,7 +262,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
 }
 
 /// Describes which blocks are stored and how to resume.
-fn how_to_go_on(blocks: u32, settings: &RunSettings) -> String {
+fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
     let stored = match blocks {
         0 => "no block was completed".to_owned(),
@@ -278,7 +278,7 @@ fn how_to_go_on(blocks: u32, settings: &RunSettings) -> String {
         .bodies
         .map(|rule| format!(" --bodies {}", rule.name()));
     let bodies = bodies.unwrap_or_default();
-    format!("{stored}; to go on: prony compare --resume {out}{typed}{bodies}")
+    format!("{stored}; resume with: prony compare --resume {out}{typed}{bodies}")
 }
 
 fn is_withheld(document: &VerdictDocument) -> bool {

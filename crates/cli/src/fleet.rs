@@ -24,11 +24,11 @@ use crate::fleet_token::{self, TokenArgs};
 use crate::fleet_up::{self, UpArgs};
 use crate::live;
 use crate::live::follower::Follower;
-use crate::load::{self, Outputs};
+use crate::load::{self, LoadOutputs};
 use crate::metrics::Metrics;
 use crate::output::Output;
-use crate::progress::{Progress, Show, rounded};
-use crate::under_way::UnderWay;
+use crate::progress::{Progress, ProgressMode, rounded};
+use crate::running_load::RunningLoad;
 use crate::{signals, terminal};
 
 /// `prony fleet`.
@@ -50,9 +50,9 @@ enum FleetCommand {
     /// Check agents: version, clock, limits, policy, and whether they reach a target
     Check(CheckArgs),
     /// Fetch the results of a run whose coordinator is gone
-    Collect(RunArgs),
+    Collect(StoredRunArgs),
     /// Take over or watch a run, and print its results at its end
-    Attach(RunArgs),
+    Attach(StoredRunArgs),
     /// Remove runs and their results from the NATS server
     Purge(PurgeArgs),
 }
@@ -106,7 +106,7 @@ struct CheckArgs {
 
 /// `prony fleet collect` and `prony fleet attach`.
 #[derive(Debug, Args)]
-struct RunArgs {
+struct StoredRunArgs {
     /// The run, as printed by `prony load --agents` [default: the newest with results or in flight]
     #[arg(value_name = "RUN")]
     run: Option<RunId>,
@@ -254,7 +254,7 @@ fn list(typed: &ListArgs) -> Result<Ending, Failure> {
     let output = Output::open("--json", typed.json.as_deref())?;
     let listed = typed.server.connect()?.agents().map_err(failure)?;
     if listed.is_empty() {
-        terminal::say("prony: no agent is registered; start some with `prony agent`");
+        terminal::print_message("prony: no agent is registered; start some with `prony agent`");
     }
     show(
         output,
@@ -306,8 +306,8 @@ const LISTED_RUNS_MAX: usize = 8;
 type FinishRun = fn(&Fleet, &RunManifest, LoadObserver<'_>) -> Result<FinishedRun, FleetError>;
 
 /// Collects a run or takes it over. `is_shown` allows a live view.
-fn finish_run(typed: &RunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
-    let outputs = Outputs::open([
+fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
+    let outputs = LoadOutputs::open([
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
         ("--html", typed.html.as_deref()),
@@ -420,20 +420,20 @@ pub(crate) fn watched<T>(
     let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
     // Without a viewer, results need not be merged.
-    let is_drawn = progress.show() == Show::View;
+    let is_drawn = progress.mode() == ProgressMode::View;
     let observer = LoadObserver {
         on_event: &on_event,
         stop,
         feed: (is_drawn || metrics.is_some()).then_some(&feed),
     };
-    let under_way = UnderWay::ByAgents(feed.clone());
+    let running_load = RunningLoad::ByAgents(feed.clone());
     if let Some(metrics) = metrics {
-        metrics.running(under_way.clone());
+        metrics.running(running_load.clone());
     }
     if !is_drawn {
         return work(observer);
     }
-    let mut follower = Follower::new(under_way, None, &[]);
+    let mut follower = Follower::new(running_load, None, &[]);
     // The view's key has the same effect as the signal.
     live::with_view(progress, &mut follower, &|| request_stop(stop), || {
         work(observer)
@@ -446,7 +446,7 @@ fn report(progress: &Progress, event: FleetEvent<'_>) {
         FleetEvent::Step(text) => progress.line(text),
         FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
         // The view shows the progress.
-        FleetEvent::Progress(_) if progress.show() == Show::View => {}
+        FleetEvent::Progress(_) if progress.mode() == ProgressMode::View => {}
         FleetEvent::Progress(update) => progress.line(&progress_line(&update)),
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
     if typed.all {
         messages += fleet.purge_rest().map_err(failure)?;
     }
-    terminal::say(&format!(
+    terminal::print_message(&format!(
         "prony: removed {} ({}) from the NATS server",
         number::plural(meant.len() as u64, "run", "runs"),
         number::plural(messages, "message", "messages")

@@ -70,7 +70,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
         let was_there = EnrollmentToken::remove(&folder, id).map_err(failure)?;
         apply(&setup)?;
         return if was_there {
-            terminal::say(&format!("prony: revoked token {id}; enrolled agents stay"));
+            terminal::print_message(&format!("prony: revoked token {id}; enrolled agents stay"));
             Ok(Ending::Done)
         } else {
             Err(Failure::wrong(format!(
@@ -82,7 +82,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     let made = EnrollmentToken::make(&setup, typed.valid, typed.uses, SystemTime::now());
     let (token, text) = made.map_err(failure)?;
     apply(&setup)?;
-    terminal::say(&format!(
+    terminal::print_message(&format!(
         "prony: token {} enrolls up to {} new agents until {}; on each machine: prony agent --creds \
          FILE; to revoke it: prony fleet token --revoke {}",
         token.id, token.uses, token.expires, token.id
@@ -125,7 +125,9 @@ fn list(folder: &Path) -> Result<Ending, Failure> {
     tokens.retain(|token| token.is_open(now));
     tokens.sort_by(|one, other| one.expires.cmp(&other.expires));
     if tokens.is_empty() {
-        terminal::say("prony: there is no usable token; create one with `prony fleet token`");
+        terminal::print_message(
+            "prony: there is no usable token; create one with `prony fleet token`",
+        );
         return Ok(Ending::Done);
     }
     let mut table = Table::new(&["token", "expires", "uses left"]);

@@ -87,7 +87,7 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
         (Some(_lock), known) if typed.keys_only => {
             let setup = setup(typed, &folder, known)?;
             let prepared = setup.prepare().map_err(failure)?;
-            terminal::say(&format!(
+            terminal::print_message(&format!(
                 "prony: keys and nats.conf are in {}",
                 folder.display()
             ));
@@ -136,7 +136,7 @@ fn serve(
     let link = connect(&prepared, &Role::Coordinator)?;
     link.prepare_server().map_err(Failure::refused)?;
     drop(link);
-    terminal::say(&format!(
+    terminal::print_message(&format!(
         "prony: nats-server listens on {} (process {}); its files are in {}; Ctrl-C stops it and \
          keeps all data",
         setup.listen,
@@ -163,7 +163,7 @@ fn wait(
 ) -> bool {
     loop {
         for line in registrar.serve(Duration::from_millis(300)) {
-            terminal::say(&format!("prony: {line}"));
+            terminal::print_message(&format!("prony: {line}"));
         }
         if signalled.try_recv().is_ok() {
             return true;
@@ -189,7 +189,7 @@ fn add(typed: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Fai
     prepared.reload().map_err(failure)?;
     let last = prepared.agents().last().cloned().map(Role::Agent);
     connect(&prepared, last.as_ref().unwrap_or(&Role::Coordinator))?;
-    terminal::say(&format!(
+    terminal::print_message(&format!(
         "prony: the server of {} is already running on {}; it has reloaded its configuration",
         folder.display(),
         known.listen
@@ -276,7 +276,7 @@ fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
     let count = prepared.agents().len();
     lines += &format!("prony load --creds {coordinator} --agents {count} URL\n");
     if is_local {
-        terminal::say(&format!(
+        terminal::print_message(&format!(
             "prony: the server is reachable from this machine only; for agents elsewhere, add --listen \
              0.0.0.0:{} --name ADDRESS",
             setup.listen.port()

@@ -28,7 +28,7 @@ pub(crate) fn run(tool: Tool, arguments: &[OsString]) -> ExitCode {
     let session = Session::default();
     let stop = session.stop.clone();
     if let Err(failure) = signals::stop_then_exit(move || stop.ask()) {
-        terminal::say(&format!("{}: {failure}", tool.name()));
+        terminal::print_message(&format!("{}: {failure}", tool.name()));
         return failure.into();
     }
     match tool.run(arguments, &session) {

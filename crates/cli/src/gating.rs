@@ -19,7 +19,7 @@ use crate::output::Output;
 use crate::terminal;
 
 /// Error probability of an interval if there was only one look.
-const MISS: f64 = 0.05;
+const SINGLE_LOOK_ALPHA: f64 = 0.05;
 
 /// Labels of the run that `--against` names, and of the run that is compared with it.
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
@@ -59,8 +59,7 @@ impl Gating {
             check_common(&known, stored)?;
         }
         if typed.margin.is_some() && against.is_none() {
-            let what =
-                "--margin is how much worse than a stored run is a regression; add --against";
+            let what = "--margin applies to a comparison with a stored run (add --against)";
             return Err(Failure::wrong(what));
         }
         Self::with_stored(typed, &known, against)
@@ -127,7 +126,9 @@ impl Gating {
             return Ok(ending);
         }
         if matches!(ending, Ending::Interrupted | Ending::CutShort) {
-            terminal::say("prony: it did not come to its end, so no condition was judged");
+            terminal::print_message(
+                "prony: the experiment did not finish; conditions were not evaluated",
+            );
             return Ok(ending);
         }
         let new = stored::read(dir).map_err(Failure::refused)?;
@@ -144,9 +145,9 @@ impl Gating {
         if let Some(document) = &verdicts.runs {
             let options = terminal::text_options(is_text);
             let report = text::render(&Document::of_runs(document), options);
-            say(is_text, &format!("\n{report}"));
+            print_text(is_text, &format!("\n{report}"));
         } else {
-            say(
+            print_text(
                 is_text,
                 &text::gates(&gates, terminal::text_options(is_text)),
             );
@@ -212,10 +213,10 @@ impl Gating {
         }
         if self.annotations {
             for line in ci::annotations(&judged).lines() {
-                terminal::say(line);
+                terminal::print_message(line);
             }
         }
-        tell(&judged, self.strict);
+        report_rulings(&judged, self.strict);
         Ok(match (ending, judged.has_failed()) {
             (Ending::Done, true) => Ending::Doubtful,
             (ending, _) => ending,
@@ -230,14 +231,18 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
         .map(|path| stored::read(&crate::runs::resolve(path)).map_err(Failure::wrong));
     let mut first = match all.next() {
         Some(first) => first?,
-        None => return Err(Failure::wrong("a side needs a folder or a record")),
+        None => {
+            return Err(Failure::wrong(
+                "each side of a comparison needs a folder or a record",
+            ));
+        }
     };
     for next in all {
         let next = next?;
         match (&mut first.content, next.content) {
             (Content::Loads(records), Content::Loads(more)) => records.extend(more),
             _ => {
-                let what = "an experiment is a side by itself; only records can be put together";
+                let what = "an experiment can't be combined with other runs; only records can";
                 return Err(Failure::wrong(what));
             }
         }
@@ -283,7 +288,7 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
     }
     if stored.is_loads() {
         return Err(Failure::wrong(format!(
-            "--against {}: it is loads, and this is an experiment; two of a kind are needed",
+            "--against {}: an experiment can't be compared with loads (name a stored experiment)",
             stored.source
         )));
     }
@@ -298,14 +303,14 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
 /// The error probability of an interval of the last look.
 fn miss(stored: &Stored) -> f64 {
     let Content::Experiment(experiment) = &stored.content else {
-        return MISS;
+        return SINGLE_LOOK_ALPHA;
     };
-    let levels = prony_stats::nominal_alphas(&experiment.verdict.looks, MISS);
-    levels.last().copied().unwrap_or(MISS)
+    let levels = prony_stats::nominal_alphas(&experiment.verdict.looks, SINGLE_LOOK_ALPHA);
+    levels.last().copied().unwrap_or(SINGLE_LOOK_ALPHA)
 }
 
 /// Prints one line for all failed conditions, and one for all inconclusive ones.
-fn tell(judged: &Judged<'_>, strict: bool) {
+fn report_rulings(judged: &Judged<'_>, strict: bool) {
     let of = |ruling: Ruling| -> Vec<String> {
         let between = judged.runs.filter(|_| judged.is_gated);
         let between = between.into_iter().flat_map(regressions);
@@ -328,19 +333,19 @@ fn tell(judged: &Judged<'_>, strict: bool) {
         let names = of(ruling);
         if !names.is_empty() {
             let note = match (ruling, strict) {
-                (Ruling::Unclear, true) => " (which --strict counts as failed)",
+                (Ruling::Unclear, true) => " (counted as failed because of --strict)",
                 _ => "",
             };
-            terminal::say(&format!("prony: {word}: {}{note}", names.join("; ")));
+            terminal::print_message(&format!("prony: {word}: {}{note}", names.join("; ")));
         }
     }
 }
 
 /// Prints to standard output if it carries text, otherwise to standard error.
-pub(crate) fn say(is_text: bool, text: &str) {
+pub(crate) fn print_text(is_text: bool, text: &str) {
     match is_text {
         true => terminal::print(text),
-        false => terminal::say(text.trim_end()),
+        false => terminal::print_message(text.trim_end()),
     }
 }
 

@@ -103,7 +103,7 @@ fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, Li
         };
         if first != printed {
             let left = left.as_secs();
-            terminal::say(&format!("prony: waiting for up to {left} s: {first}"));
+            terminal::print_message(&format!("prony: waiting for up to {left} s: {first}"));
             printed = first;
         }
         thread::sleep(WAIT_INTERVAL.min(left));

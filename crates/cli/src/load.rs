@@ -19,12 +19,12 @@ use crate::live;
 use crate::live::follower::Follower;
 use crate::metrics::Metrics;
 use crate::output::{Output, check_distinct};
-use crate::progress::{Progress, Show, rounded};
-use crate::under_way::UnderWay;
+use crate::progress::{Progress, ProgressMode, rounded};
+use crate::running_load::RunningLoad;
 use crate::{signals, terminal};
 
 /// The time between lines of progress.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a load.
 pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
@@ -41,7 +41,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
                 "--wait-for-server with --agents: agents don't wait (leave one of the two out)",
             ));
         }
-        let outputs = Outputs::open(places)?;
+        let outputs = LoadOutputs::open(places)?;
         let progress = Progress::new(typed.progress);
         let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
         let ended = fleet_load::run(typed, choice, &progress, metrics.as_ref())?;
@@ -54,7 +54,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         return Ok(ending);
     }
     let spec = resolve(typed.url.as_deref(), &typed.load)?;
-    let outputs = Outputs::open(places)?;
+    let outputs = LoadOutputs::open(places)?;
     let progress = Progress::new(typed.progress);
     for finding in spec.forecast() {
         progress.warn(&format!("prony: {}", finding.text));
@@ -75,7 +75,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     }
     let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
     if let Some(metrics) = &metrics {
-        metrics.running(UnderWay::here(&control, spec.info()));
+        metrics.running(RunningLoad::here(&control, spec.info()));
     }
     let mut record = watched(&spec, &control, &progress)?;
     record.command = Some(command_line::of_load(typed.url.as_deref(), &typed.typed));
@@ -115,15 +115,15 @@ fn watched(
     progress: &Progress,
 ) -> Result<Record, Failure> {
     let run = || prony_load::run(spec, control);
-    let result = match progress.show() {
-        Show::View => {
+    let result = match progress.mode() {
+        ProgressMode::View => {
             let planned = spec.planned().map(Duration::from);
-            let under_way = UnderWay::here(control, spec.info());
-            let mut follower = Follower::new(under_way, planned, spec.forecast());
+            let running_load = RunningLoad::here(control, spec.info());
+            let mut follower = Follower::new(running_load, planned, spec.forecast());
             live::with_view(progress, &mut follower, &|| control.stop(), run)
         }
-        Show::Lines => with_lines(spec, control, progress, run),
-        Show::Nothing => run(),
+        ProgressMode::Lines => with_lines(spec, control, progress, run),
+        ProgressMode::Nothing => run(),
     };
     result.map_err(Failure::refused)
 }
@@ -148,7 +148,7 @@ fn with_lines<T>(
 fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
     let began = Instant::now();
     let (mut before, mut counted) = (began, 0);
-    while is_done.recv_timeout(LINE_EVERY) == Err(RecvTimeoutError::Timeout) {
+    while is_done.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let (now, (ended, failed)) = (Instant::now(), control.counts());
         let per_s = ended.saturating_sub(counted) as f64 / (now - before).as_secs_f64();
         (before, counted) = (now, ended);
@@ -196,7 +196,7 @@ pub(crate) fn ending(
         }
     }
     if interrupted {
-        progress.warn("prony: interrupted; the results are of what was measured until then");
+        progress.warn("prony: interrupted; the results cover the time until then");
         return Ending::Interrupted;
     }
     let lost = record
@@ -222,19 +222,19 @@ pub(crate) fn ending(
 }
 
 /// The destinations of the results.
-pub(crate) struct Outputs {
+pub(crate) struct LoadOutputs {
     json: Option<Output>,
     csv: Option<Output>,
     html: Option<Output>,
     timeline: Option<Output>,
 }
 
-impl Outputs {
+impl LoadOutputs {
     /// Opens the requested outputs: JSON, CSV, a page and a timeline, each with its option.
-    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<Outputs, Failure> {
+    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadOutputs, Failure> {
         check_distinct(&all)?;
         let [json, csv, html, timeline] = all;
-        Ok(Outputs {
+        Ok(LoadOutputs {
             json: Output::open(json.0, json.1)?,
             csv: Output::open(csv.0, csv.1)?,
             html: Output::open_file(html.0, html.1)?,

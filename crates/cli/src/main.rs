@@ -38,6 +38,7 @@ mod plan_reference;
 mod progress;
 mod replaced_file;
 mod report;
+mod running_load;
 mod runs;
 mod servers;
 mod setups;
@@ -46,7 +47,6 @@ mod study;
 mod terminal;
 mod typed_body;
 mod unbuilt;
-mod under_way;
 mod watch;
 
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Ok(Ending::Done) if terminal::lost_output() => Ending::CutShort.into(),
         Ok(ending) => ending.into(),
         Err(failure) => {
-            terminal::say(&format!("prony: {failure}"));
+            terminal::print_message(&format!("prony: {failure}"));
             failure.into()
         }
     }

@@ -37,7 +37,9 @@ impl Listen {
             .ok()
             .and_then(|mut addresses| addresses.next());
         named.map(Listen::Tcp).ok_or_else(|| {
-            format!("\"{typed}\" is no address; write 127.0.0.1:8080, a port alone, or unix:/path")
+            format!(
+                "\"{typed}\" is not an address; write 127.0.0.1:8080, a port alone, or unix:/path"
+            )
         })
     }
 }
@@ -61,7 +63,7 @@ pub(crate) fn parse_work(typed: &str) -> Result<Work, String> {
     quantity::positive_time(typed)
         .map(Work::CpuTime)
         .map_err(|_| {
-            format!("\"{typed}\" is no price; write a time such as 20us, or rounds such as 5000")
+            format!("\"{typed}\" is not an amount of work; write a time such as 20us, or rounds such as 5000")
         })
 }
 
@@ -113,7 +115,7 @@ pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
         .map(|path| format!("unix:{}\n", path.display()));
     terminal::print(&tcp.chain(unix).collect::<String>());
     if typed.tls {
-        terminal::say("prony: the certificate is self-signed; load it with --insecure");
+        terminal::print_message("prony: the certificate is self-signed; load it with --insecure");
     }
     signals::wait()?;
     origin.stop();

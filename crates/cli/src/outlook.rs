@@ -179,7 +179,7 @@ pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]
     if seed.is_some() && blocks > SHOWN_BLOCKS {
         text += "  …\n";
     }
-    text += "\nstarted for each trial (addresses stand for those that prony will pick):\n";
+    text += "\nstarted for each trial (addresses are placeholders):\n";
     let variants: Vec<_> = variants.iter().map(settings_of).collect();
     text += &setups::folded(plan, &variants);
     text
@@ -284,7 +284,7 @@ fn in_place(place: PlaceKind, topology: &Topology) -> Option<String> {
 
 fn started(service: &ResolvedService, topology: &Topology) -> String {
     if let Some(remote) = &service.remote {
-        return format!("{remote}, which runs already");
+        return format!("{remote}, already running");
     }
     let spec = &service.spec;
     let host = service.host.as_ref().map(|host| format!("on host {host}"));

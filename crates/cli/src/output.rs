@@ -62,7 +62,7 @@ impl Output {
     /// Writes binary content, which never goes to standard output.
     pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
-            Output::Standard => Err(Failure::wrong("standard output takes texts alone")),
+            Output::Standard => Err(Failure::wrong("standard output accepts only text")),
             Output::File(file, path) => file
                 .write(bytes)
                 .map_err(|error| Failure::refused(format!("{}: {error}", path.display()))),

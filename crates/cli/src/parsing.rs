@@ -141,11 +141,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(sentence) = instead(error) {
-        terminal::say(&format!("prony: {sentence}"));
+        terminal::print_message(&format!("prony: {sentence}"));
     } else {
         let text = error.render().to_string();
         let text = text.trim_end();
-        terminal::say(&match text.strip_prefix("error: ") {
+        terminal::print_message(&match text.strip_prefix("error: ") {
             Some(rest) => format!("prony: {rest}"),
             None => text.to_owned(),
         });

@@ -7,11 +7,11 @@ use crate::arguments::ProgressFlag;
 use crate::terminal;
 
 /// Maximum number of messages that the view receives.
-const SAID: usize = 50;
+const MESSAGES_MAX: usize = 50;
 
 /// The form in which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
+pub(crate) enum ProgressMode {
     /// A view that takes over the terminal while something runs.
     View,
     /// Plain lines.
@@ -23,13 +23,13 @@ pub(crate) enum Show {
 /// Writes all lines to standard error while something runs; threads share it.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    show: Show,
-    said: Mutex<Said>,
+    mode: ProgressMode,
+    held: Mutex<HeldMessages>,
 }
 
 /// Messages since the view took over the terminal.
 #[derive(Debug, Default)]
-struct Said {
+struct HeldMessages {
     is_held: bool,
     /// Messages for the view, the newest last.
     shown: Vec<String>,
@@ -40,47 +40,47 @@ struct Said {
 impl Progress {
     /// Progress in the form that the option selects.
     pub(crate) fn new(flag: ProgressFlag) -> Progress {
-        let show = match flag {
-            ProgressFlag::Auto if terminal::is_live() => Show::View,
-            ProgressFlag::Auto | ProgressFlag::Lines => Show::Lines,
-            ProgressFlag::None => Show::Nothing,
+        let mode = match flag {
+            ProgressFlag::Auto if terminal::is_live() => ProgressMode::View,
+            ProgressFlag::Auto | ProgressFlag::Lines => ProgressMode::Lines,
+            ProgressFlag::None => ProgressMode::Nothing,
         };
         Progress {
-            show,
-            said: Mutex::default(),
+            mode,
+            held: Mutex::default(),
         }
     }
 
     /// The form in which progress is shown.
-    pub(crate) fn show(&self) -> Show {
-        self.show
+    pub(crate) fn mode(&self) -> ProgressMode {
+        self.mode
     }
 
     /// Prints a step of the run as plain lines only, because the view shows steps itself.
     pub(crate) fn step(&self, text: &str) {
-        if self.show == Show::Lines {
+        if self.mode == ProgressMode::Lines {
             self.warn(text);
         }
     }
 
     /// Prints a line unless only warnings are shown.
     pub(crate) fn line(&self, text: &str) {
-        if self.show != Show::Nothing {
+        if self.mode != ProgressMode::Nothing {
             self.warn(text);
         }
     }
 
     /// Prints a line in every form of progress.
     pub(crate) fn warn(&self, text: &str) {
-        let mut said = self.lock();
-        if !said.is_held {
-            terminal::say(text);
+        let mut held = self.lock();
+        if !held.is_held {
+            terminal::print_message(text);
             return;
         }
-        said.warnings.push(text.to_owned());
-        said.shown.push(text.to_owned());
-        let too_many = said.shown.len().saturating_sub(SAID);
-        said.shown.drain(..too_many);
+        held.warnings.push(text.to_owned());
+        held.shown.push(text.to_owned());
+        let too_many = held.shown.len().saturating_sub(MESSAGES_MAX);
+        held.shown.drain(..too_many);
     }
 
     /// Holds lines back while the view has the terminal.
@@ -90,21 +90,21 @@ impl Progress {
 
     /// Prints the held lines after the view ended.
     pub(crate) fn release(&self) {
-        let mut said = self.lock();
-        said.is_held = false;
-        said.warnings
+        let mut held = self.lock();
+        held.is_held = false;
+        held.warnings
             .drain(..)
-            .for_each(|line| terminal::say(&line));
-        said.shown.clear();
+            .for_each(|line| terminal::print_message(&line));
+        held.shown.clear();
     }
 
     /// Messages since the view took over the terminal, the newest last.
-    pub(crate) fn said(&self) -> Vec<String> {
+    pub(crate) fn messages(&self) -> Vec<String> {
         self.lock().shown.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HeldMessages> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

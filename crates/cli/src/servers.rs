@@ -264,10 +264,10 @@ fn plan_name(servers: &[Server]) -> &'static str {
 fn question(servers: &[Server]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     match names.as_slice() {
-        [baseline, new] => format!("How does {new} do against {baseline}?"),
+        [baseline, new] => format!("How does {new} compare with {baseline}?"),
         [baseline, others @ .., last] => {
             format!(
-                "How do {} and {last} do against {baseline}?",
+                "How do {} and {last} compare with {baseline}?",
                 others.join(", ")
             )
         }

@@ -80,7 +80,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
         let plan = experiment::stored_plan(dir)?;
         if !dir.join(FOLDER).is_dir() || plan.question != question(study) {
             return Err(Failure::wrong(format!(
-                "{} holds another experiment than study {}; prony compare --resume goes on with it",
+                "{} holds an experiment that is not study {} (prony compare --resume resumes it)",
                 dir.display(),
                 typed.name
             )));
@@ -133,8 +133,9 @@ fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, 
     let adapted = match adapted("plan.toml") {
         Err(Unfit::Lacks(why)) if study.get_file(study.path().join(REDUCED)).is_some() => {
             let mut reduced = adapted(REDUCED).map_err(Failure::from)?;
-            let first = format!("this machine can't do the whole study: {why}");
-            let then = format!("what runs is {REDUCED}; the README says what that leaves out");
+            let first = format!("this machine can't run the whole study: {why}");
+            let then =
+                format!("running {REDUCED} instead; the README describes what it leaves out");
             reduced.left_out.splice(0..0, [first, then]);
             reduced
         }
@@ -177,7 +178,7 @@ fn find(name: &str) -> Result<&'static Dir<'static>, Failure> {
         .find(|study| name_of(study) == name)
         .ok_or_else(|| {
             Failure::wrong(format!(
-                "no study is called \"{name}\"; there are: {}",
+                "no study is called \"{name}\"; the studies are: {}",
                 known()
             ))
         })

@@ -23,21 +23,21 @@ pub(crate) fn print(text: &str) {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             LOST.store(true, Ordering::Relaxed);
-            say(&format!("prony: standard output: {error}"));
+            print_message(&format!("prony: standard output: {error}"));
         }
         _ => {}
     }
 }
 
 /// Prints a line to standard error.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_message(line: &str) {
     // If standard error fails, there is no other place to report it.
-    let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
+    let _ = writeln!(io::stderr().lock(), "{}", sanitized(line));
 }
 
 /// Replaces characters that could control a terminal, because servers and other machines supply
 /// parts of the text.
-fn harmless(lines: &str) -> String {
+fn sanitized(lines: &str) -> String {
     let each = lines.split('\n').map(prony_report::table::plain);
     each.collect::<Vec<_>>().join("\n")
 }
@@ -53,13 +53,13 @@ pub(crate) fn text_options(is_printed: bool) -> TextOptions {
         && let Ok((columns, _)) = ratatui::crossterm::terminal::size()
     {
         options.histogram = true;
-        options.width = options.width.min(usize::from(columns).max(NARROWEST));
+        options.width = options.width.min(usize::from(columns).max(WIDTH_MIN));
     }
     options
 }
 
 /// Minimum width in columns; narrower terminals wrap the lines.
-const NARROWEST: usize = 40;
+const WIDTH_MIN: usize = 40;
 
 /// True if results are colored: on a terminal, unless NO_COLOR is set (no-color.org).
 fn colors() -> bool {
@@ -85,10 +85,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_steers_no_terminal() {
-        let said = harmless("agent a: \x1b[2J\u{202e}gone\r\n  and more\n");
+    fn control_characters_are_replaced() {
+        let text = sanitized("agent a: \x1b[2J\u{202e}gone\r\n  and more\n");
         assert_eq!(
-            said,
+            text,
             "agent a: \u{fffd}[2J\u{fffd}gone\u{fffd}\n  and more\n"
         );
     }

@@ -7,7 +7,7 @@ const VALUES: &[(&str, &str)] = &[("--http", "3")];
 /// The refusal of a value that is not built yet; `option` may be followed by the name of its value.
 pub(crate) fn value(option: &str, typed: &str) -> Option<String> {
     let name = option.split_whitespace().next().unwrap_or(option);
-    VALUES.contains(&(name, typed)).then(|| {
-        format!("{name} {typed} is not built yet; --help lists what is there in this version")
-    })
+    VALUES
+        .contains(&(name, typed))
+        .then(|| format!("{name} {typed} is not supported in this version (see --help)"))
 }

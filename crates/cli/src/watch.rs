@@ -10,22 +10,26 @@ use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
 use crate::live::experiment::{ExperimentNotes, ExperimentState, TrialPhase};
-use crate::progress::{Progress, Show};
-use crate::under_way::UnderWay;
+use crate::progress::{Progress, ProgressMode};
+use crate::running_load::RunningLoad;
 use prony_fleet::coordinator::Feed;
 
 /// Receives an experiment's events: prints lines, and updates the view's state.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct ExperimentWatcher<'a> {
     progress: &'a Progress,
     /// The names of variants in results, by their ids.
     names: BTreeMap<&'a str, String>,
-    told: ExperimentNotes,
+    notes: ExperimentNotes,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ExperimentWatcher<'a> {
     /// Watches the run of a plan with this forecast.
-    pub(crate) fn new(progress: &'a Progress, plan: &'a Plan, forecast: Forecast) -> Watch<'a> {
+    pub(crate) fn new(
+        progress: &'a Progress,
+        plan: &'a Plan,
+        forecast: Forecast,
+    ) -> ExperimentWatcher<'a> {
         let name = |variant: &'a PlanVariant| {
             let levels: Vec<&str> = variant.levels.iter().map(|(_, level)| level).collect();
             (variant.id.as_str(), levels.join(" "))
@@ -34,25 +38,25 @@ impl<'a> Watch<'a> {
             true => plan.name.clone(),
             false => format!("{}: {}", plan.name, plan.question),
         };
-        Watch {
+        ExperimentWatcher {
             progress,
             names: plan.variants.iter().map(name).collect(),
-            told: ExperimentNotes::new(ExperimentState::new(title, forecast)),
+            notes: ExperimentNotes::new(ExperimentState::new(title, forecast)),
         }
     }
 
     /// The state that the view draws.
-    pub(crate) fn told(&self) -> &ExperimentNotes {
-        &self.told
+    pub(crate) fn notes(&self) -> &ExperimentNotes {
+        &self.notes
     }
 
     /// Takes an event.
-    pub(crate) fn hear(&self, event: &ExperimentEvent<'_>) {
+    pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::Resumed { blocks, block_time } => {
-                self.told.note(|state| state.resume(*blocks, *block_time));
+                self.notes.note(|state| state.resume(*blocks, *block_time));
                 let blocks = number::plural(u64::from(*blocks), "block", "blocks");
-                self.progress.line(&format!("read back: {blocks}"));
+                self.progress.line(&format!("resuming after {blocks}"));
             }
             ExperimentEvent::Checking {
                 position,
@@ -63,7 +67,7 @@ impl<'a> Watch<'a> {
                 let number = position + 1;
                 self.progress
                     .step(&format!("pre-check {number} of {variants}: {name}"));
-                self.told.note(|state| {
+                self.notes.note(|state| {
                     let number = u32::try_from(number).unwrap_or(u32::MAX);
                     state.trial = Some((format!("pre-check, {name}"), number));
                     state.phase = TrialPhase::Between;
@@ -74,7 +78,7 @@ impl<'a> Watch<'a> {
                 position,
                 id,
                 ..
-            } => self.told.note(|state| {
+            } => self.notes.note(|state| {
                 state.block = *block;
                 let position = u32::try_from(*position).unwrap_or(u32::MAX);
                 state.trial = Some((self.name(id).to_owned(), position.saturating_add(1)));
@@ -82,7 +86,7 @@ impl<'a> Watch<'a> {
             }),
             ExperimentEvent::Starting { service } => {
                 let service = (*service).to_owned();
-                self.told
+                self.notes
                     .note(|state| state.phase = TrialPhase::Starting(service));
             }
             ExperimentEvent::Loading {
@@ -93,38 +97,40 @@ impl<'a> Watch<'a> {
                 latest,
             } => {
                 // Without a view, workers need not publish their figures.
-                if self.progress.show() == Show::View {
-                    self.told.loading(latest);
+                if self.progress.mode() == ProgressMode::View {
+                    self.notes.loading(latest);
                     if agents.is_none() {
-                        self.told.follow(UnderWay::here(control, info), *planned);
+                        self.notes
+                            .follow(RunningLoad::here(control, info), *planned);
                     }
                 }
             }
-            ExperimentEvent::Loaded => self.told.loaded(),
+            ExperimentEvent::Loaded => self.notes.loaded(),
             ExperimentEvent::TrialEnded { id, result } => {
                 let line = ended(self.name(id), result);
                 self.progress.step(&line);
-                self.told.note(|state| state.trial_ended(line));
+                self.notes.note(|state| state.trial_ended(line));
             }
             ExperimentEvent::BlockEnded { block, glances } => {
-                self.told.note(|state| state.glanced(*block, glances));
+                self.notes
+                    .note(|state| state.take_estimates(*block, glances));
             }
             ExperimentEvent::Looked { document, next } => {
                 if let Some(text) = looked(document, *next) {
                     self.progress.step(&text);
                 }
                 let comparisons = &document.comparisons;
-                self.told
-                    .note(|state| state.looked(document.blocks, comparisons, *next));
+                self.notes
+                    .note(|state| state.take_look(document.blocks, comparisons, *next));
             }
         }
     }
 
     /// Follows a load that agents are asked to make.
     pub(crate) fn by_agents(&self, feed: &Arc<Feed>) {
-        if self.progress.show() == Show::View {
-            let under_way = UnderWay::ByAgents(feed.clone());
-            self.told.follow(under_way, Duration::ZERO);
+        if self.progress.mode() == ProgressMode::View {
+            let running_load = RunningLoad::ByAgents(feed.clone());
+            self.notes.follow(running_load, Duration::ZERO);
         }
     }
 

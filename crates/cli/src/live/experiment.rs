@@ -11,7 +11,7 @@ use ratatui::Frame;
 
 use super::follower::{Follower, LoadFigures};
 use super::{LiveView, ViewContext, experiment_page};
-use crate::under_way::UnderWay;
+use crate::running_load::RunningLoad;
 
 /// The most ended trials that are shown.
 const ENDED_TRIALS_MAX: usize = 20;
@@ -121,7 +121,7 @@ impl ExperimentState {
     }
 
     /// Takes a block's estimates; the verdicts stay those of the last look.
-    pub(crate) fn glanced(&mut self, block: u32, glances: &[InterimEstimate]) {
+    pub(crate) fn take_estimates(&mut self, block: u32, glances: &[InterimEstimate]) {
         let verdicts: Vec<_> = self.comparisons.iter().map(|it| it.verdict).collect();
         let compared = |(number, glance): (usize, &InterimEstimate)| ComparisonRow {
             names: (glance.name.clone(), glance.against_name.clone()),
@@ -134,7 +134,7 @@ impl ExperimentState {
     }
 
     /// Takes a look's verdicts.
-    pub(crate) fn looked(&mut self, blocks: u32, comparisons: &[Comparison], next: Option<u32>) {
+    pub(crate) fn take_look(&mut self, blocks: u32, comparisons: &[Comparison], next: Option<u32>) {
         let compared = |it: &Comparison| ComparisonRow {
             names: (it.name.clone(), it.against_name.clone()),
             metric: it.metric,
@@ -226,11 +226,11 @@ impl ExperimentNotes {
     }
 
     /// Follows that load.
-    pub(crate) fn follow(&self, under_way: UnderWay, planned: Duration) {
+    pub(crate) fn follow(&self, running_load: RunningLoad, planned: Duration) {
         let planned = Some(planned).filter(|planned| !planned.is_zero());
         let mut inner = self.lock();
-        inner.is_by_agents = matches!(under_way, UnderWay::ByAgents(_));
-        inner.follower = Some(Follower::new(under_way, planned, &[]));
+        inner.is_by_agents = matches!(running_load, RunningLoad::ByAgents(_));
+        inner.follower = Some(Follower::new(running_load, planned, &[]));
     }
 
     /// The load ended; its last figures stay.

@@ -14,18 +14,18 @@ use super::{Theme, ViewContext, load_page, panels};
 use crate::progress::rounded;
 
 /// The least size of a terminal for panels next to each other.
-const ROOMY: (u16, u16) = (60, 18);
+const FULL_SIZE_MIN: (u16, u16) = (60, 18);
 /// The least width of a table for intervals drawn to scale.
-const DRAWN: u16 = 110;
+const SCALE_WIDTH_MIN: u16 = 110;
 /// The least length of a bar.
-const LEAST_BAR: u16 = 10;
+const BAR_MIN: u16 = 10;
 /// The width of an interval drawn to scale.
-const SCALE: usize = 31;
+const SCALE_CELLS: usize = 31;
 
 /// Draws the page.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &ViewContext<'_>) {
     let area = frame.area();
-    if area.width < ROOMY.0 || area.height < ROOMY.1 {
+    if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
         small(frame, area, state, context);
         return;
     }
@@ -39,7 +39,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     let comparisons = u16::try_from(state.comparisons.len().max(1)).unwrap_or(u16::MAX);
     let rest = area.height.saturating_sub(4 + load_height + notes_height);
     let table_height = comparisons.saturating_add(3).min(rest.saturating_sub(3));
-    let [head, gauge, now, load, table, ended, said, foot] = Layout::vertical([
+    let [head, gauge, now, load, table, ended, notes_area, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
@@ -59,7 +59,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     cpu(frame, right, &state.cpu, theme);
     comparisons_table(frame, table, state, theme);
     last_trials(frame, ended, state, theme);
-    panels::wrapped(frame, said, notes);
+    panels::wrapped(frame, notes_area, notes);
     frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
@@ -169,7 +169,7 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let right = |text: String| Cell::new(Line::from(text).right_aligned());
     let name = (area.width / 3).clamp(9, 24);
     let bar = area.width.saturating_sub(name + 3 * 7 + 1);
-    let bar = if bar < LEAST_BAR { 0 } else { bar };
+    let bar = if bar < BAR_MIN { 0 } else { bar };
     let rows = cpu.iter().take(room).map(|it| {
         let all = it.user_percent + it.system_percent;
         let filled = (all / full * f64::from(bar)).round() as usize;
@@ -212,7 +212,7 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
         all.len()
     };
     let scale = Scale::of(all);
-    let draws = area.width >= DRAWN;
+    let draws = area.width >= SCALE_WIDTH_MIN;
     let mut rows: Vec<Row<'_>> = all[..shown]
         .iter()
         .map(|compared| {
@@ -259,7 +259,7 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
         Constraint::Length(metric),
         Constraint::Length(9),
         Constraint::Length(20),
-        Constraint::Length(if draws { SCALE as u16 } else { 0 }),
+        Constraint::Length(if draws { SCALE_CELLS as u16 } else { 0 }),
         Constraint::Length(12),
     ];
     let table = Table::new(rows, widths)
@@ -344,13 +344,13 @@ impl Scale {
     /// The cell of a ratio.
     fn cell(&self, ratio: f64) -> usize {
         let share = (ratio.max(f64::MIN_POSITIVE).ln() / self.most + 1.0) / 2.0;
-        (share.clamp(0.0, 1.0) * (SCALE - 1) as f64).round() as usize
+        (share.clamp(0.0, 1.0) * (SCALE_CELLS - 1) as f64).round() as usize
     }
 
     fn head(&self) -> String {
         let [low, high] = [-self.most, self.most].map(|it| end_text(it.exp()));
-        let room = SCALE.saturating_sub(low.chars().count() + high.chars().count());
-        let left = (SCALE / 2).saturating_sub(low.chars().count() + 1);
+        let room = SCALE_CELLS.saturating_sub(low.chars().count() + high.chars().count());
+        let left = (SCALE_CELLS / 2).saturating_sub(low.chars().count() + 1);
         let middle: String = match room.checked_sub(left + 2) {
             Some(right) => format!("{}0%{}", " ".repeat(left), " ".repeat(right)),
             None => " ".repeat(room),
@@ -360,8 +360,8 @@ impl Scale {
 
     fn draw(&self, compared: &ComparisonRow) -> String {
         let effect = &compared.effect;
-        let mut cells = [' '; SCALE];
-        cells[SCALE / 2] = '┊';
+        let mut cells = [' '; SCALE_CELLS];
+        cells[SCALE_CELLS / 2] = '┊';
         let Some(ratio) = effect.ratio else {
             return cells.iter().collect();
         };

@@ -7,7 +7,7 @@ use prony_load::WorkerUtilization;
 use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, SLICE};
 
 use super::agents::Agents;
-use crate::under_way::{SoFar, UnderWay};
+use crate::running_load::{LoadSnapshot, RunningLoad};
 
 /// The time span of recent response times and shares.
 const RECENT: Duration = Duration::from_secs(5);
@@ -145,7 +145,7 @@ impl LoadFigures {
 /// Follows a running load.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    under_way: UnderWay,
+    running_load: RunningLoad,
     /// The start of the load; for agents first the time of the request to them.
     began: Instant,
     figures: LoadFigures,
@@ -172,7 +172,7 @@ impl Follower {
     /// Follows a load that starts now, or when its agents are ready. `planned` is its length including the
     /// warm-up, if it is known; `forecast` holds findings from before the start.
     pub(crate) fn new(
-        under_way: UnderWay,
+        running_load: RunningLoad,
         planned: Option<Duration>,
         forecast: &[Finding],
     ) -> Follower {
@@ -180,10 +180,10 @@ impl Follower {
         Follower {
             began,
             figures: LoadFigures {
-                info: under_way.info(),
-                agents: match &under_way {
-                    UnderWay::Here(..) => None,
-                    UnderWay::ByAgents(feed) => {
+                info: running_load.info(),
+                agents: match &running_load {
+                    RunningLoad::Here(..) => None,
+                    RunningLoad::ByAgents(feed) => {
                         feed.follow();
                         Some(Agents::of(feed))
                     }
@@ -192,7 +192,7 @@ impl Follower {
                 findings: forecast.to_vec(),
                 ..LoadFigures::default()
             },
-            under_way,
+            running_load,
             counted: (0.0, 0),
             slices: Vec::new(),
             complete: Nanos::ZERO,
@@ -213,27 +213,27 @@ impl Follower {
         self.update_agents();
         let elapsed = now.saturating_duration_since(self.began);
         self.figures.elapsed = elapsed;
-        self.figures.is_stopped = self.under_way.is_stopped();
-        self.figures.ended = self.under_way.ended();
+        self.figures.is_stopped = self.running_load.is_stopped();
+        self.figures.ended = self.running_load.ended();
         // Agents publish no counts before the measured part.
         if self.complete == Nanos::ZERO && self.figures.agents.is_none() {
             self.update_warmup_rate(elapsed.as_secs_f64());
         }
-        let complete = self.under_way.complete_until();
+        let complete = self.running_load.complete_until();
         if complete > self.complete {
             self.complete = complete;
             self.take();
         }
         if now.saturating_duration_since(self.looked_for_findings) >= FINDINGS_INTERVAL {
             self.looked_for_findings = now;
-            self.figures.findings = self.under_way.findings();
+            self.figures.findings = self.running_load.findings();
             self.figures.findings.extend_from_slice(&self.forecast);
         }
     }
 
     /// Agents report the load's settings and its start while it runs.
     fn update_agents(&mut self) {
-        let UnderWay::ByAgents(feed) = &self.under_way else {
+        let RunningLoad::ByAgents(feed) = &self.running_load else {
             return;
         };
         self.figures.agents = Some(Agents::of(feed));
@@ -265,7 +265,7 @@ impl Follower {
 
     /// Takes the figures that the workers have published.
     fn take(&mut self) {
-        let delta = self.under_way.take();
+        let delta = self.running_load.take();
         for seen in delta.slices() {
             let slices = self.slices.len().max(seen.number + 1);
             self.slices.resize(slices, Slice::default());
@@ -297,7 +297,7 @@ impl Follower {
             .iter()
             .for_each(|(_, times)| recent.merge(times));
         self.figures.recent = Times::of(&recent);
-        self.update_totals(&self.under_way.so_far());
+        self.update_totals(&self.running_load.so_far());
         self.see_utilizations();
     }
 
@@ -322,7 +322,7 @@ impl Follower {
         self.figures.bytes_in_per_s = mean(|slice| slice.bytes_in);
     }
 
-    fn update_totals(&mut self, so_far: &SoFar) {
+    fn update_totals(&mut self, so_far: &LoadSnapshot) {
         let (figures, all) = (&mut self.figures, &so_far.delta);
         figures.all = Times::of(&all.response_time);
         figures.outcomes = all.outcomes.happened().collect();
@@ -334,7 +334,7 @@ impl Follower {
 
     /// Updates the CPU use of the last seconds.
     fn see_utilizations(&mut self) {
-        let now = self.under_way.utilizations();
+        let now = self.running_load.utilizations();
         let elapsed = |utilizations: &[WorkerUtilization]| {
             let each = utilizations.iter().map(|utilization| utilization.elapsed);
             each.max().unwrap_or_default()

@@ -43,7 +43,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         true => Constraint::Fill(1),
         false => Constraint::Length(0),
     };
-    let [head, gauge, rate, chart, tables, generator, said, foot] = Layout::vertical([
+    let [
+        head,
+        gauge,
+        rate,
+        chart,
+        tables,
+        generator,
+        notes_area,
+        foot,
+    ] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(1),
         Constraint::Length(1),
@@ -76,7 +85,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         .areas(generator);
     frame.render_widget(panels::in_flight(figures, theme), left);
     frame.render_widget(panels::load_sources(figures, right.width, theme), right);
-    panels::wrapped(frame, said, notes);
+    panels::wrapped(frame, notes_area, notes);
     frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 

@@ -26,7 +26,7 @@ use ratatui::Frame;
 
 use self::screen::Screen;
 use self::waiting::{EventSource, ViewEvent};
-use crate::progress::{Progress, Show};
+use crate::progress::{Progress, ProgressMode};
 pub(crate) use screen::restore as restore_terminal;
 pub(crate) use theme::Theme;
 
@@ -60,9 +60,9 @@ pub(crate) fn with_view<T>(
     stop: &(dyn Fn() + Sync),
     work: impl FnOnce() -> T,
 ) -> T {
-    let pair = match progress.show() {
-        Show::View => UnixStream::pair().ok(),
-        Show::Lines | Show::Nothing => None,
+    let pair = match progress.mode() {
+        ProgressMode::View => UnixStream::pair().ok(),
+        ProgressMode::Lines | ProgressMode::Nothing => None,
     };
     let Some((over, running)) = pair else {
         return work();
@@ -105,7 +105,7 @@ fn watch(progress: &Progress, view: &mut dyn LiveView, stop: &dyn Fn(), over: Un
         let now = Instant::now();
         if now >= due {
             view.refresh(now);
-            let messages = progress.said();
+            let messages = progress.messages();
             let context = ViewContext {
                 theme: Theme::of_environment(),
                 messages: &messages,

@@ -20,32 +20,32 @@ use super::{Theme, ViewContext, experiment_page, load_page};
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 
 /// A view on a terminal of this size.
-fn drawn((width, height): (u16, u16), page: &Page, theme: Theme) -> Buffer {
+fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let said = ["prony: interrupted; taking everything down".to_owned()];
+    let messages = ["prony: interrupted; taking everything down".to_owned()];
     let context = ViewContext {
         theme,
-        messages: if page.is_stopping() { &said } else { &[] },
+        messages: if page.is_stopping() { &messages } else { &[] },
         keys: "q or Ctrl-C: stop, and print what there is",
     };
     let draw = |frame: &mut ratatui::Frame<'_>| match page {
-        Page::Load(figures) => load_page::draw(frame, figures, &context),
-        Page::Experiment(state) => experiment_page::draw(frame, state, &context),
+        DrawnPage::Load(figures) => load_page::draw(frame, figures, &context),
+        DrawnPage::Experiment(state) => experiment_page::draw(frame, state, &context),
     };
     terminal.draw(draw).unwrap();
     terminal.backend().buffer().clone()
 }
 
-enum Page {
+enum DrawnPage {
     Load(Box<LoadFigures>),
     Experiment(Box<ExperimentState>),
 }
 
-impl Page {
+impl DrawnPage {
     fn is_stopping(&self) -> bool {
         match self {
-            Page::Load(figures) => figures.is_stopped,
-            Page::Experiment(state) => state.is_stopped,
+            DrawnPage::Load(figures) => figures.is_stopped,
+            DrawnPage::Experiment(state) => state.is_stopped,
         }
     }
 }
@@ -59,20 +59,26 @@ fn text(buffer: &Buffer) -> String {
     rows.collect()
 }
 
-fn pages() -> Vec<(&'static str, Page)> {
+fn pages() -> Vec<(&'static str, DrawnPage)> {
     vec![
-        ("closed", Page::Load(Box::new(closed()))),
-        ("open", Page::Load(Box::new(open()))),
-        ("failing", Page::Load(Box::new(failing()))),
-        ("warming-up", Page::Load(Box::new(warming_up()))),
-        ("agents", Page::Load(Box::new(by_agents()))),
-        ("agents-get-ready", Page::Load(Box::new(getting_ready()))),
-        ("experiment", Page::Experiment(Box::new(experiment()))),
-        ("experiment-begins", Page::Experiment(Box::new(beginning()))),
-        ("experiment-wide", Page::Experiment(Box::new(wide()))),
+        ("closed", DrawnPage::Load(Box::new(closed()))),
+        ("open", DrawnPage::Load(Box::new(open()))),
+        ("failing", DrawnPage::Load(Box::new(failing()))),
+        ("warming-up", DrawnPage::Load(Box::new(warming_up()))),
+        ("agents", DrawnPage::Load(Box::new(by_agents()))),
+        (
+            "agents-get-ready",
+            DrawnPage::Load(Box::new(getting_ready())),
+        ),
+        ("experiment", DrawnPage::Experiment(Box::new(experiment()))),
+        (
+            "experiment-begins",
+            DrawnPage::Experiment(Box::new(beginning())),
+        ),
+        ("experiment-wide", DrawnPage::Experiment(Box::new(wide()))),
         (
             "experiment-agents",
-            Page::Experiment(Box::new(experiment_by_agents())),
+            DrawnPage::Experiment(Box::new(experiment_by_agents())),
         ),
     ]
 }

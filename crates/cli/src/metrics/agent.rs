@@ -7,7 +7,7 @@ use prony_fleet::names::AgentName;
 use prony_fleet::wire::PRONY_VERSION;
 use prony_report::openmetrics::{self, Labels};
 
-use super::server::{Page, PageServer};
+use super::server::{HttpPage, PageServer};
 use super::{INDEX, address};
 use crate::ending::Failure;
 use crate::terminal;
@@ -27,17 +27,17 @@ impl AgentMetrics {
         let address = address(typed)?;
         let name = name.clone();
         let server = PageServer::start(address, move |path| match path {
-            "/metrics" => Page {
+            "/metrics" => HttpPage {
                 status: 200,
                 content_type: openmetrics::CONTENT_TYPE,
                 text: text(&name, &status.snapshot()),
             },
-            "/" => Page::plain(200, INDEX),
-            _ => Page::plain(404, INDEX),
+            "/" => HttpPage::plain(200, INDEX),
+            _ => HttpPage::plain(404, INDEX),
         });
         let server =
             server.map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
-        terminal::say(&format!(
+        terminal::print_message(&format!(
             "prony: metrics at http://{}/metrics",
             server.address()
         ));
@@ -58,22 +58,22 @@ fn text(name: &AgentName, now: &AgentSnapshot) -> String {
     let gauges: [(&str, &str, u64); 5] = [
         (
             "connected",
-            "Whether the NATS server is connected.",
+            "1 if the NATS server is connected, else 0.",
             now.connected.into(),
         ),
         (
             "busy",
-            "Whether the agent is part of a run.",
+            "1 if the agent takes part in a run, else 0.",
             now.busy_with.is_some().into(),
         ),
         (
             "reserved",
-            "Whether an experiment has reserved the agent.",
+            "1 if an experiment has reserved the agent, else 0.",
             now.reserved.is_some().into(),
         ),
         (
             "loading",
-            "Whether the agent makes a load.",
+            "1 if the agent makes a load, else 0.",
             is_loading.into(),
         ),
         (

@@ -14,16 +14,16 @@ use prony_experiment::runner::{ExperimentEvent, RunSettings, design};
 use prony_record::Record;
 use prony_report::openmetrics::{self, Labels};
 
-use self::server::{Page, PageServer};
+use self::server::{HttpPage, PageServer};
 use crate::ending::Failure;
+use crate::running_load::RunningLoad;
 use crate::terminal;
-use crate::under_way::UnderWay;
 
 /// The host of `--metrics` if none is given.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// The page that names the path of the metrics.
-const INDEX: &str = "prony: the numbers of the running load are at /metrics\n";
+const INDEX: &str = "prony: the metrics of the running load are at /metrics\n";
 
 /// The state that the server reads.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct Numbers {
     /// Loads that ended, with the labels of their variants.
     ended: Vec<(Labels, Record)>,
     /// The load that is running.
-    running: Option<(Labels, UnderWay)>,
+    running: Option<(Labels, RunningLoad)>,
 }
 
 /// The metrics of a load or experiment, served until this is dropped.
@@ -53,7 +53,7 @@ impl Metrics {
         let server = PageServer::start(address, move |path| page(path, &of_server))
             .map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
         let at = server.address();
-        terminal::say(&format!("prony: metrics at http://{at}/metrics"));
+        terminal::print_message(&format!("prony: metrics at http://{at}/metrics"));
         Ok(Metrics {
             _server: server,
             numbers,
@@ -82,13 +82,13 @@ impl Metrics {
     }
 
     /// Sets the load that is running.
-    pub(crate) fn running(&self, under_way: UnderWay) {
+    pub(crate) fn running(&self, running_load: RunningLoad) {
         let labels = lock(&self.labels).clone();
-        lock(&self.numbers).running = Some((labels, under_way));
+        lock(&self.numbers).running = Some((labels, running_load));
     }
 
     /// Takes an event of an experiment.
-    pub(crate) fn hear(&self, event: &ExperimentEvent<'_>) {
+    pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::TrialBegan { id, .. } => {
                 let mut variants = self.variants.iter();
@@ -101,7 +101,7 @@ impl Metrics {
                 control,
                 agents: None,
                 ..
-            } => self.running(UnderWay::here(control, info)),
+            } => self.running(RunningLoad::here(control, info)),
             ExperimentEvent::TrialEnded { result, .. } => {
                 let mut numbers = lock(&self.numbers);
                 numbers.running = None;
@@ -137,15 +137,15 @@ fn address(typed: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// The page at a path.
-fn page(path: &str, numbers: &Mutex<Numbers>) -> Page {
+fn page(path: &str, numbers: &Mutex<Numbers>) -> HttpPage {
     match path {
-        "/metrics" => Page {
+        "/metrics" => HttpPage {
             status: 200,
             content_type: openmetrics::CONTENT_TYPE,
             text: lock(numbers).text(),
         },
-        "/" => Page::plain(200, INDEX),
-        _ => Page::plain(404, INDEX),
+        "/" => HttpPage::plain(200, INDEX),
+        _ => HttpPage::plain(404, INDEX),
     }
 }
 
@@ -154,7 +154,7 @@ impl Numbers {
         let running = self
             .running
             .as_ref()
-            .and_then(|(labels, under_way)| Some((labels.clone(), under_way.record()?)));
+            .and_then(|(labels, running_load)| Some((labels.clone(), running_load.record()?)));
         let all: Vec<(Labels, &Record)> = self
             .ended
             .iter()

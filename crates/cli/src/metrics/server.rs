@@ -39,16 +39,16 @@ const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A response to GET or HEAD.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct HttpPage {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     pub(crate) text: String,
 }
 
-impl Page {
+impl HttpPage {
     /// A page of plain text.
-    pub(crate) fn plain(status: u16, text: impl Into<String>) -> Page {
-        Page {
+    pub(crate) fn plain(status: u16, text: impl Into<String>) -> HttpPage {
+        HttpPage {
             status,
             content_type: "text/plain",
             text: text.into(),
@@ -57,7 +57,7 @@ impl Page {
 }
 
 /// The pages of a server, by path.
-type Pages = dyn Fn(&str) -> Page + Send + Sync;
+type HttpPages = dyn Fn(&str) -> HttpPage + Send + Sync;
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl PageServer {
     /// The address is in use, or the system refuses to start a thread.
     pub(crate) fn start(
         address: SocketAddr,
-        pages: impl Fn(&str) -> Page + Send + Sync + 'static,
+        pages: impl Fn(&str) -> HttpPage + Send + Sync + 'static,
     ) -> io::Result<PageServer> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -85,7 +85,7 @@ impl PageServer {
             .enable_time()
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let pages: Arc<Pages> = Arc::new(pages);
+        let pages: Arc<HttpPages> = Arc::new(pages);
         let thread = std::thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || {
@@ -121,7 +121,7 @@ impl Drop for PageServer {
 }
 
 /// Accepts connections for ever.
-async fn accept(listener: TcpListener, pages: Arc<Pages>) {
+async fn accept(listener: TcpListener, pages: Arc<HttpPages>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };
@@ -142,7 +142,7 @@ async fn accept(listener: TcpListener, pages: Arc<Pages>) {
 }
 
 /// Serves one connection.
-async fn serve(stream: TcpStream, pages: Arc<Pages>) {
+async fn serve(stream: TcpStream, pages: Arc<HttpPages>) {
     let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &pages))));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -156,10 +156,10 @@ async fn serve(stream: TcpStream, pages: Arc<Pages>) {
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
-fn respond(request: &Request<Incoming>, pages: &Arc<Pages>) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, pages: &Arc<HttpPages>) -> Response<Full<Bytes>> {
     let page = match *request.method() {
         Method::GET | Method::HEAD => pages(request.uri().path()),
-        _ => Page::plain(405, "only GET and HEAD are supported\n"),
+        _ => HttpPage::plain(405, "only GET and HEAD are supported\n"),
     };
     let mut response = Response::new(Full::new(Bytes::from(page.text)));
     *response.status_mut() = StatusCode::from_u16(page.status).unwrap_or_default();

@@ -18,7 +18,7 @@ pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
     let stored = match typed.stored.is_empty() {
         true => {
             let newest = runs::newest()?;
-            terminal::say(&format!("prony: the newest run: {}", newest.display()));
+            terminal::print_message(&format!("prony: the newest run: {}", newest.display()));
             vec![newest]
         }
         false => typed.stored.clone(),

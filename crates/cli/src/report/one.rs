@@ -5,10 +5,10 @@ use prony_report::stored::{Content, Stored};
 use prony_report::{Document, Experiment, PERCENTILES, csv, data, openmetrics, text};
 use prony_stats::gate::GateResult;
 
-use super::outputs::{DataOutputs, Outputs, put, put_tables};
+use super::outputs::{DataOutputs, ReportOutputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{Gating, Verdicts, say};
+use crate::gating::{Gating, Verdicts, print_text};
 use crate::terminal;
 
 pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<Ending, Failure> {
@@ -21,7 +21,7 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
             records.len()
         )));
     }
-    let outputs = Outputs::open(typed)?;
+    let outputs = ReportOutputs::open(typed)?;
     let mut verdicts = Verdicts {
         new: &stored,
         old: None,
@@ -56,7 +56,7 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
         }
     }
     if !gates.is_empty() {
-        say(is_text, &text::gates(&gates, options));
+        print_text(is_text, &text::gates(&gates, options));
     }
     gating.finish(Ending::Done, &verdicts, &gates)
 }

@@ -12,7 +12,7 @@ use crate::output::{Output, check_distinct};
 use crate::replaced_file::replace;
 
 /// The requested files, open for writing.
-pub(super) struct Outputs {
+pub(super) struct ReportOutputs {
     html: Option<Output>,
     pdf: Option<Output>,
     markdown: Option<Output>,
@@ -28,8 +28,8 @@ pub(super) struct DataOutputs {
     pub(super) tables: Option<PathBuf>,
 }
 
-impl Outputs {
-    pub(super) fn open(typed: &ReportArgs) -> Result<Outputs, Failure> {
+impl ReportOutputs {
+    pub(super) fn open(typed: &ReportArgs) -> Result<ReportOutputs, Failure> {
         let all: [(&str, Option<&Path>); 7] = [
             ("--html", typed.html.as_deref()),
             ("--pdf", typed.pdf.as_deref()),
@@ -41,7 +41,7 @@ impl Outputs {
         ];
         check_distinct(&all)?;
         let [html, pdf, csv, json, markdown, openmetrics, _] = all;
-        Ok(Outputs {
+        Ok(ReportOutputs {
             html: Output::open_file(html.0, html.1)?,
             pdf: Output::open_file(pdf.0, pdf.1)?,
             markdown: Output::open(markdown.0, markdown.1)?,

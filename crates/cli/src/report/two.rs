@@ -3,10 +3,10 @@
 use prony_report::stored::Stored;
 use prony_report::{Document, csv, data, text};
 
-use super::outputs::{Outputs, put, put_tables};
+use super::outputs::{ReportOutputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{Gating, Verdicts, say};
+use crate::gating::{Gating, Verdicts, print_text};
 use crate::terminal;
 
 /// Compares two runs. `old` is none if the gating holds it.
@@ -30,7 +30,7 @@ pub(super) fn run(
             old.source, new.source
         )));
     }
-    let outputs = Outputs::open(typed)?;
+    let outputs = ReportOutputs::open(typed)?;
     let document = gating.compare((&old, labels[0]), (&new, labels[1]));
     let mut verdicts = Verdicts {
         new: &new,
@@ -44,8 +44,8 @@ pub(super) fn run(
     if let Some(document) = &verdicts.runs {
         let report = Document::of_runs(document);
         match outputs.is_none() {
-            true => say(is_text, &text::render(&report, options)),
-            false => say(is_text, &text::gates(&gates, options)),
+            true => print_text(is_text, &text::render(&report, options)),
+            false => print_text(is_text, &text::gates(&gates, options)),
         }
         let outputs = outputs.write_document(&report)?;
         put(outputs.csv, || csv::runs(document))?;

@@ -139,7 +139,7 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
     let runs = list(dir)?;
     if !output.as_ref().is_some_and(Output::is_standard) {
         match runs.is_empty() {
-            true => terminal::say(&format!("prony: no runs in {}", dir.display())),
+            true => terminal::print_message(&format!("prony: no runs in {}", dir.display())),
             false => terminal::print(&table(dir, &runs).to_text("")),
         }
     }

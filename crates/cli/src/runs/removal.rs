@@ -78,7 +78,7 @@ pub(super) fn prune(
     });
     let removed: Vec<PathBuf> = removed.map(|(_, run)| run.path).collect();
     if removed.is_empty() {
-        terminal::say("prony: nothing to remove");
+        terminal::print_message("prony: nothing to remove");
         return Ok(Ending::Done);
     }
     if dry_run {
@@ -101,7 +101,7 @@ fn confirmed(runs: &[PathBuf], yes: bool) -> Result<(), Failure> {
         ));
     }
     for run in runs {
-        terminal::say(&format!("  {}", run.display()));
+        terminal::print_message(&format!("  {}", run.display()));
     }
     let count = number::plural(runs.len() as u64, "run", "runs");
     let _ = write!(io::stderr(), "Remove {count}? [y/N] ");
@@ -121,7 +121,7 @@ fn remove_all(runs: &[PathBuf]) -> Result<Ending, Failure> {
             // A link to nothing does no harm.
             let _ = fs::remove_file(link);
         }
-        terminal::say(&format!("prony: removed {}", run.display()));
+        terminal::print_message(&format!("prony: removed {}", run.display()));
     }
     Ok(Ending::Done)
 }

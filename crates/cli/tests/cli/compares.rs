@@ -73,7 +73,7 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
     // results.
     let mut lines = said.err.lines();
     // Another test may have killed a run just before.
-    let first = lines.find(|line| !line.starts_with("prony: removed what a killed run had left"));
+    let first = lines.find(|line| !line.starts_with("prony: removed leftovers of a killed run"));
     assert_eq!(first, Some("tiny: Which socket?"), "{}", said.err);
     assert!(
         said.err.contains("3 blocks") && said.err.contains("about"),
@@ -222,7 +222,7 @@ fn servers_are_compared_with_the_first_without_a_plan() {
     }
     assert!(
         said.err
-            .contains(&format!("How do {b} and {c} do against {unix}?")),
+            .contains(&format!("How do {b} and {c} compare with {unix}?")),
         "{}",
         said.err
     );

@@ -102,7 +102,7 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
         let said = room.run(args).expect(2);
         assert_eq!(
             said.err,
-            format!("prony: {name} is not built yet; --help lists what is there in this version\n")
+            format!("prony: {name} is not supported in this version (see --help)\n")
         );
         let word = name.trim_start_matches("prony ");
         let mentioned = help

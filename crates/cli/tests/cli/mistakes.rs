@@ -121,7 +121,7 @@ fn what_belongs_to_plans_is_refused_with_two_urls() {
     for (option, reason) in [
         (
             ["--creds", "coordinator.creds"],
-            "--creds belongs to a plan",
+            "--creds applies to a plan",
         ),
         (["--resume", "runs/1"], "--resume takes the plan"),
     ] {

@@ -310,7 +310,7 @@ fn a_level_that_is_added_runs_or_is_refused() {
     assert!(
         typo.expect(2)
             .err
-            .contains("no factor \"cripto\"; there are: crypto")
+            .contains("no factor \"cripto\"; its factors are: crypto")
     );
     assert_eq!(room.names(), Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
 
 /// A load that can be observed while it runs.
 #[derive(Debug, Clone)]
-pub(crate) enum UnderWay {
+pub(crate) enum RunningLoad {
     /// This process makes the load.
     Here(Arc<Control>, Box<LoadInfo>),
     /// Agents make the load, and report each second.
@@ -17,7 +17,7 @@ pub(crate) enum UnderWay {
 
 /// All results so far.
 #[derive(Debug)]
-pub(crate) struct SoFar {
+pub(crate) struct LoadSnapshot {
     /// All results except the time series.
     pub(crate) delta: Delta,
     /// The end of the results, since the load's start.
@@ -26,34 +26,34 @@ pub(crate) struct SoFar {
     pub(crate) in_flight: u64,
 }
 
-impl UnderWay {
+impl RunningLoad {
     /// A load of this process before its start. Its workers are asked to publish their figures.
-    pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> UnderWay {
+    pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> RunningLoad {
         control.watch();
-        UnderWay::Here(control.clone(), Box::new(info.clone()))
+        RunningLoad::Here(control.clone(), Box::new(info.clone()))
     }
 
     /// The settings of the load. For agents, they are as typed until an agent has resolved them.
     pub(crate) fn info(&self) -> LoadInfo {
         match self {
-            UnderWay::Here(_, info) => (**info).clone(),
-            UnderWay::ByAgents(feed) => feed.load(),
+            RunningLoad::Here(_, info) => (**info).clone(),
+            RunningLoad::ByAgents(feed) => feed.load(),
         }
     }
 
     /// True if the load was asked to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         match self {
-            UnderWay::Here(control, _) => control.is_stopped(),
-            UnderWay::ByAgents(feed) => feed.is_stopped(),
+            RunningLoad::Here(control, _) => control.is_stopped(),
+            RunningLoad::ByAgents(feed) => feed.is_stopped(),
         }
     }
 
     /// Requests that ended, including the warm-up.
     pub(crate) fn ended(&self) -> u64 {
         match self {
-            UnderWay::Here(control, _) => control.counts().0,
-            UnderWay::ByAgents(feed) => feed.ended(),
+            RunningLoad::Here(control, _) => control.counts().0,
+            RunningLoad::ByAgents(feed) => feed.ended(),
         }
     }
 
@@ -61,33 +61,33 @@ impl UnderWay {
     /// results of the measured part.
     pub(crate) fn complete_until(&self) -> Nanos {
         match self {
-            UnderWay::Here(control, _) => control.complete_until(),
-            UnderWay::ByAgents(feed) => feed.complete_until(),
+            RunningLoad::Here(control, _) => control.complete_until(),
+            RunningLoad::ByAgents(feed) => feed.complete_until(),
         }
     }
 
     /// The results since the last call. Only one caller may use it.
     pub(crate) fn take(&self) -> Delta {
         match self {
-            UnderWay::Here(control, _) => control.take(),
-            UnderWay::ByAgents(feed) => feed.take(),
+            RunningLoad::Here(control, _) => control.take(),
+            RunningLoad::ByAgents(feed) => feed.take(),
         }
     }
 
     /// All results so far.
-    pub(crate) fn so_far(&self) -> SoFar {
+    pub(crate) fn so_far(&self) -> LoadSnapshot {
         match self {
-            UnderWay::Here(control, _) => {
+            RunningLoad::Here(control, _) => {
                 let delta = control.so_far();
-                SoFar {
+                LoadSnapshot {
                     reaches: delta.span.map_or(Nanos::ZERO, |(_, end)| end),
                     in_flight: delta.in_flight(),
                     delta,
                 }
             }
-            UnderWay::ByAgents(feed) => {
+            RunningLoad::ByAgents(feed) => {
                 let all = feed.so_far();
-                SoFar {
+                LoadSnapshot {
                     delta: all.delta,
                     reaches: all.reaches,
                     in_flight: all.in_flight,
@@ -99,24 +99,24 @@ impl UnderWay {
     /// The utilization of each worker of this process. Agents report theirs only at the end.
     pub(crate) fn utilizations(&self) -> Vec<WorkerUtilization> {
         match self {
-            UnderWay::Here(control, _) => control.utilizations(),
-            UnderWay::ByAgents(_) => Vec::new(),
+            RunningLoad::Here(control, _) => control.utilizations(),
+            RunningLoad::ByAgents(_) => Vec::new(),
         }
     }
 
     /// Findings that qualify the figures so far.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         match self {
-            UnderWay::Here(control, info) => control.findings(info),
-            UnderWay::ByAgents(feed) => feed.findings(),
+            RunningLoad::Here(control, info) => control.findings(info),
+            RunningLoad::ByAgents(feed) => feed.findings(),
         }
     }
 
     /// The record as if the load ended now. `None` before its start.
     pub(crate) fn record(&self) -> Option<Record> {
         match self {
-            UnderWay::Here(control, info) => Some(control.record_so_far(info)),
-            UnderWay::ByAgents(feed) => feed.record_so_far(),
+            RunningLoad::Here(control, info) => Some(control.record_so_far(info)),
+            RunningLoad::ByAgents(feed) => feed.record_so_far(),
         }
     }
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_told_from_what_is_not() {
+    fn typed_options_are_distinguished_from_defaults() {
         let words = [
             "prony", "compare", "a", "b", "-c", "7", "-H", "A: 1", "-H", "B: 2", "--seed", "3",
         ];

@@ -8,17 +8,17 @@ use prony_record::{Delta, Outcome};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::running::{Origin, Room, Running, SOON, Said};
+use crate::running::{CommandOutput, Origin, Room, Running, SOON};
 
 /// A NATS server for two agents, and an origin to load.
-struct Ground {
+struct AgentSetup {
     room: Room,
     up: Running,
     origin: Origin,
 }
 
-impl Ground {
-    fn new() -> Ground {
+impl AgentSetup {
+    fn new() -> AgentSetup {
         let room = Room::new();
         let words = [
             "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
@@ -26,7 +26,7 @@ impl Ground {
         let mut up = Running::start(room.command(&words));
         up.wait_for("nats-server listens on");
         let origin = Origin::tcp(&room);
-        Ground { room, up, origin }
+        AgentSetup { room, up, origin }
     }
 
     fn agent(&self) -> Running {
@@ -82,12 +82,12 @@ impl Ground {
     }
 }
 
-fn json(said: &Said) -> Value {
-    serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}\n{}", said.out, said.err))
+fn json(output: &CommandOutput) -> Value {
+    serde_json::from_str(&output.out).unwrap_or_else(|_| panic!("{}\n{}", output.out, output.err))
 }
 
 #[test]
-fn what_is_wrong_with_how_it_is_started_is_said() {
+fn invalid_arguments_are_reported_at_the_start() {
     let room = Room::new();
     room.write(
         "key.creds",
@@ -104,7 +104,7 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
     room.write("open.creds", &room.read("key.creds"));
     room.set_mode("open.creds", 0o644);
     room.write("policy.toml", "[load]\ntarget = ['x']\n");
-    for (words, said) in [
+    for (words, output) in [
         (&["--creds", "none"][..], "none: No such file"),
         (
             &["--creds", "bad.creds"],
@@ -140,7 +140,7 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
     ] {
         let words: Vec<&str> = ["agent"].iter().chain(words).copied().collect();
         let heard = room.run(&words).expect(2);
-        assert!(heard.err.contains(said), "{words:?}: {}", heard.err);
+        assert!(heard.err.contains(output), "{words:?}: {}", heard.err);
         assert!(!heard.err.contains("SECRET"), "{}", heard.err);
     }
     let words = [
@@ -158,15 +158,15 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
 
 #[test]
 fn a_signal_ends_it_and_its_load() {
-    let ground = Ground::new();
+    let ground = AgentSetup::new();
     for (signal, status) in [(Signal::TERM, 1), (Signal::INT, 130)] {
         let agent = ground.agent();
         let load = ground.load();
         ground.measures();
         agent.signal(signal);
         agent.end().expect(status);
-        let said = load.end();
-        let record = json(&said);
+        let output = load.end();
+        let record = json(&output);
         assert_eq!(
             record["fleet"]["agents"][0]["ended_because"], "agent-ended",
             "{record}"
@@ -179,7 +179,7 @@ fn a_signal_ends_it_and_its_load() {
 
 #[test]
 fn what_a_killed_agent_measured_is_collected_after_its_next_start() {
-    let ground = Ground::new();
+    let ground = AgentSetup::new();
     let agent = ground.agent();
     let load = ground.load();
     let path = ground.measures();
@@ -190,10 +190,10 @@ fn what_a_killed_agent_measured_is_collected_after_its_next_start() {
         message.packed.add_to(&mut kept).unwrap();
     }
     // The load ends by itself, and reports the results so far.
-    let said = load.end();
-    let record = json(&said);
+    let output = load.end();
+    let record = json(&output);
     assert!(record["totals"]["ok"].as_u64().unwrap() > 0);
-    assert!(said.out.contains("agent-lost"), "{}", said.out);
+    assert!(output.out.contains("agent-lost"), "{}", output.out);
 
     let agent = ground.agent();
     let name = path.file_name().unwrap().to_str().unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::running::{Origin, Room, Said, check_schema, names};
+use crate::running::{CommandOutput, Origin, Room, check_schema, names};
 
 /// Two variants of the embedded origin, in trials of a fifth of a second.
 pub(crate) const TINY: &str = r#"
@@ -31,21 +31,21 @@ model       = "open"
 
 /// Checks for the exit status that belongs to the verdict, which may be withheld on a machine that
 /// is busy with other tests.
-fn expect_status_of(said: Said, verdict: &Value) -> Said {
+fn expect_status_of(output: CommandOutput, verdict: &Value) -> CommandOutput {
     let comparisons = verdict["comparisons"].as_array().unwrap();
     let withheld = comparisons
         .iter()
         .any(|comparison| comparison["verdict"] == "withheld");
-    said.expect(i32::from(withheld))
+    output.expect(i32::from(withheld))
 }
 
 #[test]
 fn a_plan_becomes_a_folder_and_a_verdict() {
     let room = Room::new();
     room.write("tiny.toml", TINY);
-    let said = room.run(&["compare", "tiny.toml", "--out", "r", "--seed", "7"]);
+    let output = room.run(&["compare", "tiny.toml", "--out", "r", "--seed", "7"]);
     let verdict = room.json("r/verdict.json");
-    let said = expect_status_of(said, &verdict);
+    let output = expect_status_of(output, &verdict);
     let expected = [
         "environment.json",
         "plan.toml",
@@ -71,38 +71,43 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
     assert_eq!(verdict["comparisons"][0]["metric"], "p99_us");
     // It prints the plan's summary and its time, then each trial; standard output has only the
     // results.
-    let mut lines = said.err.lines();
+    let mut lines = output.err.lines();
     // Another test may have killed a run just before.
     let first = lines.find(|line| !line.starts_with("prony: removed leftovers of a killed run"));
-    assert_eq!(first, Some("tiny: Which socket?"), "{}", said.err);
+    assert_eq!(first, Some("tiny: Which socket?"), "{}", output.err);
     assert!(
-        said.err.contains("3 blocks") && said.err.contains("about"),
+        output.err.contains("3 blocks") && output.err.contains("about"),
         "{}",
-        said.err
+        output.err
     );
     assert_eq!(
-        said.err
+        output
+            .err
             .lines()
             .filter(|line| line.starts_with("block "))
             .count(),
         6
     );
     let sentence = verdict["comparisons"][0]["text"].as_str().unwrap();
-    let printed: Vec<&str> = said.out.split_whitespace().collect();
+    let printed: Vec<&str> = output.out.split_whitespace().collect();
     let wanted: Vec<&str> = sentence.split_whitespace().collect();
     assert!(
         printed.windows(wanted.len()).any(|words| words == wanted),
         "{}",
-        said.out
+        output.out
     );
-    assert!(said.out.contains("report: r/report.html"), "{}", said.out);
+    assert!(
+        output.out.contains("report: r/report.html"),
+        "{}",
+        output.out
+    );
     assert_eq!(room.left_running(), Vec::<String>::new());
 
-    rendered_again_it_is_the_same(&room, &verdict, &said.out);
+    rendered_again_it_is_the_same(&room, &verdict, &output.out);
 
     // The folder is in use now.
-    let said = room.run(&["compare", "tiny.toml", "--out", "r"]).expect(2);
-    assert!(said.err.contains("--resume"), "{}", said.err);
+    let output = room.run(&["compare", "tiny.toml", "--out", "r"]).expect(2);
+    assert!(output.err.contains("--resume"), "{}", output.err);
 }
 
 fn rendered_again_it_is_the_same(room: &Room, verdict: &Value, printed_first: &str) {
@@ -138,10 +143,10 @@ fn rendered_again_it_is_the_same(room: &Room, verdict: &Value, printed_first: &s
 }
 
 #[test]
-fn a_dry_run_tells_the_order_and_what_is_started_and_leaves_nothing() {
+fn a_dry_run_prints_the_order_and_the_commands_and_leaves_nothing() {
     let room = Room::new();
     room.write("tiny.toml", TINY);
-    let said = room
+    let output = room
         .run(&[
             "compare",
             "tiny.toml",
@@ -160,7 +165,7 @@ fn a_dry_run_tells_the_order_and_what_is_started_and_leaves_nothing() {
         "--rate=200",
         "origin --listen 127.0.0.1:",
     ] {
-        assert!(said.out.contains(text), "{text}: {}", said.out);
+        assert!(output.out.contains(text), "{text}: {}", output.out);
     }
     let first: Vec<usize> = prony_experiment::schedule::order(7, 0, 2);
     let first: Vec<&str> = first
@@ -168,14 +173,14 @@ fn a_dry_run_tells_the_order_and_what_is_started_and_leaves_nothing() {
         .map(|variant| ["tcp", "unix"][variant])
         .collect();
     assert!(
-        said.out.contains(&format!(
+        output.out.contains(&format!(
             "block 1: socket = {}; socket = {}\n",
             first[0], first[1]
         )),
         "{}",
-        said.out
+        output.out
     );
-    assert_eq!(said.err, "");
+    assert_eq!(output.err, "");
     assert_eq!(room.names(), ["tiny.toml"]);
 }
 
@@ -197,9 +202,9 @@ fn servers_are_compared_with_the_first_without_a_plan() {
         &judged,
     ]
     .concat();
-    let said = room.run(&args);
+    let output = room.run(&args);
     let verdict = room.json("r/verdict.json");
-    let said = expect_status_of(said, &verdict);
+    let output = expect_status_of(output, &verdict);
     assert_eq!(verdict["baseline"]["server"], Value::from(unix.as_str()));
     let comparisons = verdict["comparisons"].as_array().unwrap();
     assert_eq!(comparisons.len(), 4);
@@ -221,23 +226,24 @@ fn servers_are_compared_with_the_first_without_a_plan() {
         );
     }
     assert!(
-        said.err
+        output
+            .err
             .contains(&format!("How do {b} and {c} compare with {unix}?")),
         "{}",
-        said.err
+        output.err
     );
     // Comparing a server with itself is allowed, too. The results go to the default folder.
     let args = [&["compare", &a_url, &a_url][..], &lengths].concat();
-    let said = room.run(&args);
+    let output = room.run(&args);
     let runs = names(&room.path("prony-runs"));
     assert_eq!(runs.len(), 1);
     assert!(runs[0].ends_with("-two-servers"), "{runs:?}");
     let verdict = room.json(&format!("prony-runs/{}/verdict.json", runs[0]));
-    let said = expect_status_of(said, &verdict);
+    let output = expect_status_of(output, &verdict);
     assert!(
-        said.out.contains("(A)") && said.out.contains("(B)"),
+        output.out.contains("(A)") && output.out.contains("(B)"),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -264,66 +270,70 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
         room.write(&path, &result.to_string());
     }
     let before = room.read("r/verdict.json");
-    let said = room
+    let output = room
         .run(&["compare", "--resume", "r", "--blocks", "4"])
         .expect(2);
-    assert!(said.err.contains("after block 3"), "{}", said.err);
+    assert!(output.err.contains("after block 3"), "{}", output.err);
     assert_eq!(room.read("r/verdict.json"), before);
     assert_eq!(names(&room.path("r/trials")).len(), 6);
     let study = ["study", "run", "gunicorn-sockets", "--resume", "r"];
-    let said = room.run(&study).expect(2);
-    assert!(said.err.contains("another experiment"), "{}", said.err);
+    let output = room.run(&study).expect(2);
+    assert!(output.err.contains("another experiment"), "{}", output.err);
 }
 
 #[test]
-fn the_first_block_is_foretold_whatever_the_budget_is() {
+fn the_first_block_is_forecast_regardless_of_the_budget() {
     let room = Room::new();
     room.write("tiny.toml", TINY);
     let args = ["compare", "tiny.toml", "--dry-run", "--budget", "1ms"];
-    let said = room.run(&args).expect(0);
-    assert!(said.out.contains("warm-up; about 2 s\n"), "{}", said.out);
+    let output = room.run(&args).expect(0);
+    assert!(
+        output.out.contains("warm-up; about 2 s\n"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]
 fn servers_that_are_gone_are_3() {
     let room = Room::new();
     let url = crate::running::closed_url();
-    let said = room
+    let output = room
         .run(&["compare", &url, &url, "--blocks", "3", "-d", "1s"])
         .expect(3);
-    assert!(said.err.contains("does not respond"), "{}", said.err);
+    assert!(output.err.contains("does not respond"), "{}", output.err);
     // There are no logs of servers that prony didn't start.
     let why = "prony did not start this server";
-    assert!(said.err.contains(why), "{}", said.err);
-    assert!(!said.err.contains("log is empty"), "{}", said.err);
+    assert!(output.err.contains(why), "{}", output.err);
+    assert!(!output.err.contains("log is empty"), "{}", output.err);
     let hint = "prony: fix the cause, then start a new run";
-    assert!(said.err.contains(hint), "{}", said.err);
+    assert!(output.err.contains(hint), "{}", output.err);
 }
 
 #[test]
 fn options_for_urls_are_refused_with_a_plan() {
     let room = Room::new();
     room.write("tiny.toml", TINY);
-    let said = room
+    let output = room
         .run(&["compare", "tiny.toml", "--connections", "3", "--dry-run"])
         .expect(2);
-    assert!(said.err.contains("[load]"), "{}", said.err);
+    assert!(output.err.contains("[load]"), "{}", output.err);
     for (option, hint) in [
         ("--judge=p99", "metrics = "),
         ("--names=a,b", "its own names"),
     ] {
-        let said = room
+        let output = room
             .run(&["compare", "tiny.toml", option, "--dry-run"])
             .expect(2);
-        assert!(said.err.contains(hint), "{}", said.err);
+        assert!(output.err.contains(hint), "{}", output.err);
     }
-    let said = room
+    let output = room
         .run(&["compare", "a:1", "b:1", "--judge", "p98"])
         .expect(2);
     assert!(
-        said.err.contains("did you mean") || said.err.contains("p99_us"),
+        output.err.contains("did you mean") || output.err.contains("p99_us"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -331,10 +341,10 @@ fn options_for_urls_are_refused_with_a_plan() {
 fn init_writes_a_plan_that_can_be_run() {
     let room = Room::new();
     room.run(&["init", "mine.toml"]).expect(0);
-    let said = room.run(&["compare", "mine.toml", "--dry-run"]).expect(0);
-    assert!(said.out.contains("origin --unix"), "{}", said.out);
-    let said = room.run(&["init", "mine.toml"]).expect(2);
-    assert!(said.err.contains("already exists"), "{}", said.err);
+    let output = room.run(&["compare", "mine.toml", "--dry-run"]).expect(0);
+    assert!(output.out.contains("origin --unix"), "{}", output.out);
+    let output = room.run(&["init", "mine.toml"]).expect(2);
+    assert!(output.err.contains("already exists"), "{}", output.err);
     let written = room.read("mine.toml");
     let plain = room.run(&["init", "-"]).expect(0).out;
     let with_schema = format!("#:schema ./plan.schema.json\n{plain}");
@@ -361,36 +371,36 @@ fn studies_can_be_listed_shown_and_tried() {
         shown.starts_with("# gunicorn-sockets\n") && shown.contains("[service.app]"),
         "{shown}"
     );
-    let said = room.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
+    let output = room.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
     let installed = |program| {
         let here = std::path::Path::new("/");
         prony_experiment::system::program::find(program, here, None).is_ok()
     };
     if installed("nginx") && installed("gunicorn") {
-        let said = said.expect(0);
+        let output = output.expect(0);
         assert!(
-            said.out.contains("namespace-unix") && said.out.contains("gunicorn shop.wsgi"),
+            output.out.contains("namespace-unix") && output.out.contains("gunicorn shop.wsgi"),
             "{}",
-            said.out
+            output.out
         );
     } else {
-        let said = said.expect(2);
-        assert!(said.err.contains("is not installed"), "{}", said.err);
+        let output = output.expect(2);
+        assert!(output.err.contains("is not installed"), "{}", output.err);
     }
-    let said = room.run(&["study", "run", "nginx-http2", "--dry-run"]);
+    let output = room.run(&["study", "run", "nginx-http2", "--dry-run"]);
     if installed("nginx") && installed("php-fpm") {
-        let said = said.expect(0);
+        let output = output.expect(0);
         for part in [
             "12 variants, each once in each of 5 to 10 blocks",
             "about 11 min, 21 min at most",
             "  http = HTTP/1.1:\n    load: --connections=384 --http=1.1 --streams=1\n",
             "  http = HTTP/2:\n    load: --connections=64 --http=2 --streams=6\n",
         ] {
-            assert!(said.out.contains(part), "{part}: {}", said.out);
+            assert!(output.out.contains(part), "{part}: {}", output.out);
         }
     } else {
-        let said = said.expect(2);
-        assert!(said.err.contains("is not installed"), "{}", said.err);
+        let output = output.expect(2);
+        assert!(output.err.contains("is not installed"), "{}", output.err);
     }
     assert_eq!(room.names(), Vec::<String>::new());
 }

@@ -46,10 +46,10 @@ impl Server {
                 return self;
             }
             let ended = self.0.try_wait().unwrap();
-            let said = room.read("server.err");
+            let output = room.read("server.err");
             assert!(
                 ended.is_none() && began.elapsed() < SOON,
-                "{ended:?}: {said}"
+                "{ended:?}: {output}"
             );
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
@@ -221,12 +221,12 @@ fn free_port() -> u16 {
 #[test]
 fn a_process_that_is_not_there_is_a_mistake() {
     let room = Room::new();
-    let said = room.run(&["doctor", "--pid", "1073741824"]).expect(2);
-    assert_eq!(said.out, "");
+    let output = room.run(&["doctor", "--pid", "1073741824"]).expect(2);
+    assert_eq!(output.out, "");
     assert!(
-        said.err.contains("there is no process 1073741824"),
+        output.err.contains("there is no process 1073741824"),
         "{}",
-        said.err
+        output.err
     );
     for wrong in ["0", "-1", "nginx"] {
         room.run(&["doctor", &format!("--pid={wrong}")]).expect(2);
@@ -234,7 +234,7 @@ fn a_process_that_is_not_there_is_a_mistake() {
 }
 
 #[test]
-fn without_root_what_can_not_be_read_is_said() {
+fn without_root_unreadable_settings_are_reported() {
     let room = Room::new();
     assert!(
         rustix::process::geteuid().is_root(),
@@ -245,20 +245,20 @@ fn without_root_what_can_not_be_read_is_said() {
     let program = Path::new("/tmp").join(format!("prony-doctor-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let said = Command::new(&program)
+    let output = Command::new(&program)
         .args(["doctor", "--pid", &server.pid()])
         .current_dir("/")
         .uid(65534)
         .gid(65534)
         .output();
     fs::remove_file(&program).unwrap();
-    let said = said.unwrap();
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(
-        said.status.code(),
+        output.status.code(),
         Some(0),
         "{text}{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
     for hidden in [
         "its cryptography",
@@ -275,8 +275,8 @@ fn without_root_what_can_not_be_read_is_said() {
 #[test]
 fn this_machine_is_looked_at_alone() {
     let room = Room::new();
-    let said = room.run(&["doctor", "--json", "-"]).expect(0);
-    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let output = room.run(&["doctor", "--json", "-"]).expect(0);
+    let report: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(report["schema"], "prony.doctor/1");
     let subjects = report["subjects"].as_array().unwrap();
     assert_eq!(

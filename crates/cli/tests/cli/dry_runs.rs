@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::running::{Origin, Room, Running, Said};
+use crate::running::{CommandOutput, Origin, Room, Running};
 
 /// Two variants of the embedded origin, each loaded with this number of requests. `option` is
 /// appended to the origin's command.
@@ -30,47 +30,47 @@ requests    = {requests}
     )
 }
 
-fn dry_run(room: &Room, more: &[&str]) -> Said {
-    let said = room.run(&[&["compare", "counted.toml", "--dry-run"], more].concat());
+fn dry_run(room: &Room, more: &[&str]) -> CommandOutput {
+    let output = room.run(&[&["compare", "counted.toml", "--dry-run"], more].concat());
     assert_eq!(room.left_running(), Vec::<String>::new());
     assert_eq!(room.names(), ["counted.toml"]);
-    said
+    output
 }
 
 #[test]
 fn requests_are_forecast_by_a_probe() {
     let room = Room::new();
     room.write("counted.toml", &counted_plan(20_000_000, ""));
-    let said = dry_run(&room, &["--progress", "lines"]).expect(0);
+    let output = dry_run(&room, &["--progress", "lines"]).expect(0);
     for part in [
         "measures 20,000,000 requests after ",
         "; about ",
         " at most, by a probe of 1",
         " s per variant\n",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
     for line in ["probe 1 of 2: socket = tcp", "probe 2 of 2: socket = unix"] {
-        assert!(said.err.contains(line), "{line}: {}", said.err);
+        assert!(output.err.contains(line), "{line}: {}", output.err);
     }
-    let said = dry_run(&room, &["--no-precheck"]).expect(0);
+    let output = dry_run(&room, &["--no-precheck"]).expect(0);
     let why = "time unknown: the load ends after a number of requests, and --no-precheck skips";
-    assert!(said.out.contains(why), "{}", said.out);
-    assert!(!said.out.contains("about "), "{}", said.out);
-    assert_eq!(said.err, "");
+    assert!(output.out.contains(why), "{}", output.out);
+    assert!(!output.out.contains("about "), "{}", output.out);
+    assert_eq!(output.err, "");
 }
 
 #[test]
 fn a_service_that_does_not_start_in_a_probe_is_reported_with_its_log() {
     let room = Room::new();
     room.write("counted.toml", &counted_plan(100, ", \"--nonsense\""));
-    let said = dry_run(&room, &[]).expect(3);
+    let output = dry_run(&room, &[]).expect(3);
     let failure = "prony: variant socket = tcp: service \"origin\" ended before it was ready";
-    assert!(said.err.contains(failure), "{}", said.err);
-    assert!(said.err.contains("  origin | "), "{}", said.err);
-    assert!(said.err.contains("--nonsense"), "{}", said.err);
+    assert!(output.err.contains(failure), "{}", output.err);
+    assert!(output.err.contains("  origin | "), "{}", output.err);
+    assert!(output.err.contains("--nonsense"), "{}", output.err);
     let why = "time unknown: the probe could not load every variant";
-    assert!(said.out.contains(why), "{}", said.out);
+    assert!(output.out.contains(why), "{}", output.out);
 }
 
 #[test]
@@ -78,18 +78,18 @@ fn requests_that_may_change_data_and_running_servers_are_not_probed() {
     let room = Room::new();
     let plan = counted_plan(100, "") + "method = \"POST\"\n";
     room.write("counted.toml", &plan);
-    let said = dry_run(&room, &[]).expect(0);
-    assert!(said.out.contains("may change data"), "{}", said.out);
+    let output = dry_run(&room, &[]).expect(0);
+    assert!(output.out.contains("may change data"), "{}", output.out);
     let origin = Origin::tcp(&room);
     let url = origin.url("/");
-    let said = room
+    let output = room
         .run(&["compare", &url, &url, "-n", "100", "--dry-run"])
         .expect(0);
     let why = "time unknown: the load ends after a number of requests";
-    assert!(said.out.contains(why), "{}", said.out);
+    assert!(output.out.contains(why), "{}", output.out);
     let why = "which prony does not start";
-    assert!(said.out.contains(why), "{}", said.out);
-    assert_eq!(said.err, "");
+    assert!(output.out.contains(why), "{}", output.out);
+    assert_eq!(output.err, "");
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn an_interrupt_during_a_probe_takes_the_services_down() {
     let mut running = Running::start(room.command(&args));
     running.wait_for("probe 1 of 2");
     running.signal(Signal::INT);
-    let said = running.end().expect(130);
-    assert_eq!(said.out, "");
-    assert!(said.err.contains("prony: interrupted"), "{}", said.err);
+    let output = running.end().expect(130);
+    assert_eq!(output.out, "");
+    assert!(output.err.contains("prony: interrupted"), "{}", output.err);
     assert_eq!(room.left_running(), Vec::<String>::new());
 }

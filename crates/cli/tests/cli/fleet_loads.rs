@@ -9,18 +9,18 @@ use prony_record::{Delta, Nanos, Record};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::running::{Origin, Room, Running, SOON, Said, check_schema};
+use crate::running::{CommandOutput, Origin, Room, Running, SOON, check_schema};
 
 /// A NATS server, agents, and an origin to load.
-pub(crate) struct Ground {
+pub(crate) struct FleetSetup {
     pub(crate) room: Room,
     up: Running,
     agents: Vec<Running>,
     pub(crate) origin: Origin,
 }
 
-impl Ground {
-    pub(crate) fn new(agents: usize) -> Ground {
+impl FleetSetup {
+    pub(crate) fn new(agents: usize) -> FleetSetup {
         let room = Room::new();
         let count = agents.to_string();
         let words = [
@@ -29,7 +29,7 @@ impl Ground {
         let mut up = Running::start(room.command(&words));
         up.wait_for("nats-server listens on");
         let origin = Origin::tcp(&room);
-        let mut ground = Ground {
+        let mut ground = FleetSetup {
             room,
             up,
             agents: Vec::new(),
@@ -51,7 +51,7 @@ impl Ground {
     }
 
     /// Runs a command as the coordinator.
-    fn run(&self, words: &[&str]) -> Said {
+    fn run(&self, words: &[&str]) -> CommandOutput {
         self.room.run(&self.words(words))
     }
 
@@ -79,9 +79,9 @@ impl Ground {
             let measured = |path: &PathBuf| spool::read(path).is_ok_and(|read| !read.is_empty());
             if files.len() == of && files.iter().all(measured) {
                 let kept = files.iter().enumerate().map(|(number, file)| {
-                    let beside = self.room.path(&format!("kept-{number}.jsonl"));
-                    std::fs::hard_link(file, &beside).unwrap();
-                    beside
+                    let link = self.room.path(&format!("kept-{number}.jsonl"));
+                    std::fs::hard_link(file, &link).unwrap();
+                    link
                 });
                 return kept.collect();
             }
@@ -139,18 +139,18 @@ fn findings(record: &Record) -> Vec<&str> {
 
 #[test]
 fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
-    let ground = Ground::new(3);
+    let ground = FleetSetup::new(3);
     let url = ground.origin.url("/");
     let load = ground.run(&[
         "load", "--agents", "3", "-c", "7", "-n", "1001", "--json", "one.json", &url,
     ]);
-    let said = load.expect(0);
+    let output = load.expect(0);
     assert!(
-        said.out.contains("1,001 requests: 1,001 ok"),
+        output.out.contains("1,001 requests: 1,001 ok"),
         "{}",
-        said.out
+        output.out
     );
-    assert!(said.out.contains("agent-3 "), "{}", said.out);
+    assert!(output.out.contains("agent-3 "), "{}", output.out);
     check_schema("prony.record-1.schema.json", &ground.room.json("one.json"));
     let record = Record::from_json(&ground.room.read("one.json")).unwrap();
     assert_eq!(record.totals.ok, 1001);
@@ -179,7 +179,7 @@ fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
 
 #[test]
 fn agents_are_listed_checked_and_refuse_by_name() {
-    let ground = Ground::new(2);
+    let ground = FleetSetup::new(2);
     let list = ground.run(&["fleet", "list"]).expect(0);
     assert!(
         list.out.contains("agent-1") && list.out.contains("number=2"),
@@ -193,12 +193,12 @@ fn agents_are_listed_checked_and_refuse_by_name() {
 
     let url = ground.origin.url("/");
     let check = ["fleet", "check", "--clock-bound", "1s"];
-    let said = ground.run(&[&check[..], &[&url]].concat()).expect(0);
-    assert!(said.out.contains("status 200"), "{}", said.out);
+    let output = ground.run(&[&check[..], &[&url]].concat()).expect(0);
+    assert!(output.out.contains("status 200"), "{}", output.out);
     let far = "http://192.0.2.200:9/";
     let words = [&check[..], &["--agents", "agent-2", "--json", "-", far]].concat();
-    let said = ground.run(&words).expect(1);
-    let checked: Value = serde_json::from_str(&said.out).unwrap();
+    let output = ground.run(&words).expect(1);
+    let checked: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(
         (&checked[0]["is_wrong"], &checked[1]),
         (&true.into(), &Value::Null)
@@ -206,47 +206,49 @@ fn agents_are_listed_checked_and_refuse_by_name() {
     let why = checked[0]["target"]["text"].as_str().unwrap();
     assert!(why.contains("load.targets"), "{why}");
 
-    let said = ground
+    let output = ground
         .run(&["load", "--agents", "2", "--public", far])
         .expect(3);
     assert!(
-        said.err.contains("rejected by policy rule load.targets"),
+        output.err.contains("rejected by policy rule load.targets"),
         "{}",
-        said.err
+        output.err
     );
     // Outputs are not written before the load is accepted.
     ground.room.write("kept.json", "old");
     let words = ["load", "--agents", "3", "--json", "kept.json", &url];
-    let said = ground.run(&words).expect(3);
+    let output = ground.run(&words).expect(3);
     assert_eq!(ground.room.read("kept.json"), "old");
     assert!(
-        said.err.contains("3 agents were asked for, and 2 are free"),
+        output
+            .err
+            .contains("3 agents were asked for, and 2 are free"),
         "{}",
-        said.err
+        output.err
     );
-    let said = ground
+    let output = ground
         .run(&["load", "--agents", "2", "-c", "1", &url])
         .expect(2);
     assert!(
-        said.err.contains("--connections 1 is too few"),
+        output.err.contains("--connections 1 is too few"),
         "{}",
-        said.err
+        output.err
     );
-    let said = ground
+    let output = ground
         .run(&["load", "--agents", "2", "--urls", "none", &url])
         .expect(2);
-    assert!(said.err.contains("none"), "{}", said.err);
+    assert!(output.err.contains("none"), "{}", output.err);
     let tight = ["load", "--agents", "2", "--clock-bound", "0.001ms", &url];
-    let said = ground.run(&tight).expect(3);
-    assert!(said.err.contains("--clock-bound"), "{}", said.err);
-    let said = ground.room.run(&["load", "--agents", "2", &url]).expect(2);
-    assert!(said.err.contains("--creds"), "{}", said.err);
+    let output = ground.run(&tight).expect(3);
+    assert!(output.err.contains("--clock-bound"), "{}", output.err);
+    let output = ground.room.run(&["load", "--agents", "2", &url]).expect(2);
+    assert!(output.err.contains("--creds"), "{}", output.err);
     ground.end();
 }
 
 #[test]
 fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
-    let ground = Ground::new(2);
+    let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [
         "load", "--agents", "2", "-c", "2", "-d", "60s", "--json", "-", &url,
@@ -259,9 +261,9 @@ fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
     load.signal(Signal::INT);
     load.wait_for("stopping agents");
     load.signal(Signal::INT);
-    let said = load.end().expect(130);
+    let output = load.end().expect(130);
     ground.agents[1].signal(Signal::CONT);
-    let record = Record::from_json(&said.out).unwrap();
+    let record = Record::from_json(&output.out).unwrap();
     assert!(
         findings(&record).contains(&"partial"),
         "{:?}",
@@ -269,7 +271,7 @@ fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
     );
     let run = &record.fleet.as_ref().unwrap().run;
     let line = format!("prony fleet collect {run} --creds up/coordinator.creds");
-    assert!(said.err.contains(&line), "{}", said.err);
+    assert!(output.err.contains(&line), "{}", output.err);
     let words = ["fleet", "collect", run, "--json", "-"];
     let whole = Record::from_json(&ground.run(&words).expect(0).out).unwrap();
     assert_eq!(findings(&whole), [""; 0], "{:?}", whole.findings);
@@ -279,7 +281,7 @@ fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
 
 #[test]
 fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
-    let ground = Ground::new(2);
+    let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [
         "load", "--agents", "2", "-c", "4", "-r", "200", "-d", "4s", &url,
@@ -304,23 +306,23 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
         .run(&["load", "--agents", "2", "--public", far])
         .expect(3);
     let words = ["fleet", "collect", "--json", "collected.json"];
-    let said = ground.run(&words).expect(0);
-    let lines: Vec<&str> = said.err.lines().collect();
+    let output = ground.run(&words).expect(0);
+    let lines: Vec<&str> = output.err.lines().collect();
     assert!(
         lines[0].starts_with("run ") && lines[0].ends_with(&url),
         "{}",
-        said.err
+        output.err
     );
     let other = lines[1];
-    assert!(other.starts_with("  other: run "), "{}", said.err);
+    assert!(other.starts_with("  other: run "), "{}", output.err);
     assert!(
         other.ends_with("192.0.2.200:9/; it never started"),
         "{}",
-        said.err
+        output.err
     );
     let again = Record::from_json(&ground.room.read("collected.json")).unwrap();
     same(&again, &record);
-    let said = ground.run(&["fleet", "collect", "r0"]).expect(2);
-    assert!(said.err.contains("there is no run r0"), "{}", said.err);
+    let output = ground.run(&["fleet", "collect", "r0"]).expect(2);
+    assert!(output.err.contains("there is no run r0"), "{}", output.err);
     ground.end();
 }

@@ -63,8 +63,8 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
     let up = up(&room);
     let words = [&TOKEN[..], &["--uses", "2", "--valid", "10m"]].concat();
     let token = room.run(&words).expect(0);
-    let said = "enrolls up to 2 new agents until";
-    assert!(token.err.contains(said), "{}", token.err);
+    let output = "enrolls up to 2 new agents until";
+    assert!(token.err.contains(output), "{}", token.err);
     room.write("fleet.token", &token.out);
     let closed = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(room.path("fleet.token"), closed).unwrap();
@@ -105,17 +105,21 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
     waiting.wait_for("waiting for up to");
     let mut second = agent(&room, "web-2");
     second.wait_for("registered as web-2");
-    let said = waiting.end().expect(0);
-    assert!(said.out.contains("100 requests: 100 ok"), "{}", said.out);
+    let output = waiting.end().expect(0);
+    assert!(
+        output.out.contains("100 requests: 100 ok"),
+        "{}",
+        output.out
+    );
     // The summary lists each agent's part.
-    assert!(said.out.contains("start skew"), "{}", said.out);
+    assert!(output.out.contains("start skew"), "{}", output.out);
     let record = room.json("one.json");
     let agents = record["fleet"]["agents"].as_array().unwrap();
     let p99 = |agent: &serde_json::Value| agent["p99_us"].as_f64().unwrap();
     assert!(agents.iter().all(|agent| p99(agent) > 0.0), "{agents:?}");
 
-    let said = agent(&room, "web-3").end().expect(3);
-    assert!(said.err.contains("used up"), "{}", said.err);
+    let output = agent(&room, "web-3").end().expect(3);
+    assert!(output.err.contains("used up"), "{}", output.err);
     assert_eq!(origin.stop(), Some(0));
     end(&room, up, vec![first, second]);
 }
@@ -123,19 +127,19 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
 #[test]
 fn tokens_are_listed_and_revoked_where_a_server_runs() {
     let room = Room::new();
-    let said = room.run(&TOKEN).expect(3);
+    let output = room.run(&TOKEN).expect(3);
     let none = "`prony fleet up` is not running on";
-    assert!(said.err.contains(none), "{}", said.err);
+    assert!(output.err.contains(none), "{}", output.err);
     let up = up(&room);
     let made = room.run(&TOKEN).expect(0);
     let id = made.err.split_whitespace().nth(2).unwrap().to_owned();
     let list = room.run(&[&TOKEN[..], &["--list"]].concat()).expect(0);
     assert!(list.out.contains(&id), "{}", list.out);
     let revoke = [&TOKEN[..], &["--revoke", &id]].concat();
-    let said = room.run(&revoke).expect(0);
-    assert!(said.err.contains("revoked token"), "{}", said.err);
-    let said = room.run(&revoke).expect(2);
-    assert!(said.err.contains("there is no token"), "{}", said.err);
+    let output = room.run(&revoke).expect(0);
+    assert!(output.err.contains("revoked token"), "{}", output.err);
+    let output = room.run(&revoke).expect(2);
+    assert!(output.err.contains("there is no token"), "{}", output.err);
     for wrong in [["--uses", "0"], ["--valid", "31d"], ["--valid", "0"]] {
         room.run(&[&TOKEN[..], &wrong].concat()).expect(2);
     }

@@ -4,19 +4,24 @@ use std::time::{Duration, Instant};
 
 use prony_record::Record;
 
-use crate::fleet_loads::Ground;
+use crate::fleet_loads::FleetSetup;
 use crate::metrics::answer;
 use crate::running::{Running, SOON};
-use crate::terminals::{Has, Typist, after_the_view};
+use crate::terminals::{TerminalStreams, TerminalUser, after_the_view};
 
 #[test]
 fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
-    let ground = Ground::new(2);
+    let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [
         "load", "--agents", "2", "-c", "4", "-r", "100", "-d", "60s", &url,
     ];
-    let mut typist = Typist::start(&ground.room, &ground.words(&words), Has::All, &[]);
+    let mut typist = TerminalUser::start(
+        &ground.room,
+        &ground.words(&words),
+        TerminalStreams::All,
+        &[],
+    );
     // This word appears only after agents have reported results.
     typist.wait_until("figures of agents", |seen| seen.contains("status"));
     typist.press("q");
@@ -47,7 +52,12 @@ fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
         "lines",
         &url,
     ];
-    let typist = Typist::start(&ground.room, &ground.words(&words), Has::All, &[]);
+    let typist = TerminalUser::start(
+        &ground.room,
+        &ground.words(&words),
+        TerminalStreams::All,
+        &[],
+    );
     let (status, seen) = typist.end();
     assert_eq!(status, Some(0), "{seen:?}");
     assert!(
@@ -66,7 +76,7 @@ fn sample(text: &str, name: &str) -> Option<u64> {
 
 #[test]
 fn the_numbers_of_a_load_that_agents_make_are_served_while_they_make_it() {
-    let ground = Ground::new(2);
+    let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [
         "load",

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::running::{Room, Running, Said};
+use crate::running::{CommandOutput, Room, Running};
 
 /// Starts `fleet up` on a room's folder `up`. Returns it once it listens, and its address.
 fn up(room: &Room, more: &[&str]) -> (Running, String) {
@@ -17,11 +17,11 @@ fn up(room: &Room, more: &[&str]) -> (Running, String) {
 }
 
 /// Sends Ctrl-C, and returns the output.
-fn interrupt(room: &Room, running: Running) -> Said {
+fn interrupt(room: &Room, running: Running) -> CommandOutput {
     running.signal(Signal::INT);
-    let said = running.end().expect(0);
+    let output = running.end().expect(0);
     room.wait_until_quiet();
-    said
+    output
 }
 
 fn seed(room: &Room, file: &str) -> String {
@@ -45,11 +45,11 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let before = seed(&room, "up/agent-2.creds");
 
     // A second one on the same folder reports the first, and adds its agents.
-    let said = room
+    let output = room
         .run(&["fleet", "up", "--dir", "up", "--agent", "late"])
         .expect(0);
-    assert!(said.err.contains("is already running"), "{}", said.err);
-    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(output.err.contains("is already running"), "{}", output.err);
+    let lines: Vec<&str> = output.out.lines().collect();
     let folder = room.path("up");
     let folder = std::fs::canonicalize(folder).unwrap();
     let line = |name: &str| format!("prony agent --creds {}/{name}.creds", folder.display());
@@ -59,26 +59,26 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let words: Vec<&str> = lines[2].split(' ').skip(1).collect();
     let mut agent = Running::start(room.command(&[&words[..], &["--state", "state"]].concat()));
     agent.wait_for("registered as late");
-    let said = room.run(&["fleet", "list", "--creds", "up/coordinator.creds"]);
-    let said = said.expect(0);
-    assert!(said.out.contains("\nlate "), "{}", said.out);
-    let said = room
+    let output = room.run(&["fleet", "list", "--creds", "up/coordinator.creds"]);
+    let output = output.expect(0);
+    assert!(output.out.contains("\nlate "), "{}", output.out);
+    let output = room
         .run(&["fleet", "list", "--creds", "up/late.creds"])
         .expect(2);
     assert!(
-        said.err.contains("the coordinator needs its own"),
+        output.err.contains("the coordinator needs its own"),
         "{}",
-        said.err
+        output.err
     );
     agent.signal(Signal::TERM);
     agent.end().expect(0);
-    let said = room
+    let output = room
         .run(&["fleet", "up", "--dir", "up", "--listen", "1.2.3.4:5"])
         .expect(3);
-    assert!(said.err.contains(&listen), "{}", said.err);
+    assert!(output.err.contains(&listen), "{}", output.err);
 
-    let said = interrupt(&room, running);
-    assert!(said.out.starts_with(&line("agent-1")), "{}", said.out);
+    let output = interrupt(&room, running);
+    assert!(output.out.starts_with(&line("agent-1")), "{}", output.out);
     let (running, again) = up(&room, &[]);
     assert_eq!(again, listen);
     assert_eq!(seed(&room, "up/agent-2.creds"), before);
@@ -104,7 +104,7 @@ fn a_server_that_was_left_behind_is_ended_first() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_started() {
+fn impossible_setups_are_reported_before_the_start() {
     let room = Room::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -137,9 +137,9 @@ fn what_cannot_be_is_said_before_anything_is_started() {
             all.extend(["--listen", "0"]);
         }
         all.extend(*words);
-        let said = room.run(&all).expect(*status);
-        assert!(said.err.contains(text), "{words:?}: {}", said.err);
-        assert!(said.out.is_empty());
+        let output = room.run(&all).expect(*status);
+        assert!(output.err.contains(text), "{words:?}: {}", output.err);
+        assert!(output.out.is_empty());
     }
     assert!(!room.path("up/up.toml").exists());
     let mut without = room.command(&["fleet", "up", "--dir", "up", "--listen", "0"]);

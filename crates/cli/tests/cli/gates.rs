@@ -52,34 +52,37 @@ fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
         ],
     );
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let said = room.run(&args).expect(1);
+    let output = room.run(&args).expect(1);
     assert!(
-        said.out
+        output
+            .out
             .contains("failed       p50 of new > old + 5%: p50 of new is "),
         "{}",
-        said.out
+        output.out
     );
     assert!(
-        said.out.contains("passed       failed > 50%"),
+        output.out.contains("passed       failed > 50%"),
         "{}",
-        said.out
+        output.out
     );
     assert!(
-        said.out
+        output
+            .out
             .contains("passed       require p(50) of new > baseline"),
         "{}",
-        said.out
+        output.out
     );
     assert!(
-        said.err
+        output
+            .err
             .contains("prony: failed: 'p50 of new > old + 5%' (new)"),
         "{}",
-        said.err
+        output.err
     );
     assert!(
-        said.err.contains("::error title=prony%3A p50 of new"),
+        output.err.contains("::error title=prony%3A p50 of new"),
         "{}",
-        said.err
+        output.err
     );
     let junit = room.read("junit.xml");
     assert!(
@@ -98,25 +101,27 @@ fn judged_again_from_what_is_stored(room: &Room) {
     report("p50 of new < old").expect(0);
     let require = |condition: &str| room.run(&["report", "r", "--require", condition]);
     require("p50 of new > old + 5%").expect(0);
-    let said = require("p50 of new < old + 5%").expect(1);
+    let output = require("p50 of new < old + 5%").expect(1);
     assert!(
-        said.err
+        output
+            .err
             .contains("failed: 'require p50 of new < old + 5%' (new)"),
         "{}",
-        said.err
+        output.err
     );
-    let said = require("p50 of nwe < old").expect(2);
+    let output = require("p50 of nwe < old").expect(2);
     assert!(
-        said.err.contains("--require: ") && said.err.contains("^^^"),
+        output.err.contains("--require: ") && output.err.contains("^^^"),
         "{}",
-        said.err
+        output.err
     );
-    let said = report("server_memory_bytes > 1GiB").expect(0);
+    let output = report("server_memory_bytes > 1GiB").expect(0);
     assert!(
-        said.err
+        output
+            .err
             .contains("inconclusive: 'server_memory_bytes > 1GiB' (old); "),
         "{}",
-        said.err
+        output.err
     );
     let strict = [
         "report",
@@ -135,8 +140,8 @@ fn judged_again_from_what_is_stored(room: &Room) {
 
 fn held_against_itself_nothing_is_worse(room: &Room) {
     let args = ["report", "--against", "r", "r", "--json", "-"];
-    let said = room.run(&args).expect(0);
-    let document: Value = serde_json::from_str(&said.out).unwrap();
+    let output = room.run(&args).expect(0);
+    let document: Value = serde_json::from_str(&output.out).unwrap();
     check_schema("prony.runs-1.schema.json", &document);
     assert_eq!(document["differences"], Value::Array(Vec::new()));
     let printed = room.run(&["report", "r", "r"]).expect(0);
@@ -183,8 +188,8 @@ fn what_can_not_be_judged_is_2_before_anything_is_run() {
     for (more, told) in refused {
         let args = compared(&origin, more);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let said = room.run(&args).expect(2);
-        assert!(said.err.contains(told), "{more:?}: {}", said.err);
+        let output = room.run(&args).expect(2);
+        assert!(output.err.contains(told), "{more:?}: {}", output.err);
         assert!(!room.path("prony-runs").exists(), "{more:?}");
     }
 }
@@ -214,18 +219,18 @@ fn records_are_rendered_and_set_against_one_another() {
         .expect(1);
     // With one record on each side, the comparison only describes the difference.
     let two = ["report", "before/0.json", "after/0.json"];
-    let said = room.run(&two).expect(0);
+    let output = room.run(&two).expect(0);
     assert!(
-        said.out.contains("verdict withheld: one load per run"),
+        output.out.contains("verdict withheld: one load per run"),
         "{}",
-        said.out
+        output.out
     );
     // With several records on each side there is a verdict, whether they are named by folder or by
     // file.
     for sides in [["before", "after"], ["before/*.json", "after/*.json"]] {
-        let said = room.run(&["report", sides[0], sides[1]]).expect(0);
-        let words: Vec<&str> = said.out.split_whitespace().collect();
-        assert!(words.join(" ").contains("3 loads each"), "{}", said.out);
+        let output = room.run(&["report", sides[0], sides[1]]).expect(0);
+        let words: Vec<&str> = output.out.split_whitespace().collect();
+        assert!(words.join(" ").contains("3 loads each"), "{}", output.out);
     }
     let gated = [
         "report",
@@ -235,11 +240,11 @@ fn records_are_rendered_and_set_against_one_another() {
         "--fail-if",
         "p50 > stored + 5%",
     ];
-    let said = room.run(&gated).expect(1);
+    let output = room.run(&gated).expect(1);
     assert!(
-        said.err.contains("rate_per_s against the stored run"),
+        output.err.contains("rate_per_s against the stored run"),
         "{}",
-        said.err
+        output.err
     );
     let many = ["report", "before/0.json", "before/1.json", "after/0.json"];
     assert!(

@@ -86,14 +86,22 @@ fn flags_of_other_tools_that_mean_something_else_get_a_hint() {
     ] {
         for command in ["load", "compare"] {
             let args = [&[command][..], typed, &["http://127.0.0.1:1/"]].concat();
-            let said = room.run(&args).expect(2);
+            let printed = room.run(&args).expect(2);
             let start = format!(
                 "prony: {command} has no option {}: ",
                 typed[0].trim_end_matches("=x")
             );
-            assert!(said.err.starts_with(&start), "{typed:?}: {}", said.err);
-            assert!(said.err.contains(hint), "{typed:?}: {}", said.err);
-            assert!(!said.err.contains("--public"), "{typed:?}: {}", said.err);
+            assert!(
+                printed.err.starts_with(&start),
+                "{typed:?}: {}",
+                printed.err
+            );
+            assert!(printed.err.contains(hint), "{typed:?}: {}", printed.err);
+            assert!(
+                !printed.err.contains("--public"),
+                "{typed:?}: {}",
+                printed.err
+            );
         }
     }
 }
@@ -111,7 +119,7 @@ fn user_and_password_are_sent_and_stored_nowhere() {
             load,
         ]
         .concat();
-        let said = room.run(&args).expect(0);
+        let printed = room.run(&args).expect(0);
         let head = server.heads.recv().unwrap();
         assert!(
             head.contains("\r\nauthorization: basic bwu6c2vjcmv0\r\n"),
@@ -122,7 +130,7 @@ fn user_and_password_are_sent_and_stored_nowhere() {
             room.json("r.json")["load"]["url"],
             Value::from(plain.as_str())
         );
-        for text in [&record, &said.out, &said.err] {
+        for text in [&record, &printed.out, &printed.err] {
             assert!(!text.contains("cret"), "{text}");
         }
     }
@@ -141,14 +149,18 @@ fn user_and_password_are_sent_and_stored_nowhere() {
     let head = server.heads.recv().unwrap();
     assert!(head.contains("\r\nauthorization: bearer x\r\n"), "{head}");
     assert!(!head.contains("basic"), "{head}");
-    let said = room
+    let printed = room
         .run(&[&typed[..], &["-u", "a:b", &plain]].concat())
         .expect(2);
-    assert!(said.err.contains("--user and --header"), "{}", said.err);
-    let said = room.run(&["load", "-u", "me", &plain]).expect(2);
-    assert!(said.err.contains("USER:PASSWORD"), "{}", said.err);
-    let said = room.run(&["load", "http://me:secret@h:0/"]).expect(2);
-    assert!(!said.err.contains("secret"), "{}", said.err);
+    assert!(
+        printed.err.contains("--user and --header"),
+        "{}",
+        printed.err
+    );
+    let printed = room.run(&["load", "-u", "me", &plain]).expect(2);
+    assert!(printed.err.contains("USER:PASSWORD"), "{}", printed.err);
+    let printed = room.run(&["load", "http://me:secret@h:0/"]).expect(2);
+    assert!(!printed.err.contains("secret"), "{}", printed.err);
 }
 
 #[test]
@@ -171,14 +183,14 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
     ];
     let urls = ["compare", &plain, &with_user, "--out", "r"];
     // The server isn't quick, but this checks only the requests and the stored results.
-    let said = room.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
-    let said = said.expect(0);
+    let printed = room.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
+    let printed = printed.expect(0);
     assert!(
-        !said.out.contains("t0ken") && !said.out.contains("s3cret"),
+        !printed.out.contains("t0ken") && !printed.out.contains("s3cret"),
         "{}",
-        said.out
+        printed.out
     );
-    assert!(said.out.contains("[redacted]"), "{}", said.out);
+    assert!(printed.out.contains("[redacted]"), "{}", printed.out);
     room.run(&[&urls[..], &lengths, &["--blocks", "3"]].concat());
     assert!(room.path("r/verdict.json").is_file());
     let mut basic = 0;
@@ -198,10 +210,10 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
             "{name}"
         );
     }
-    let said = room
+    let printed = room
         .run(&["compare", "--resume", "r", "--blocks", "4"])
         .expect(2);
-    assert!(said.err.contains("credentials"), "{}", said.err);
+    assert!(printed.err.contains("credentials"), "{}", printed.err);
 }
 
 #[test]
@@ -241,14 +253,18 @@ fn a_requirement_that_does_not_hold_is_1() {
         ])
     };
     load("p(99)<1m").expect(0);
-    let said = load("p99<1us").expect(1);
+    let printed = load("p99<1us").expect(1);
     assert!(
-        said.err.contains("prony: --require p99<1us: p99 is "),
+        printed.err.contains("prony: --require p99<1us: p99 is "),
         "{}",
-        said.err
+        printed.err
     );
-    let said = load("p99").expect(2);
-    assert!(said.err.starts_with("prony: --require: "), "{}", said.err);
+    let printed = load("p99").expect(2);
+    assert!(
+        printed.err.starts_with("prony: --require: "),
+        "{}",
+        printed.err
+    );
 }
 
 #[test]
@@ -268,14 +284,18 @@ fn the_environment_names_credentials_and_progress() {
         .env("PRONY_CREDS", "nowhere.creds")
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("nowhere.creds"), "{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("nowhere.creds"), "{printed}");
     let mut command = room.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
     let output = command.env("PRONY_PROGRESS", "loud").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("auto, lines, none"), "{said}");
-    let said = room
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("auto, lines, none"), "{printed}");
+    let printed = room
         .run(&["load", "--creds", "x", &origin.url("/")])
         .expect(2);
-    assert!(said.err.contains("--creds needs --agents"), "{}", said.err);
+    assert!(
+        printed.err.contains("--creds needs --agents"),
+        "{}",
+        printed.err
+    );
 }

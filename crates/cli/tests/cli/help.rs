@@ -40,8 +40,8 @@ fn the_help_of_each_command_is_what_was_agreed() {
     let room = Room::new();
     for command in COMMANDS {
         let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
-        let said = room.run(&args).expect(0);
-        assert_eq!(said.err, "");
+        let printed = room.run(&args).expect(0);
+        assert_eq!(printed.err, "");
         let name = ["prony"]
             .iter()
             .chain(*command)
@@ -50,10 +50,10 @@ fn the_help_of_each_command_is_what_was_agreed() {
             .join("-");
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&golden, &said.out).unwrap();
+            std::fs::write(&golden, &printed.out).unwrap();
         }
         let agreed = std::fs::read_to_string(&golden).unwrap_or_default();
-        assert_eq!(said.out, agreed, "{}", golden.display());
+        assert_eq!(printed.out, agreed, "{}", golden.display());
     }
 }
 
@@ -76,7 +76,7 @@ fn help_fits_into_80_columns_with_its_examples_on_one_line_each() {
 }
 
 #[test]
-fn the_short_flag_says_the_same_and_the_version_is_told() {
+fn the_short_flag_prints_the_same_and_the_version_is_printed() {
     let room = Room::new();
     assert_eq!(
         room.run(&["load", "-h"]).out,
@@ -99,9 +99,9 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
         help += &room.run(&args).out;
     }
     for (name, args) in unbuilt {
-        let said = room.run(args).expect(2);
+        let printed = room.run(args).expect(2);
         assert_eq!(
-            said.err,
+            printed.err,
             format!("prony: {name} is not supported in this version (see --help)\n")
         );
         let word = name.trim_start_matches("prony ");

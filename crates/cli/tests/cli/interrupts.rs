@@ -54,29 +54,34 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
     for signal in [Signal::INT, Signal::TERM] {
         let running = into_block_2(&room);
         running.signal(signal);
-        let said = running.end().expect(130);
+        let output = running.end().expect(130);
         assert_eq!(room.left_running(), Vec::<String>::new());
-        assert!(said.err.contains("block 1 is stored"), "{}", said.err);
+        assert!(output.err.contains("block 1 is stored"), "{}", output.err);
         assert!(
-            said.err.contains("prony compare --resume r"),
+            output.err.contains("prony compare --resume r"),
             "{}",
-            said.err
+            output.err
         );
         let verdict = room.json("r/verdict.json");
         assert_eq!(
             (&verdict["blocks"], &verdict["seed"]),
             (&Value::from(1), &Value::from(11))
         );
-        assert!(room.path("r/report.html").is_file() && !said.out.is_empty());
+        assert!(room.path("r/report.html").is_file() && !output.out.is_empty());
         if signal == Signal::INT {
             std::fs::remove_dir_all(room.path("r")).unwrap();
         }
     }
-    let said = room.run(&["compare", "--resume", "r"]);
-    assert!([0, 1].contains(&said.status), "{}", said.err);
-    assert!(said.err.contains("resuming after 1 block"), "{}", said.err);
+    let output = room.run(&["compare", "--resume", "r"]);
+    assert!([0, 1].contains(&output.status), "{}", output.err);
+    assert!(
+        output.err.contains("resuming after 1 block"),
+        "{}",
+        output.err
+    );
     assert_eq!(
-        said.err
+        output
+            .err
             .lines()
             .filter(|line| line.starts_with("block "))
             .count(),
@@ -90,14 +95,15 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
     assert_eq!(verdict["order"], order(4));
     // A different plan can't resume the experiment.
     tiny(&room, 5);
-    let said = room
+    let output = room
         .run(&["compare", "tiny.toml", "--resume", "r"])
         .expect(2);
     assert!(
-        said.err
+        output
+            .err
             .contains("differs from the plan that r was run with"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -109,8 +115,8 @@ fn a_folder_in_use_is_refused_with_the_process_that_uses_it() {
     let first = format!("another prony (process {})", running.id());
     let resume = ["compare", "--resume", "r"];
     for arguments in [&resume[..], &["compare", "tiny.toml", "--out", "r"]] {
-        let said = room.run(arguments).expect(3);
-        assert!(said.err.contains(&first), "{}", said.err);
+        let output = room.run(arguments).expect(3);
+        assert!(output.err.contains(&first), "{}", output.err);
     }
     running.signal(Signal::INT);
     running.end().expect(130);
@@ -120,11 +126,11 @@ fn a_folder_in_use_is_refused_with_the_process_that_uses_it() {
         "r/plan.toml",
         &plan.replace("connections = 2", "connections = 3"),
     );
-    let said = room.run(&resume).expect(2);
+    let output = room.run(&resume).expect(2);
     let change = "`connections = 3`, was `connections = 2`";
-    assert!(said.err.contains(change), "{}", said.err);
-    let said = room.run(&["compare", "--resume", "r", "--accept-plan-changes"]);
-    assert!([0, 1].contains(&said.status), "{}", said.err);
+    assert!(output.err.contains(change), "{}", output.err);
+    let output = room.run(&["compare", "--resume", "r", "--accept-plan-changes"]);
+    assert!([0, 1].contains(&output.status), "{}", output.err);
     assert!(room.read("r/verdict.json").contains("plan-changed"));
 }
 
@@ -135,20 +141,20 @@ fn the_demo_is_an_experiment_like_any_other() {
     running.wait_for("demo: What does TCP cost");
     running.wait_for("block 1, ");
     running.signal(Signal::INT);
-    let said = running.end().expect(130);
+    let output = running.end().expect(130);
     assert_eq!(room.left_running(), Vec::<String>::new());
     assert!(
-        said.err.contains("prony compare --resume d"),
+        output.err.contains("prony compare --resume d"),
         "{}",
-        said.err
+        output.err
     );
-    let said = room
+    let output = room
         .run(&["compare", "--resume", "d", "--dry-run"])
         .expect(0);
     assert!(
-        said.out.contains("5 to 12 blocks") && said.out.contains("50 s at most"),
+        output.out.contains("5 to 12 blocks") && output.out.contains("50 s at most"),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -173,8 +179,8 @@ fn what_a_killed_run_left_is_gone_after_the_next_start() {
     running.signal(Signal::KILL);
     running.end();
     // Supervisors end the services; the next run of prony removes the rest.
-    let said = room.run(&["compare", "--resume", "r", "--blocks", "3"]);
-    assert!([0, 1].contains(&said.status), "{}", said.err);
+    let output = room.run(&["compare", "--resume", "r", "--blocks", "3"]);
+    assert!([0, 1].contains(&output.status), "{}", output.err);
     room.wait_until_quiet();
     let left = names(&run_state::base().unwrap());
     assert!(
@@ -204,14 +210,14 @@ fn an_interrupted_load_prints_what_it_has() {
         }
     }
     running.signal(Signal::INT);
-    let said = running.end().expect(130);
-    assert!(said.out.contains("3 ok"), "{}", said.out);
-    assert!(said.err.contains("interrupted"), "{}", said.err);
+    let output = running.end().expect(130);
+    assert!(output.out.contains("3 ok"), "{}", output.out);
+    assert!(output.err.contains("interrupted"), "{}", output.err);
     assert_eq!(room.json("r.json")["totals"]["ok"], 3);
 }
 
 #[test]
-fn an_interrupt_ends_the_wait_for_a_server_that_never_answers() {
+fn an_interrupt_ends_the_wait_for_a_server_that_never_responds() {
     let room = Room::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -220,7 +226,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_answers() {
     let (mut peer, _) = listener.accept().unwrap();
     assert!(peer.read(&mut [0; 1024]).unwrap() > 0);
     running.signal(Signal::INT);
-    let said = running.end().expect(130);
+    let output = running.end().expect(130);
     // The user interrupted the wait, so the server isn't blamed.
-    assert!(!said.err.contains("does not respond"), "{}", said.err);
+    assert!(!output.err.contains("does not respond"), "{}", output.err);
 }

@@ -4,10 +4,10 @@ use std::os::unix::process::CommandExt;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::running::{Origin, Room, Said};
+use crate::running::{CommandOutput, Origin, Room};
 
 /// Runs a command under a limit.
-fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> Said {
+fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> CommandOutput {
     let mut command = room.command(args);
     // SAFETY: only system calls are made between fork and exec.
     unsafe {
@@ -20,7 +20,7 @@ fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> Sai
         });
     }
     let output = command.output().unwrap();
-    Said {
+    CommandOutput {
         status: output.status.code().unwrap_or(-1),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
@@ -38,15 +38,17 @@ fn files_without_an_end_are_refused() {
         &["--body-file", "/dev/zero"],
     ] {
         let all = [&["load", "-n", "1", "-c", "1"], args, &[url]].concat();
-        let said = room.run(&all).expect(2);
+        let printed = room.run(&all).expect(2);
         let expected = format!("{} /dev/zero: larger than ", args[0]);
-        assert!(said.err.contains(&expected), "{}", said.err);
+        assert!(printed.err.contains(&expected), "{}", printed.err);
     }
-    let said = room.run(&["wrk", "-s", "/dev/zero", "http://localhost:1/"]);
+    let printed = room.run(&["wrk", "-s", "/dev/zero", "http://localhost:1/"]);
     assert!(
-        said.err.contains("/dev/zero: cannot be read: larger than"),
+        printed
+            .err
+            .contains("/dev/zero: cannot be read: larger than"),
         "{}",
-        said.err
+        printed.err
     );
 }
 
@@ -56,8 +58,12 @@ fn a_file_beyond_the_limit_of_sizes_is_a_write_error() {
     let origin = Origin::tcp(&room);
     let url = origin.url("/");
     let args = ["load", "-n", "20", "-c", "2", "--json", "r.json", &url];
-    let said = run_within(&room, &args, Resource::Fsize, 512).expect(3);
-    assert!(said.err.contains("r.json: File too large"), "{}", said.err);
+    let printed = run_within(&room, &args, Resource::Fsize, 512).expect(3);
+    assert!(
+        printed.err.contains("r.json: File too large"),
+        "{}",
+        printed.err
+    );
 }
 
 #[test]
@@ -71,11 +77,15 @@ fn the_connections_that_a_low_limit_of_files_allows_work() {
             .is_none_or(|limit| limit > 80)
     );
     let args = ["load", "-n", "60", "-c", "50", "-t", "2", &url];
-    let said = run_within(&room, &args, Resource::Nofile, 80).expect(3);
-    assert!(said.err.contains("ulimit -n 106"), "{}", said.err);
-    let (_, fits) = said.err.split_once("use --connections ").unwrap();
+    let printed = run_within(&room, &args, Resource::Nofile, 80).expect(3);
+    assert!(printed.err.contains("ulimit -n 106"), "{}", printed.err);
+    let (_, fits) = printed.err.split_once("use --connections ").unwrap();
     let fits = fits.split(' ').next().unwrap();
     let args = ["load", "-n", "60", "-c", fits, "-t", "2", &url];
-    let said = run_within(&room, &args, Resource::Nofile, 80).expect(0);
-    assert!(said.out.contains("60 requests: 60 ok"), "{}", said.out);
+    let printed = run_within(&room, &args, Resource::Nofile, 80).expect(0);
+    assert!(
+        printed.out.contains("60 requests: 60 ok"),
+        "{}",
+        printed.out
+    );
 }

@@ -8,7 +8,7 @@ use crate::running::{Origin, Room, check_schema};
 fn the_record_alone_goes_to_standard_output_and_adds_up() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
-    let said = room
+    let output = room
         .run(&[
             "load",
             "-n",
@@ -20,7 +20,7 @@ fn the_record_alone_goes_to_standard_output_and_adds_up() {
             &origin.url("/bytes/1K"),
         ])
         .expect(0);
-    let record: Value = serde_json::from_str(&said.out).unwrap();
+    let record: Value = serde_json::from_str(&output.out).unwrap();
     check_schema("prony.record-1.schema.json", &record);
     assert_eq!(record["schema"], "prony.record/1");
     assert_eq!(record["load"]["url"], Value::from(origin.url("/bytes/1K")));
@@ -33,7 +33,7 @@ fn the_record_alone_goes_to_standard_output_and_adds_up() {
     assert_eq!(number("ok"), 50);
     assert_eq!(number("body_bytes_in"), 50 * 1024);
     assert_eq!(record["status"]["200"], 50);
-    assert_eq!(said.err, "");
+    assert_eq!(output.err, "");
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn series_and_timeline_hold_every_success() {
         &files,
         &[&origin.url("/")],
     ];
-    let said = room.run(&args.concat()).expect(0);
-    assert!(said.out.contains("req/s"), "{}", said.out);
+    let output = room.run(&args.concat()).expect(0);
+    assert!(output.out.contains("req/s"), "{}", output.out);
     let ok = room.json("r.json")["totals"]["ok"].as_u64().unwrap();
     assert!(ok > 0);
     let timeline = room.json("t.json");
@@ -81,11 +81,11 @@ fn series_and_timeline_hold_every_success() {
 fn csv_takes_the_place_of_the_summary() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
-    let said = room
+    let output = room
         .run(&["load", "-n", "5", "-c", "1", "--csv", "-", &origin.url("/")])
         .expect(0);
-    assert!(said.out.starts_with("t_s,ok,"), "{}", said.out);
-    assert_eq!(said.out.lines().count(), 2);
+    assert!(output.out.starts_with("t_s,ok,"), "{}", output.out);
+    assert_eq!(output.out.lines().count(), 2);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn lists_of_urls_and_sockets_are_loaded() {
     );
     assert_eq!(origin.addresses[1], format!("unix:{}", socket.display()));
     room.write("urls.txt", "# three\n/\n/bytes/10 \n/echo POST hello\n");
-    let said = room.run(&[
+    let output = room.run(&[
         "load",
         "-n",
         "9",
@@ -110,7 +110,7 @@ fn lists_of_urls_and_sockets_are_loaded() {
         "-",
         &origin.addresses[0],
     ]);
-    let record: Value = serde_json::from_str(&said.expect(0).out).unwrap();
+    let record: Value = serde_json::from_str(&output.expect(0).out).unwrap();
     assert_eq!(record["totals"]["body_bytes_in"], 3 * (13 + 10 + 5));
     let unix = [
         "load",
@@ -131,7 +131,7 @@ fn lists_of_urls_and_sockets_are_loaded() {
 }
 
 #[test]
-fn tls_is_verified_unless_told_otherwise() {
+fn tls_is_verified_by_default() {
     let room = Room::new();
     let origin = Origin::start(&room, &["--listen", "0", "--tls"]);
     assert!(
@@ -139,10 +139,10 @@ fn tls_is_verified_unless_told_otherwise() {
         "{:?}",
         origin.addresses
     );
-    let said = room
+    let output = room
         .run(&["load", "-n", "2", "-c", "1", &origin.addresses[0]])
         .expect(1);
-    assert!(said.out.contains("tls"), "{}", said.out);
+    assert!(output.out.contains("tls"), "{}", output.out);
     room.run(&[
         "load",
         "-n",

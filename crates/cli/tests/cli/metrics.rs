@@ -20,7 +20,7 @@ pub(crate) fn answer(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn a_running_load_tells_its_numbers_and_ends_as_it_would_without() {
+fn a_running_load_serves_metrics_and_ends_as_usual() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let url = origin.url("/delay/1ms");
@@ -81,12 +81,12 @@ fn an_address_that_can_not_be_had_is_refused_before_the_load() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let url = origin.url("/");
-    let said = room.run(&["load", "--metrics", "port", &url]).expect(2);
-    assert!(said.err.contains("--metrics port"), "{}", said.err);
+    let output = room.run(&["load", "--metrics", "port", &url]).expect(2);
+    assert!(output.err.contains("--metrics port"), "{}", output.err);
     // The origin uses this address.
     let taken = url.trim_start_matches("http://").trim_end_matches('/');
-    let said = room.run(&["load", "--metrics", taken, &url]).expect(3);
-    assert!(said.err.contains("--metrics"), "{}", said.err);
+    let output = room.run(&["load", "--metrics", taken, &url]).expect(3);
+    assert!(output.err.contains("--metrics"), "{}", output.err);
 }
 
 /// Starts a long load whose metrics are served. Returns the address, too.

@@ -4,7 +4,7 @@ use crate::compares::TINY;
 use crate::running::{Room, names};
 
 #[test]
-fn a_wrong_plan_is_told_with_its_line_and_nothing_is_left_behind() {
+fn an_invalid_plan_is_reported_with_its_line_and_leaves_nothing() {
     let mistakes: &[(&str, &str, &str)] = &[
         ("blocks   = 3", "blok   = 3", "blocks"),
         ("[\"tcp\", \"unix\"]", "[\"unix\"]", "one level"),
@@ -41,20 +41,24 @@ fn a_wrong_plan_is_told_with_its_line_and_nothing_is_left_behind() {
         let text = TINY.replacen(right, wrong, 1);
         assert_ne!(text, TINY, "{right}");
         room.write("plan.toml", &text);
-        let said = room.run(&["compare", "plan.toml"]);
-        assert_eq!(said.status, 2, "{wrong}: {}", said.err);
-        let named = said.err.lines().all(|line| {
+        let output = room.run(&["compare", "plan.toml"]);
+        assert_eq!(output.status, 2, "{wrong}: {}", output.err);
+        let named = output.err.lines().all(|line| {
             let rest = line.strip_prefix("prony: plan.toml:").unwrap_or_default();
             rest.starts_with(|c: char| c.is_ascii_digit())
         });
-        assert!(named && said.err.contains(reason), "{wrong}: {}", said.err);
-        assert_eq!(said.out, "", "{wrong}");
+        assert!(
+            named && output.err.contains(reason),
+            "{wrong}: {}",
+            output.err
+        );
+        assert_eq!(output.out, "", "{wrong}");
         assert_eq!(room.names(), ["plan.toml"], "{wrong}");
     }
 }
 
 #[test]
-fn several_mistakes_are_told_at_once() {
+fn several_mistakes_are_reported_together() {
     let room = Room::new();
     room.write(
         "plan.toml",
@@ -62,13 +66,13 @@ fn several_mistakes_are_told_at_once() {
             .replace("blocks ", "blok ")
             .replace("warmup ", "warmpu "),
     );
-    let said = room.run(&["compare", "plan.toml"]).expect(2);
+    let output = room.run(&["compare", "plan.toml"]).expect(2);
     assert!(
-        said.err.contains("blok") && said.err.contains("warmpu"),
+        output.err.contains("blok") && output.err.contains("warmpu"),
         "{}",
-        said.err
+        output.err
     );
-    assert!(said.err.lines().count() >= 2, "{}", said.err);
+    assert!(output.err.lines().count() >= 2, "{}", output.err);
 }
 
 #[test]
@@ -77,9 +81,9 @@ fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
     let ends = "command = [\"sh\", \"-c\", \"echo the reason is this >&2; exit 4\"]";
     room.write("plan.toml", &TINY.replace(command, ends));
-    let said = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
-    assert!(said.err.contains("the reason is this"), "{}", said.err);
-    assert!(said.err.contains("exit status: 4"), "{}", said.err);
+    let output = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    assert!(output.err.contains("the reason is this"), "{}", output.err);
+    assert!(output.err.contains("exit status: 4"), "{}", output.err);
     assert_eq!(room.left_running(), Vec::<String>::new());
 }
 
@@ -92,12 +96,12 @@ fn a_service_that_fails_later_keeps_what_was_measured() {
     let once = r#"command = ["sh", "-c", "mkdir once-$2 || mkdir twice-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
     let once = once.replace("PROGRAM", env!("CARGO_BIN_EXE_prony"));
     room.write("plan.toml", &TINY.replace(command, &once));
-    let said = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
-    assert!(said.err.contains("exit status: 4"), "{}", said.err);
-    assert!(said.err.contains("block 1 is stored"), "{}", said.err);
+    let output = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    assert!(output.err.contains("exit status: 4"), "{}", output.err);
+    assert!(output.err.contains("block 1 is stored"), "{}", output.err);
     assert_eq!(room.json("r/verdict.json")["blocks"], 1);
     assert!(names(&room.path("r")).contains(&"report.html".to_owned()));
-    assert!(!said.out.is_empty());
+    assert!(!output.out.is_empty());
     assert_eq!(room.left_running(), Vec::<String>::new());
 }
 
@@ -109,9 +113,9 @@ fn an_experiment_without_a_block_is_reported_as_that() {
         &TINY.replacen("[\"prony\", ", "[\"false\", ", 1),
     );
     room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
-    let said = room.run(&["report", "r"]).expect(2);
-    assert!(said.err.contains("no complete block"), "{}", said.err);
-    assert_eq!(said.out, "");
+    let output = room.run(&["report", "r"]).expect(2);
+    assert!(output.err.contains("no complete block"), "{}", output.err);
+    assert_eq!(output.out, "");
 }
 
 #[test]
@@ -125,8 +129,8 @@ fn what_belongs_to_plans_is_refused_with_two_urls() {
         ),
         (["--resume", "runs/1"], "--resume takes the plan"),
     ] {
-        let said = room.run(&[&urls[..], &option].concat()).expect(2);
-        assert!(said.err.contains(reason), "{}", said.err);
+        let output = room.run(&[&urls[..], &option].concat()).expect(2);
+        assert!(output.err.contains(reason), "{}", output.err);
         assert_eq!(room.names(), [""; 0]);
     }
 }

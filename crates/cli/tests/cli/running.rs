@@ -24,15 +24,15 @@ pub(crate) struct Room {
 }
 
 /// The exit status and the output of a command.
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) status: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// Fails with the whole output unless the status is this one.
-    pub(crate) fn expect(self, status: i32) -> Said {
+    pub(crate) fn expect(self, status: i32) -> CommandOutput {
         assert_eq!(
             self.status, status,
             "stdout:\n{}\nstderr:\n{}",
@@ -98,9 +98,9 @@ impl Room {
     }
 
     /// Runs a command and waits for its end.
-    pub(crate) fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
         let output = self.command(args).output().unwrap();
-        Said {
+        CommandOutput {
             status: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -193,14 +193,14 @@ impl Running {
     }
 
     /// Waits for the end of the command. Returns its whole output.
-    pub(crate) fn end(mut self) -> Said {
+    pub(crate) fn end(mut self) -> CommandOutput {
         let mut out = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
             stdout.read_to_string(&mut out).unwrap();
         }
         self.err.read_to_string(&mut self.heard).unwrap();
         let status: ExitStatus = self.child.wait().unwrap();
-        Said {
+        CommandOutput {
             status: status.code().unwrap_or(-1),
             out,
             err: std::mem::take(&mut self.heard),

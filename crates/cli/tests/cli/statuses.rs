@@ -6,12 +6,16 @@ use crate::running::{Origin, Room, Running, closed_url};
 fn done_is_0_and_leaves_standard_error_alone() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
-    let said = room
+    let printed = room
         .run(&["load", "-n", "20", "-c", "2", &origin.url("/")])
         .expect(0);
-    assert!(said.out.contains("20 requests: 20 ok"), "{}", said.out);
-    assert_eq!(said.err, "");
-    assert!(!said.out.contains('\x1b'), "{}", said.out);
+    assert!(
+        printed.out.contains("20 requests: 20 ok"),
+        "{}",
+        printed.out
+    );
+    assert_eq!(printed.err, "");
+    assert!(!printed.out.contains('\x1b'), "{}", printed.out);
 }
 
 #[test]
@@ -19,11 +23,11 @@ fn a_load_without_a_success_is_1() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let url = origin.url("/status/500");
-    let said = room.run(&["load", "-n", "20", "-c", "2", &url]).expect(1);
+    let printed = room.run(&["load", "-n", "20", "-c", "2", &url]).expect(1);
     assert!(
-        said.err.contains("prony: no request succeeded"),
+        printed.err.contains("prony: no request succeeded"),
         "{}",
-        said.err
+        printed.err
     );
 }
 
@@ -34,10 +38,10 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     // Without its own end, the load would take five minutes.
     let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
-    let said = room.run(&args).expect(1);
+    let printed = room.run(&args).expect(1);
     let expected = format!("prony: Nothing listens at {address}: ");
-    assert!(said.err.contains(&expected), "{}", said.err);
-    assert!(said.err.contains("--wait-for-server"), "{}", said.err);
+    assert!(printed.err.contains(&expected), "{}", printed.err);
+    assert!(printed.err.contains("--wait-for-server"), "{}", printed.err);
     let record = room.json("r.json");
     assert!(record["totals"]["elapsed_s"].as_f64().unwrap() < 60.0);
     let ids = record["findings"].as_array().unwrap().iter();
@@ -53,11 +57,11 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
         "app.sock",
         "http://localhost/",
     ];
-    let said = room.run(&socket).expect(1);
+    let printed = room.run(&socket).expect(1);
     assert!(
-        said.err.contains("Nothing listens at app.sock"),
+        printed.err.contains("Nothing listens at app.sock"),
         "{}",
-        said.err
+        printed.err
     );
 }
 
@@ -79,23 +83,27 @@ fn a_load_may_wait_for_its_server() {
     let mut running = Running::start(room.command(&waiting));
     running.wait_for("prony: waiting for app.sock");
     let origin = Origin::start(&room, &["--unix", "app.sock"]);
-    let said = running.end().expect(0);
-    assert!(said.out.contains("20 requests: 20 ok"), "{}", said.out);
+    let printed = running.end().expect(0);
+    assert!(
+        printed.out.contains("20 requests: 20 ok"),
+        "{}",
+        printed.out
+    );
     drop(origin);
     let _ = std::fs::remove_file(room.path("app.sock"));
     waiting.pop();
     waiting.push("--wait-for-server=200ms");
-    let said = room.run(&waiting).expect(1);
+    let printed = room.run(&waiting).expect(1);
     let expected = "nothing listens at app.sock after 200ms";
-    assert!(said.err.contains(expected), "{}", said.err);
-    assert_eq!(said.out, "");
+    assert!(printed.err.contains(expected), "{}", printed.err);
+    assert_eq!(printed.out, "");
     waiting.push("--agents=1");
     waiting.push("--creds=none");
-    let said = room.run(&waiting).expect(2);
+    let printed = room.run(&waiting).expect(2);
     assert!(
-        said.err.contains("--wait-for-server with --agents"),
+        printed.err.contains("--wait-for-server with --agents"),
         "{}",
-        said.err
+        printed.err
     );
 }
 
@@ -104,14 +112,18 @@ fn a_comparison_may_wait_for_its_servers() {
     let room = Room::new();
     let (a, b) = (closed_url(), closed_url());
     let waiting = ["compare", &a, &b, "--out", "r", "--wait-for-server=200ms"];
-    let said = room.run(&waiting).expect(3);
-    assert!(said.err.contains("after 200ms"), "{}", said.err);
+    let printed = room.run(&waiting).expect(3);
+    assert!(printed.err.contains("after 200ms"), "{}", printed.err);
     let log = "log is empty";
-    assert!(!said.err.contains(log), "{}", said.err);
+    assert!(!printed.err.contains(log), "{}", printed.err);
     // Without a value, it waits for 30 s.
     let dry = ["compare", &a, &b, "--dry-run", "--wait-for-server"];
-    let said = room.run(&dry).expect(0);
-    assert!(said.out.contains("--wait-for-server=30s"), "{}", said.out);
+    let printed = room.run(&dry).expect(0);
+    assert!(
+        printed.out.contains("--wait-for-server=30s"),
+        "{}",
+        printed.out
+    );
 }
 
 #[test]
@@ -128,9 +140,13 @@ fn a_condition_that_holds_is_1_and_one_that_does_not_is_0() {
         "--fail-if",
         "failed>0.1%",
     ];
-    let said = room.run(&[&args[..], &[&missing]].concat()).expect(1);
-    assert!(said.err.contains("--fail-if failed>0.1%"), "{}", said.err);
-    assert!(!said.err.contains("p99>60m"), "{}", said.err);
+    let printed = room.run(&[&args[..], &[&missing]].concat()).expect(1);
+    assert!(
+        printed.err.contains("--fail-if failed>0.1%"),
+        "{}",
+        printed.err
+    );
+    assert!(!printed.err.contains("p99>60m"), "{}", printed.err);
     room.run(&[&args[..], &[&origin.url("/")]].concat())
         .expect(0);
 }
@@ -197,10 +213,10 @@ fn wrong_arguments_are_2_before_anything_is_run() {
         (&[], "Usage"),
     ];
     for (args, reason) in refused {
-        let said = room.run(args);
-        assert_eq!(said.status, 2, "{args:?}: {}", said.err);
-        assert!(said.err.contains(reason), "{args:?}: {}", said.err);
-        assert_eq!(said.out, "", "{args:?}");
+        let printed = room.run(args);
+        assert_eq!(printed.status, 2, "{args:?}: {}", printed.err);
+        assert!(printed.err.contains(reason), "{args:?}: {}", printed.err);
+        assert_eq!(printed.out, "", "{args:?}");
     }
     assert_eq!(room.names(), Vec::<String>::new());
 }
@@ -212,14 +228,15 @@ fn the_environment_that_refuses_is_3() {
     let taken = origin.addresses[0]
         .trim_start_matches("http://")
         .trim_end_matches('/');
-    let said = room.run(&["origin", "--listen", taken]).expect(3);
+    let printed = room.run(&["origin", "--listen", taken]).expect(3);
     assert!(
-        said.err
+        printed
+            .err
             .starts_with(&format!("prony: can't listen on {taken}")),
         "{}",
-        said.err
+        printed.err
     );
-    let said = room
+    let printed = room
         .run(&[
             "load",
             "-n",
@@ -231,7 +248,7 @@ fn the_environment_that_refuses_is_3() {
             &origin.url("/"),
         ])
         .expect(3);
-    assert!(said.err.contains("core 1023"), "{}", said.err);
+    assert!(printed.err.contains("core 1023"), "{}", printed.err);
 }
 
 #[test]

@@ -9,13 +9,17 @@ use crate::running::{Room, check_schema, names};
 fn room_with_runs() -> Room {
     let room = Room::new();
     room.write("tiny.toml", TINY);
-    let said = room.run(&[
+    let printed = room.run(&[
         "compare",
         "tiny.toml",
         "--out",
         "prony-runs/2026-11-20-100000-tiny",
     ]);
-    assert!(said.status == 0 || said.status == 1, "{}", said.err);
+    assert!(
+        printed.status == 0 || printed.status == 1,
+        "{}",
+        printed.err
+    );
     let first = room.path("prony-runs/2026-11-20-100000-tiny");
     for other in ["2026-11-21-100000-tiny", "2026-11-22-100000-tiny"] {
         copy(&first, &room.path("prony-runs").join(other));
@@ -42,8 +46,8 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 fn stored_runs_are_listed_named_and_removed() {
     let room = room_with_runs();
     let list = || -> Value {
-        let said = room.run(&["runs", "--json", "-"]).expect(0);
-        serde_json::from_str(&said.out).unwrap()
+        let printed = room.run(&["runs", "--json", "-"]).expect(0);
+        serde_json::from_str(&printed.out).unwrap()
     };
     let document = list();
     check_schema("prony.stored-runs-1.schema.json", &document);
@@ -64,23 +68,27 @@ fn stored_runs_are_listed_named_and_removed() {
 
     // Runs are not removed without confirmation, and other folders never are.
     let oldest = "2026-11-20-100000-tiny";
-    let said = room.run(&["runs", "rm", oldest]).expect(2);
-    assert!(said.err.contains("--yes"), "{}", said.err);
+    let printed = room.run(&["runs", "rm", oldest]).expect(2);
+    assert!(printed.err.contains("--yes"), "{}", printed.err);
     for other in [
         "prony-runs/photos",
         "prony-runs",
         "prony-runs/notes.txt",
         ".",
     ] {
-        let said = room.run(&["runs", "rm", "--yes", other]).expect(2);
-        assert!(said.err.contains("not a run"), "{other}: {}", said.err);
+        let printed = room.run(&["runs", "rm", "--yes", other]).expect(2);
+        assert!(
+            printed.err.contains("not a run"),
+            "{other}: {}",
+            printed.err
+        );
     }
     room.run(&["runs", "prune"]).expect(2);
-    let said = room
+    let printed = room
         .run(&["runs", "prune", "--keep", "1", "--dry-run"])
         .expect(0);
     assert_eq!(
-        said.out, "prony-runs/2026-11-21-100000-tiny\n",
+        printed.out, "prony-runs/2026-11-21-100000-tiny\n",
         "the oldest has a name"
     );
     room.run(&["runs", "prune", "--older-than", "36500d", "--yes"])
@@ -123,16 +131,20 @@ fn named_and_used_as_a_baseline(room: &Room) {
         newest.err
     );
     assert!(!newest.out.is_empty());
-    let said = room
+    let printed = room
         .run(&["report", "--against", "main", "2026-11-22-100000-tiny"])
         .expect(0);
-    assert!(said.out.contains("Nothing else differs"), "{}", said.out);
+    assert!(
+        printed.out.contains("Nothing else differs"),
+        "{}",
+        printed.out
+    );
     let dry = ["compare", "tiny.toml", "--against", "main", "--dry-run"];
     room.run(&dry).expect(0);
-    let said = room
+    let printed = room
         .run(&["compare", "tiny.toml", "--against", "mian", "--dry-run"])
         .expect(2);
-    assert!(said.err.contains("mian"), "{}", said.err);
+    assert!(printed.err.contains("mian"), "{}", printed.err);
     room.run(&["runs", "name", "main", "other"]).expect(0);
     room.run(&["runs", "name", "--delete", "other"]).expect(0);
     room.run(&["runs", "name", "--delete", "other"]).expect(2);
@@ -141,8 +153,12 @@ fn named_and_used_as_a_baseline(room: &Room) {
 #[test]
 fn damaged_and_unfinished_runs_are_listed_as_such() {
     let room = Room::new();
-    let said = room.run(&["runs"]).expect(0);
-    assert!(said.err.contains("no runs in prony-runs"), "{}", said.err);
+    let printed = room.run(&["runs"]).expect(0);
+    assert!(
+        printed.err.contains("no runs in prony-runs"),
+        "{}",
+        printed.err
+    );
     assert!(
         room.run(&["report"])
             .expect(2)
@@ -179,15 +195,15 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
         let line = table.lines().find(|line| line.contains(name)).unwrap();
         assert!(line.contains(word) && line.contains("Why?"), "{line}");
     }
-    let said = room.run(&["runs", "open", "begun"]).expect(2);
-    assert!(said.err.contains("report.html"), "{}", said.err);
+    let printed = room.run(&["runs", "open", "begun"]).expect(2);
+    assert!(printed.err.contains("report.html"), "{}", printed.err);
     // A run in progress holds a lock and is not removed.
     room.write("prony-runs/begun/.lock", "1");
     let lock = std::fs::File::open(room.path("prony-runs/begun/.lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(room.run(&["runs"]).expect(0).out.contains("  running "));
-    let said = room.run(&["runs", "rm", "-y", "begun"]).expect(2);
-    assert!(said.err.contains("in progress"), "{}", said.err);
+    let printed = room.run(&["runs", "rm", "-y", "begun"]).expect(2);
+    assert!(printed.err.contains("in progress"), "{}", printed.err);
     room.run(&["runs", "prune", "--keep", "0", "--dry-run"])
         .expect(0);
     drop(lock);

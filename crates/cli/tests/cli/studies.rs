@@ -32,9 +32,14 @@ fn short(room: &Room, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathB
 /// Runs one block of a plan. Returns its verdict, and its trials' records by variant.
 fn run(room: &Room, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
     let plan = plan.to_str().unwrap();
-    let said = room.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
+    let output = room.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
     // On a busy machine the verdict may be withheld.
-    assert!(matches!(said.status, 0 | 1), "{}{}", said.out, said.err);
+    assert!(
+        matches!(output.status, 0 | 1),
+        "{}{}",
+        output.out,
+        output.err
+    );
     let out = room.path("out");
     let text = |path: &Path| std::fs::read_to_string(path).unwrap();
     let verdict: serde_json::Value =
@@ -50,7 +55,7 @@ fn run(room: &Room, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
                 record.totals.ok > 20,
                 "{id}: {:?}\n{}",
                 record.totals,
-                said.err
+                output.err
             );
             assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
             (id, record)
@@ -70,7 +75,7 @@ fn processor_has_aes() -> bool {
 }
 
 #[test]
-fn a_masked_libcrypto_is_found_and_drawn_beside_the_system_s() {
+fn a_masked_libcrypto_is_found_and_drawn_next_to_the_systems() {
     let room = Room::new();
     let changes = [
         ("requests     = 3000", "requests = 60"),
@@ -168,7 +173,7 @@ fn without_root_apache_s_clients_come_from_the_loopback() {
 }
 
 #[test]
-fn a_balancer_runs_on_its_cores_and_beside_none() {
+fn the_balancer_study_runs_with_and_without_a_balancer() {
     let room = Room::new();
     let changes = [
         ("warmup   = \"1s\"", "warmup = \"200ms\""),
@@ -190,7 +195,7 @@ fn a_balancer_runs_on_its_cores_and_beside_none() {
 }
 
 #[test]
-fn both_fronts_run_and_the_line_s_share_and_overhead_are_told() {
+fn both_fronts_run_and_the_lines_share_and_overhead_are_reported() {
     let room = Room::new();
     let changes = [
         ("warmup   = \"2s\"", "warmup = \"500ms\""),
@@ -258,9 +263,9 @@ fn each_study_says_what_it_will_do() {
         ),
     ];
     for (name, parts) in parts {
-        let said = room.run(&["study", "run", name, "--dry-run"]).expect(0);
+        let output = room.run(&["study", "run", name, "--dry-run"]).expect(0);
         for part in parts {
-            assert!(said.out.contains(part), "{name} {part}: {}", said.out);
+            assert!(output.out.contains(part), "{name} {part}: {}", output.out);
         }
     }
 }
@@ -269,7 +274,7 @@ fn each_study_says_what_it_will_do() {
 fn a_level_that_is_added_runs_or_is_refused() {
     let room = Room::new();
     let level = "crypto={ name = \"third\", lib = \"/\" }";
-    let said = room.run(&[
+    let output = room.run(&[
         "study",
         "run",
         "openssl-build",
@@ -277,14 +282,14 @@ fn a_level_that_is_added_runs_or_is_refused() {
         "--level",
         level,
     ]);
-    let said = said.expect(0);
+    let output = output.expect(0);
     assert!(
-        said.out.contains("3 variants")
-            && said
+        output.out.contains("3 variants")
+            && output
                 .out
                 .contains("\n  crypto = third:\n    web: libraries /\n"),
         "{}",
-        said.out
+        output.out
     );
     let lost = "crypto = {lib = \"/nonexistent\", name = \"third\", env = {}}";
     for dry_run in [&["--dry-run"][..], &[]] {
@@ -321,12 +326,13 @@ fn a_study_takes_lengths_and_can_be_copied() {
     let typed = ["--duration", "3s", "--warmup", "500ms", "--requests", "70"];
     let mut args = vec!["study", "run", "openssl-build", "--dry-run"];
     args.extend(typed);
-    let said = room.run(&args).expect(0);
+    let output = room.run(&args).expect(0);
     assert!(
-        said.out
+        output
+            .out
             .contains("measures 70 requests, 3 s at most, after 500 ms of warm-up"),
         "{}",
-        said.out
+        output.out
     );
     let copied = room
         .run(&["study", "copy", "openssl-build", "mine"])

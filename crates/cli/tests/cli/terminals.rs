@@ -21,7 +21,7 @@ const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
 /// A terminal with a simulated user.
-pub(crate) struct Typist {
+pub(crate) struct TerminalUser {
     keys: File,
     /// Kept open so that its modes can be read after the program has closed it.
     screen: OwnedFd,
@@ -32,7 +32,7 @@ pub(crate) struct Typist {
 
 /// The streams of a command that are the terminal.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Has {
+pub(crate) enum TerminalStreams {
     /// All three streams.
     All,
     /// All but standard input.
@@ -41,13 +41,13 @@ pub(crate) enum Has {
     NoOutput,
 }
 
-impl Typist {
+impl TerminalUser {
     pub(crate) fn start(
         room: &Room,
         args: &[&str],
-        has: Has,
+        has: TerminalStreams,
         variables: &[(&str, &str)],
-    ) -> Typist {
+    ) -> TerminalUser {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -73,10 +73,10 @@ impl Typist {
         let mut command = room.command(args);
         command.env("TERM", "xterm").envs(variables.iter().copied());
         command.stderr(Stdio::from(open()));
-        if has != Has::NoKeys {
+        if has != TerminalStreams::NoKeys {
             command.stdin(Stdio::from(open()));
         }
-        if has != Has::NoOutput {
+        if has != TerminalStreams::NoOutput {
             command.stdout(Stdio::from(open()));
         }
         // SAFETY: only two system calls are made between fork and exec.
@@ -99,7 +99,7 @@ impl Typist {
                 kept.lock().unwrap().extend_from_slice(&some[..read]);
             }
         });
-        Typist {
+        TerminalUser {
             keys,
             screen,
             seen,
@@ -163,7 +163,7 @@ impl Typist {
         let status = self.ended();
         assert!(self.echoes(), "the terminal was left as the view had it");
         // Reading a terminal that is closed everywhere gives an error rather than an end of file.
-        let Typist {
+        let TerminalUser {
             screen,
             reader,
             seen,
@@ -178,7 +178,9 @@ impl Typist {
 
 /// The output of a command on a terminal that isn't its standard input.
 fn on_terminal(room: &Room, args: &[&str], variables: &[(&str, &str)]) -> String {
-    Typist::start(room, args, Has::NoKeys, variables).end().1
+    TerminalUser::start(room, args, TerminalStreams::NoKeys, variables)
+        .end()
+        .1
 }
 
 /// The output after the view was closed for the last time.
@@ -247,7 +249,7 @@ fn a_key_ends_a_load_with_its_results() {
     let url = origin.url("/");
     let args = ["load", "-d", "60s", "-c", "1", "-r", "50", &url];
     for key in ["q", "\x03"] {
-        let mut typist = Typist::start(&room, &args, Has::All, &[]);
+        let mut typist = TerminalUser::start(&room, &args, TerminalStreams::All, &[]);
         typist.wait_until("view", |seen| seen.contains("q or Ctrl-C"));
         assert!(!typist.echoes());
         typist.press("zz");
@@ -264,7 +266,7 @@ fn a_key_ends_a_load_with_its_results() {
 #[test]
 fn a_key_ends_an_experiment_that_takes_everything_down() {
     let room = Room::new();
-    let mut typist = Typist::start(&room, &["demo", "--out", "d"], Has::All, &[]);
+    let mut typist = TerminalUser::start(&room, &["demo", "--out", "d"], TerminalStreams::All, &[]);
     // The words of a line are drawn one by one; words that are on the screen already are left out.
     typist.wait_until("trial", |seen| {
         seen.contains("tcp:") || seen.contains("unix:")
@@ -284,7 +286,7 @@ fn a_view_that_is_suspended_leaves_the_terminal_and_comes_back() {
     let origin = Origin::tcp(&room);
     let url = origin.url("/");
     let args = ["load", "-d", "60s", "-c", "1", "-r", "50", &url];
-    let mut typist = Typist::start(&room, &args, Has::All, &[]);
+    let mut typist = TerminalUser::start(&room, &args, TerminalStreams::All, &[]);
     typist.wait_until("view", |seen| seen.contains("q or Ctrl-C"));
     typist.press("\x1a");
     typist.wait_until("end of the view", |seen| seen.contains(GIVEN_BACK));
@@ -310,7 +312,7 @@ fn a_view_leaves_standard_output_to_the_results() {
     let args = [
         "load", "-d", "1500ms", "-c", "1", "-r", "50", "--json", "-", &url,
     ];
-    let mut typist = Typist::start(&room, &args, Has::NoOutput, &[]);
+    let mut typist = TerminalUser::start(&room, &args, TerminalStreams::NoOutput, &[]);
     let mut out = String::new();
     let mut stdout = typist.child.stdout.take().unwrap();
     stdout.read_to_string(&mut out).unwrap();

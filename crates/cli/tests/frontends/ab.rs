@@ -10,15 +10,15 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use crate::beside::{Origin, Said, command, original, ours, through};
-use crate::recorder::{Asked, Recorder};
+use crate::programs::{CommandOutput, Origin, command, original, ours, through};
+use crate::recorder::{RecordedRequest, Recorder};
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
 /// Runs both with the same words, ab first.
-fn both(words: &str, dir: &Path) -> [Said; 2] {
+fn both(words: &str, dir: &Path) -> [CommandOutput; 2] {
     let words: Vec<&str> = words.split(' ').collect();
     [original("ab", &words, dir), ours("ab", &words, dir)]
 }
@@ -89,16 +89,20 @@ fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let words = format!("-n 200 -c 4 -k {}", origin.url("/bytes/1000"));
-    let [theirs, ours] = both(&words, dir.path()).map(|said| said.expect(0));
+    let [theirs, ours] = both(&words, dir.path()).map(|output| output.expect(0));
     assert_eq!(theirs.err, ours.err, "progress on standard error");
     for (script, expected) in SCRIPTS {
-        let without_warnings = |said: &Said| {
+        let without_warnings = |output: &CommandOutput| {
             let is_warning = |line: &&str| {
                 line.starts_with("WARNING: The median")
                     || line.starts_with("ERROR: The median")
                     || line.ends_with("reliable.")
             };
-            let lines: Vec<&str> = said.out.lines().filter(|line| !is_warning(line)).collect();
+            let lines: Vec<&str> = output
+                .out
+                .lines()
+                .filter(|line| !is_warning(line))
+                .collect();
             lines.join("\n") + "\n"
         };
         assert_eq!(
@@ -198,7 +202,7 @@ fn reports_are_the_same_but_for_their_times() {
         format!("-n 10 -I {named}"),
         format!("-n 10 -H Host:other.test {named}"),
     ] {
-        let [theirs, ours] = both(&words, dir.path()).map(|said| said.expect(0));
+        let [theirs, ours] = both(&words, dir.path()).map(|output| output.expect(0));
         assert_eq!(
             shape(&theirs.out),
             shape(&ours.out),
@@ -215,7 +219,7 @@ fn statuses_that_are_not_2xx_are_counted_and_so_is_success() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let words = format!("-n 20 -c 2 {}", origin.url("/status/404"));
-    let [theirs, ours] = both(&words, dir.path()).map(|said| said.expect(0));
+    let [theirs, ours] = both(&words, dir.path()).map(|output| output.expect(0));
     assert_eq!(exact(&theirs.out), exact(&ours.out));
     let successful = "awk '/Successful requests/ {print $3}'";
     assert_eq!(through(successful, &ours.out), "0");
@@ -240,7 +244,7 @@ fn files_are_read_the_same() {
     let url = origin.url("/delay/3ms");
     // With fewer than fifty requests, ab's 99th percentile is beyond its last time.
     let words = ["-n", "100", "-c", "4", "-e", "e.csv", "-g", "g.tsv", &url];
-    let [theirs, ours] = [original as fn(&str, &[&str], &Path) -> Said, ours].map(|run| {
+    let [theirs, ours] = [original as fn(&str, &[&str], &Path) -> CommandOutput, ours].map(|run| {
         run("ab", &words, dir.path()).expect(0);
         ["e.csv", "g.tsv"].map(|name| fs::read_to_string(dir.path().join(name)).unwrap())
     });
@@ -288,13 +292,13 @@ fn files_are_read_the_same() {
 }
 
 #[test]
-fn files_that_can_not_be_written_are_told_before_anything_is_run() {
+fn files_that_can_not_be_written_are_reported_before_the_run() {
     let recorder = Recorder::start();
     let dir = folder();
     let url = recorder.url("/");
     for flag in ["-e", "-g"] {
-        let said = ours("ab", &[flag, "no/such/folder", &url], dir.path()).expect(1);
-        assert!(said.err.contains("no/such/folder"), "{}", said.err);
+        let output = ours("ab", &[flag, "no/such/folder", &url], dir.path()).expect(1);
+        assert!(output.err.contains("no/such/folder"), "{}", output.err);
     }
     assert_eq!(recorder.take(), []);
 }
@@ -324,7 +328,7 @@ fn commands_that_are_wrong_end_with_abs_statuses() {
             "{words}: {} {}",
             theirs.err, ours.err
         );
-        let says_usage = |said: &Said| said.err.contains("Usage: ab [options]");
+        let says_usage = |output: &CommandOutput| output.err.contains("Usage: ab [options]");
         assert_eq!(says_usage(&theirs), says_usage(&ours), "{words}");
         assert_eq!(
             theirs.out.lines().count(),
@@ -339,13 +343,13 @@ fn commands_that_are_wrong_end_with_abs_statuses() {
 }
 
 /// The request that each sends, ab first.
-fn asked(recorder: &Recorder, words: &str, dir: &Path) -> [Asked; 2] {
+fn asked(recorder: &Recorder, words: &str, dir: &Path) -> [RecordedRequest; 2] {
     let words: Vec<&str> = words.split(' ').collect();
-    [original as fn(&str, &[&str], &Path) -> Said, ours].map(|run| {
+    [original as fn(&str, &[&str], &Path) -> CommandOutput, ours].map(|run| {
         run("ab", &words, dir).expect(0);
         let mut asked = recorder.take();
         assert_eq!(asked.len(), 1, "{words:?}");
-        Asked {
+        RecordedRequest {
             connection: 0,
             ..asked.remove(0)
         }
@@ -399,7 +403,8 @@ fn a_proxy_is_asked_for_the_whole_url() {
         assert!(ours.line.starts_with(&format!("GET {target} ")), "{ours:?}");
         let [theirs, ours] = both(&words, dir.path());
         assert_eq!(exact(&theirs.out), exact(&ours.out));
-        let through_it = |said: &Said| through("grep -o 'through.*patient)'", &said.out);
+        let through_it =
+            |output: &CommandOutput| through("grep -o 'through.*patient)'", &output.out);
         assert_eq!(through_it(&theirs), through_it(&ours));
         recorder.take();
     }
@@ -476,7 +481,7 @@ fn several_instances_begin_at_one_moment() {
     }
     assert_eq!(early, 0, "requests before the moment");
     for instance in instances {
-        Said::from(instance.wait_with_output().unwrap()).expect(0);
+        CommandOutput::from(instance.wait_with_output().unwrap()).expect(0);
     }
     assert_eq!(recorder.take().len(), 15);
     // Late requests are reported, not sent in a burst.
@@ -510,24 +515,24 @@ fn failures_are_counted_once_and_end_nothing() {
         // and stops at this one, or counts it twice with -r.
         ("reset", "20 20 (0 20 0 0) 0"),
     ] {
-        let said = run(
+        let output = run(
             &format!("-n 20 -c 2 {}", origin.url(&format!("/fault/{fault}"))),
             1,
         );
         assert_eq!(
-            through(counts, &said.out),
+            through(counts, &output.out),
             expected,
             "{fault}: {}",
-            said.out
+            output.out
         );
     }
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let said = run(&format!("-n 10 -c 2 http://{free}/"), 1);
-    assert_eq!(through(counts, &said.out), "10 10 (10 0 0 0) 0");
-    assert!(said.err.contains("connect_refused"), "{}", said.err);
+    let output = run(&format!("-n 10 -c 2 http://{free}/"), 1);
+    assert_eq!(through(counts, &output.out), "10 10 (10 0 0 0) 0");
+    assert!(output.err.contains("connect_refused"), "{}", output.err);
     let stalls = run(&format!("-s 1 -n 2 -c 2 {}", origin.url("/fault/stall")), 1);
     assert_eq!(through(counts, &stalls.out), "2 2 (0 2 0 0) 0");
 }
@@ -549,13 +554,13 @@ fn a_size_that_is_known_beforehand_decides_what_succeeds() {
 fn protocols_and_ciphers_that_are_lacking_are_refused_by_name() {
     let dir = folder();
     for (flag, value) in [("-f", "SSL3"), ("-f", "TLS1.1"), ("-Z", "AES128-SHA")] {
-        let said = ours("ab", &[flag, value, "https://127.0.0.1:1/"], dir.path()).expect(2);
+        let output = ours("ab", &[flag, value, "https://127.0.0.1:1/"], dir.path()).expect(2);
         assert!(
-            said.err.contains(value) && said.err.contains(flag),
+            output.err.contains(value) && output.err.contains(flag),
             "{}",
-            said.err
+            output.err
         );
-        assert_eq!(said.out, "");
+        assert_eq!(output.out, "");
     }
 }
 
@@ -576,10 +581,10 @@ fn an_interrupt_ends_with_the_results_so_far() {
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(interrupted.unwrap().success());
-    let said = Said::from(child.wait_with_output().unwrap()).expect(130);
+    let output = CommandOutput::from(child.wait_with_output().unwrap()).expect(130);
     let rate = "grep 'Requests per second' | awk '{print ($4 > 0)}'";
-    assert_eq!(through(rate, &said.out), "1", "{said:?}");
-    assert!(!said.err.contains("Finished"), "{}", said.err);
+    assert_eq!(through(rate, &output.out), "1", "{output:?}");
+    assert!(!output.err.contains("Finished"), "{}", output.err);
 }
 
 /// nginx on a free port, stopped when dropped.
@@ -639,7 +644,7 @@ fn a_server_of_note_is_reported_the_same() {
     let dir = folder();
     for words in ["-n 40 -c 4", "-n 40 -c 1 -k"] {
         let words = format!("{words} {}", nginx.url);
-        let [theirs, ours] = both(&words, dir.path()).map(|said| said.expect(0));
+        let [theirs, ours] = both(&words, dir.path()).map(|output| output.expect(0));
         // nginx closes a connection after ten requests, so the tenth is not kept alive.
         assert_eq!(exact(&theirs.out), exact(&ours.out), "{words}");
         assert!(

@@ -1,11 +1,11 @@
 //! Scripts for LuaJIT, which wrk uses, in Lua 5.1, which `prony wrk` uses: prony adds the functions
 //! of LuaJIT's library that Lua 5.1 lacks.
 
-use crate::beside::{Origin, Said};
+use crate::programs::{CommandOutput, Origin};
 use crate::wrk::both;
 
 /// Runs both with this script for a second.
-fn run(script: &str) -> [Said; 2] {
+fn run(script: &str) -> [CommandOutput; 2] {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     both(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url])
@@ -22,11 +22,11 @@ fn a_text_is_formatted_with_whatever_it_is_given() {
            print(string.format('%s %s %5s|%-3s|%d %q', true, nil, 'a', 'b', 7, 'c'))
         end
     ";
-    for said in run(script).map(|said| said.expect(0)) {
-        assert!(said.out.contains("goes to 127.0.0.1:"), "{said:?}");
+    for output in run(script).map(|output| output.expect(0)) {
+        assert!(output.out.contains("goes to 127.0.0.1:"), "{output:?}");
         assert!(
-            said.out.contains("true nil     a|b  |7 \"c\"\n"),
-            "{said:?}"
+            output.out.contains("true nil     a|b  |7 \"c\"\n"),
+            "{output:?}"
         );
     }
 }
@@ -51,9 +51,9 @@ fn functions_take_what_luajits_take() {
         assert(next(filled) == nil)
         print('all of it')
     ";
-    for said in run(script).map(|said| said.expect(0)) {
-        assert_eq!(said.out.matches("all of it\n").count(), 2, "{said:?}");
-        assert_eq!(said.err, "", "{said:?}");
+    for output in run(script).map(|output| output.expect(0)) {
+        assert_eq!(output.out.matches("all of it\n").count(), 2, "{output:?}");
+        assert_eq!(output.err, "", "{output:?}");
     }
 }
 
@@ -62,8 +62,8 @@ fn functions_take_what_luajits_take() {
 fn its_errors_are_the_scripts() {
     let script = "function request()\n local text = string.format('%d', 'x')\n return text\nend";
     let told = "script.lua:2: bad argument #2 to 'format' (number expected, got string)";
-    for said in run(script) {
-        assert_eq!(said.status, 1, "{said:?}");
-        assert!(said.err.contains(told), "{said:?}");
+    for output in run(script) {
+        assert_eq!(output.status, 1, "{output:?}");
+        assert!(output.err.contains(told), "{output:?}");
     }
 }

@@ -10,15 +10,15 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::beside::{Origin, Said, command, original, ours, through};
-use crate::recorder::{Asked, Recorder};
+use crate::programs::{CommandOutput, Origin, command, original, ours, through};
+use crate::recorder::{RecordedRequest, Recorder};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
 /// Runs both with the same arguments, hey first.
-fn both(arguments: &[&str]) -> [Said; 2] {
+fn both(arguments: &[&str]) -> [CommandOutput; 2] {
     let dir = folder();
     [
         original("hey", arguments, dir.path()).expect(0),
@@ -142,7 +142,7 @@ fn a_number_that_the_workers_do_not_divide_is_kept_all_the_same() {
 }
 
 #[test]
-fn a_time_ends_it_and_waits_for_what_is_under_way() {
+fn the_duration_ends_the_run_after_requests_in_flight() {
     let origin = Origin::start(&[]);
     // Each of four workers starts a request at the beginning and after one second, but not after
     // two.
@@ -158,16 +158,16 @@ fn a_rate_is_that_of_each_worker() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     // 20 requests at 40 per second.
-    for said in both(&["-n", "20", "-c", "2", "-q", "20", &url]) {
+    for output in both(&["-n", "20", "-c", "2", "-q", "20", &url]) {
         let answers = "awk '/\\[200\\]/ {print $2}'";
-        assert_eq!(through(answers, &said.out), "20");
+        assert_eq!(through(answers, &output.out), "20");
         let rate = "awk '/Requests\\/sec:/ {print ($2 < 41)}'";
-        assert_eq!(through(rate, &said.out), "1", "{said:?}");
+        assert_eq!(through(rate, &output.out), "1", "{output:?}");
     }
 }
 
 /// The requests that both send, reduced to the parts that matter; hey first.
-fn sent(recorder: &Recorder, arguments: &[&str]) -> [Asked; 2] {
+fn sent(recorder: &Recorder, arguments: &[&str]) -> [RecordedRequest; 2] {
     let mut all = vec!["-n", "1", "-c", "1"];
     all.extend(arguments);
     let dir = folder();
@@ -175,11 +175,11 @@ fn sent(recorder: &Recorder, arguments: &[&str]) -> [Asked; 2] {
         original("hey", &all, dir.path()),
         ours("hey", &all, dir.path()),
     ];
-    for said in &both {
-        assert_eq!(said.status, 0, "{said:?}");
+    for output in &both {
+        assert_eq!(output.status, 0, "{output:?}");
     }
     let asked = recorder.take();
-    let [mut theirs, mut ours] = <[Asked; 2]>::try_from(asked).unwrap();
+    let [mut theirs, mut ours] = <[RecordedRequest; 2]>::try_from(asked).unwrap();
     theirs.headers.sort();
     ours.headers.sort();
     (theirs.connection, ours.connection) = (0, 0);
@@ -235,7 +235,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
         &recorder.address(),
         "http://192.168.77.7/",
     ];
-    crate::beside::ours("hey", &arguments, dir.path()).expect(0);
+    crate::programs::ours("hey", &arguments, dir.path()).expect(0);
     assert_eq!(recorder.take()[0].line, "GET http://192.168.77.7/ HTTP/1.1");
 }
 
@@ -282,7 +282,7 @@ fn what_hey_fails_to_send_is_sent() {
 }
 
 #[test]
-fn connections_are_kept_unless_told_otherwise() {
+fn connections_are_kept_alive_by_default() {
     let recorder = Recorder::start();
     let dir = folder();
     let connections = |flags: &[&str]| {
@@ -334,8 +334,8 @@ fn with_http_2_workers_share_connections() {
         let url = format!("https://localhost:{port}/delay/10ms");
         let all = ["-n", "240", "-c", "120"].iter().chain(flags).copied();
         let arguments: Vec<&str> = all.chain([&*url]).collect();
-        let said = ours("hey", &arguments, dir.path()).expect(0);
-        assert_eq!(through("awk '/\\[200\\]/ {print $2}'", &said.out), "240");
+        let output = ours("hey", &arguments, dir.path()).expect(0);
+        assert_eq!(through("awk '/\\[200\\]/ {print $2}'", &output.out), "240");
         count.load(Ordering::SeqCst)
     };
     // One connection for the first request, and two with 60 streams each.
@@ -363,16 +363,16 @@ fn without_h2_tls_carries_http_1() {
             &url,
         ],
     ] {
-        let said = ours("hey", arguments, dir.path()).expect(0);
-        let answers = through("awk '/\\[200\\]/ {print $2}'", &said.out);
-        assert_eq!(answers, "130", "{arguments:?}: {said:?}");
+        let output = ours("hey", arguments, dir.path()).expect(0);
+        let answers = through("awk '/\\[200\\]/ {print $2}'", &output.out);
+        assert_eq!(answers, "130", "{arguments:?}: {output:?}");
     }
     assert!(json.is_file());
-    let said = ours("hey", &["-n", "2", "-c", "1", &echo], dir.path()).expect(1);
+    let output = ours("hey", &["-n", "2", "-c", "1", &echo], dir.path()).expect(1);
     assert!(
-        said.out.contains("Error distribution:\n  [2]\tGet \""),
+        output.out.contains("Error distribution:\n  [2]\tGet \""),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -431,7 +431,7 @@ fn failures_are_counted_by_gos_words_in_both() {
 }
 
 #[test]
-fn wrong_arguments_are_told_in_the_same_words() {
+fn invalid_arguments_give_the_same_messages() {
     let dir = folder();
     for arguments in [
         "-foo http://127.0.0.1:1/",
@@ -452,7 +452,8 @@ fn wrong_arguments_are_told_in_the_same_words() {
         let theirs = original("hey", &words, dir.path());
         let ours = ours("hey", &words, dir.path()).expect(2);
         assert!(theirs.status > 0, "{theirs:?}");
-        let first = |said: &Said| said.err.lines().next().unwrap_or_default().to_owned();
+        let first =
+            |output: &CommandOutput| output.err.lines().next().unwrap_or_default().to_owned();
         assert_eq!(first(&ours), first(&theirs), "{arguments}");
         assert!(
             ours.err.contains("Usage: hey [options...] <url>"),
@@ -496,9 +497,9 @@ fn what_is_not_to_be_had_is_refused_by_name() {
         ("http://93.184.216.34/", "PRONY_PUBLIC"),
     ] {
         let words: Vec<&str> = arguments.split_whitespace().collect();
-        let said = ours("hey", &words, dir.path()).expect(2);
-        assert!(said.err.contains(expected), "{arguments}: {said:?}");
-        assert_eq!(said.out, "");
+        let output = ours("hey", &words, dir.path()).expect(2);
+        assert!(output.err.contains(expected), "{arguments}: {output:?}");
+        assert_eq!(output.out, "");
     }
 }
 
@@ -533,8 +534,8 @@ fn progress_lines_become_pairs() {
     // 40 requests, two at a time, 60 ms each take 1.2 s, which includes two half seconds.
     let url = origin.url("/delay/60ms");
     let arguments = ["-n", "40", "-c", "2", "-timeline", "pairs.json", &*url];
-    let said = ours("hey", &arguments, dir.path()).expect(0);
-    let lines: Vec<&str> = said
+    let output = ours("hey", &arguments, dir.path()).expect(0);
+    let lines: Vec<&str> = output
         .out
         .lines()
         .take_while(|line| !line.is_empty())
@@ -549,7 +550,7 @@ fn progress_lines_become_pairs() {
     }
     let log = through(
         &format!("(echo 'Performing 40 total requests'; cat) | {STAMP} | {PAIRS}"),
-        &said.out,
+        &output.out,
     );
     let stamped = completions(&log);
     assert_eq!(stamped[0], 0, "{log}");

@@ -2,9 +2,9 @@
 //! same arguments, the same server, and scripts for the originals applied to both outputs.
 
 mod ab;
-mod beside;
 mod dialect;
 mod hey;
+mod programs;
 mod recorder;
 mod siege;
 mod site;

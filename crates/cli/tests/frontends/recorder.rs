@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 /// One recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     /// The number of its connection, from 0.
     pub(crate) connection: usize,
     /// The client's address.
@@ -20,7 +20,7 @@ pub(crate) struct Asked {
     pub(crate) body: Vec<u8>,
 }
 
-impl Asked {
+impl RecordedRequest {
     /// The value of a header; the name is case-insensitive.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find_map(|line| {
@@ -33,7 +33,7 @@ impl Asked {
 /// Responds to every request with `hello` and records it; stopped when dropped.
 pub(crate) struct Recorder {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
     is_over: Arc<AtomicBool>,
     listening: Option<JoinHandle<()>>,
 }
@@ -75,7 +75,7 @@ impl Recorder {
     }
 
     /// Takes the requests since the last call.
-    pub(crate) fn take(&self) -> Vec<Asked> {
+    pub(crate) fn take(&self) -> Vec<RecordedRequest> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 }
@@ -91,7 +91,7 @@ impl Drop for Recorder {
     }
 }
 
-fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<Asked>>) {
+fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<RecordedRequest>>) {
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read(&mut reader, connection) {
         // HTTP/1.0 closes the connection unless a header says otherwise.
@@ -113,7 +113,7 @@ fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<Asked>>) {
     }
 }
 
-fn read(reader: &mut BufReader<&TcpStream>, connection: usize) -> Option<Asked> {
+fn read(reader: &mut BufReader<&TcpStream>, connection: usize) -> Option<RecordedRequest> {
     let mut line = || {
         let mut line = String::new();
         let read = reader.read_line(&mut line).ok()?;
@@ -127,7 +127,7 @@ fn read(reader: &mut BufReader<&TcpStream>, connection: usize) -> Option<Asked> 
             header => headers.push(header),
         }
     }
-    let mut asked = Asked {
+    let mut asked = RecordedRequest {
         connection,
         from: reader.get_ref().peer_addr().ok()?.ip(),
         line: first,

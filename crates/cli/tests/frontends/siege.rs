@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::beside::{Origin, Said, command, original, ours, through};
+use crate::programs::{CommandOutput, Origin, command, original, ours, through};
 use crate::site::Site;
 
 /// A folder with the configuration `rc`. The empty subfolder keeps the original from creating its
@@ -26,13 +26,13 @@ fn folder(more: &str) -> TempDir {
 }
 
 /// Runs both with the same words, the original first.
-fn both(words: &[&str], dir: &Path) -> [Said; 2] {
+fn both(words: &[&str], dir: &Path) -> [CommandOutput; 2] {
     let all: Vec<&str> = ["-R", "rc", "-b"].iter().chain(words).copied().collect();
     [original("siege", &all, dir), ours("siege", &all, dir)]
 }
 
 /// Transactions, successes and failures, as scripts extract them.
-fn counts(said: &Said) -> [String; 3] {
+fn counts(output: &CommandOutput) -> [String; 3] {
     [
         "^Transactions:",
         "^Successful transactions:",
@@ -41,14 +41,14 @@ fn counts(said: &Said) -> [String; 3] {
     .map(|label| {
         through(
             &format!("grep '{label}' | cut -d: -f2 | awk '{{print $1}}'"),
-            &said.err,
+            &output.err,
         )
     })
 }
 
 /// The verbose lines without their times.
-fn lines(said: &Said) -> Vec<String> {
-    through("sed -E 's/ +[0-9]+\\.[0-9]+ secs/ T/'", &said.out)
+fn lines(output: &CommandOutput) -> Vec<String> {
+    through("sed -E 's/ +[0-9]+\\.[0-9]+ secs/ T/'", &output.out)
         .lines()
         .map(str::to_owned)
         .collect()
@@ -101,19 +101,19 @@ const SCRIPTS: &[(&str, &str)] = &[
 fn scripts_find_the_same_in_both_reports() {
     let origin = Origin::start(&[]);
     let dir = folder("");
-    let said = both(&["-c3", "-r", "4", &origin.url("/")], dir.path());
-    for said in said {
-        let said = said.expect(0);
+    let output = both(&["-c3", "-r", "4", &origin.url("/")], dir.path());
+    for output in output {
+        let output = output.expect(0);
         for (script, found) in SCRIPTS {
             assert_eq!(
-                through(script, &said.err),
+                through(script, &output.err),
                 found.trim(),
                 "{script}\n{}",
-                said.err
+                output.err
             );
         }
         assert_eq!(
-            lines(&said),
+            lines(&output),
             vec!["HTTP/1.1 200 T:      13 bytes ==> GET  /"; 12]
         );
     }
@@ -127,7 +127,7 @@ fn json_has_the_same_keys_and_counts() {
         &["-j", "-c2", "--reps=3", &origin.url("/bytes/1048576")],
         dir.path(),
     )
-    .map(|said| serde_json::from_str::<serde_json::Value>(&said.expect(0).out).unwrap());
+    .map(|output| serde_json::from_str::<serde_json::Value>(&output.expect(0).out).unwrap());
     let keys = |value: &serde_json::Value| {
         value
             .as_object()
@@ -153,9 +153,9 @@ fn json_has_the_same_keys_and_counts() {
 fn quiet_says_nothing_at_all() {
     let origin = Origin::start(&[]);
     let dir = folder("");
-    for said in both(&["-q", "-c1", "-r1", &origin.url("/")], dir.path()) {
+    for output in both(&["-q", "-c1", "-r1", &origin.url("/")], dir.path()) {
         assert_eq!(
-            (said.status, said.out.as_str(), said.err.as_str()),
+            (output.status, output.out.as_str(), output.err.as_str()),
             (0, "", "")
         );
     }
@@ -229,8 +229,8 @@ fn the_list_is_gone_through_by_each_user_or_at_random() {
         (&["-c1", "-r9"], 9),
     ] {
         let words = [words, &["-f", "urls.txt"]].concat();
-        let [theirs, own] = both(&words, dir.path()).map(|said| {
-            let mut lines = lines(&said);
+        let [theirs, own] = both(&words, dir.path()).map(|output| {
+            let mut lines = lines(&output);
             lines.sort();
             lines
         });
@@ -238,8 +238,8 @@ fn the_list_is_gone_through_by_each_user_or_at_random() {
         assert_eq!(own.len(), requests, "{words:?}");
     }
     let random = both(&["-c3", "-r20", "-i", "-f", "urls.txt"], dir.path());
-    for said in random {
-        assert_eq!(counts(&said), ["60", "60", "0"]);
+    for output in random {
+        assert_eq!(counts(&output), ["60", "60", "0"]);
     }
 }
 
@@ -267,7 +267,7 @@ fn cookies_go_back_where_they_belong() {
 }
 
 #[test]
-fn logins_are_answered_as_the_original_does() {
+fn logins_send_credentials_as_the_original_does() {
     let site = Site::open();
     let dir = folder("login = me:secret:R");
     let [theirs, own] = both(&["-c1", "-r2", &site.url("/basic")], dir.path());
@@ -325,7 +325,7 @@ fn get_and_print_show_the_same() {
         &["-q", "-g", &site.url("/x")],
     ] {
         let [theirs, own] = both(words, dir.path())
-            .map(|said| through("sed 's/^User-Agent: .*/User-Agent/'", &said.expect(0).out));
+            .map(|output| through("sed 's/^User-Agent: .*/User-Agent/'", &output.expect(0).out));
         assert_eq!(own, theirs, "{words:?}");
     }
 }
@@ -339,11 +339,11 @@ fn the_log_has_the_same_columns() {
     for (name, file) in [("theirs", "a.log"), ("own", "b.log")] {
         let log = format!("-l{}", dir.path().join(file).display());
         let words = ["-R", "rc", "-b", "-c2", "-r2", "-m", "a mark", &log, &url];
-        let said = match name {
+        let output = match name {
             "theirs" => original("siege", &words, dir.path()),
             _ => ours("siege", &words, dir.path()),
         };
-        assert!(said.out.contains("LOG FILE: "), "{said:?}");
+        assert!(output.out.contains("LOG FILE: "), "{output:?}");
         logs.push(fs::read_to_string(dir.path().join(file)).unwrap());
     }
     for script in [
@@ -364,42 +364,43 @@ fn the_log_has_the_same_columns() {
 fn a_time_ends_both() {
     let origin = Origin::start(&[]);
     let dir = folder("verbose = false");
-    for said in both(&["-c2", "-t3S", &origin.url("/")], dir.path()) {
-        let said = said.expect(0);
+    for output in both(&["-c2", "-t3S", &origin.url("/")], dir.path()) {
+        let output = output.expect(0);
         assert!(
-            said.err
+            output
+                .err
                 .contains("\nLifting the server siege...\nTransactions:"),
-            "{said:?}"
+            "{output:?}"
         );
-        let [transactions, successful, failed] = counts(&said);
+        let [transactions, successful, failed] = counts(&output);
         assert!(transactions.parse::<u64>().unwrap() > 0);
         // The original cuts off requests between two of its counters.
         let apart = transactions.parse::<i64>().unwrap() - successful.parse::<i64>().unwrap();
-        assert!(apart.abs() <= 2, "{said:?}");
+        assert!(apart.abs() <= 2, "{output:?}");
         assert_eq!(failed, "0");
     }
 }
 
 #[test]
-fn chunked_answers_come_whole() {
+fn chunked_responses_are_complete() {
     // The original hangs on these URLs.
     let origin = Origin::start(&[]);
     let dir = folder("connection = keep-alive");
-    let said = ours(
+    let output = ours(
         "siege",
         &["-R", "rc", "-b", "-c2", "-r5", &origin.url("/chunked/5000")],
         dir.path(),
     );
-    let said = said.expect(0);
-    assert_eq!(counts(&said), ["10", "10", "0"]);
+    let output = output.expect(0);
+    assert_eq!(counts(&output), ["10", "10", "0"]);
     assert_eq!(
-        lines(&said),
+        lines(&output),
         vec!["HTTP/1.1 200 T:    5000 bytes ==> GET  /chunked/5000"; 10]
     );
 }
 
 #[test]
-fn failures_are_said_counted_and_end_it() {
+fn failures_are_reported_and_counted_and_stop_the_run() {
     let dir = folder("failures = 3");
     let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", refused.local_addr().unwrap());
@@ -407,12 +408,16 @@ fn failures_are_said_counted_and_end_it() {
     let [theirs, own] = both(&["-c1", "-r9", &url], dir.path());
     assert_eq!(counts(&own), counts(&theirs));
     assert_eq!(counts(&own), ["0", "0", "3"]);
-    for said in [&theirs, &own] {
-        assert!(said.err.contains("socket: unable to connect"), "{said:?}");
+    for output in [&theirs, &own] {
         assert!(
-            said.err
+            output.err.contains("socket: unable to connect"),
+            "{output:?}"
+        );
+        assert!(
+            output
+                .err
                 .contains("siege aborted due to excessive socket failure"),
-            "{said:?}"
+            "{output:?}"
         );
     }
     // The original exits with success even then.
@@ -440,15 +445,16 @@ fn ctrl_c_prints_the_report() {
             .unwrap()
             .success()
     );
-    let said = Said::from(siege.wait_with_output().unwrap()).expect(130);
+    let output = CommandOutput::from(siege.wait_with_output().unwrap()).expect(130);
     assert!(
-        said.err
+        output
+            .err
             .contains("\nLifting the server siege...\nTransactions:"),
-        "{said:?}"
+        "{output:?}"
     );
-    let [transactions, successful, _] = counts(&said);
+    let [transactions, successful, _] = counts(&output);
     assert_eq!(transactions, successful);
-    assert_eq!(lines(&said).len().to_string(), transactions);
+    assert_eq!(lines(&output).len().to_string(), transactions);
 }
 
 #[test]
@@ -465,14 +471,16 @@ fn the_configuration_is_read_and_none_is_made() {
     .unwrap();
     let program = dir.path().join("siege");
     symlink(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
-    let said = command(program, &["-b"], dir.path())
+    let output = command(program, &["-b"], dir.path())
         .env("PRONY_HOST", url.trim_end_matches('/'))
         .output();
-    let said = Said::from(said.unwrap()).expect(0);
-    assert_eq!(counts(&said), ["6", "6", "0"]);
+    let output = CommandOutput::from(output.unwrap()).expect(0);
+    assert_eq!(counts(&output), ["6", "6", "0"]);
     assert!(
-        said.err.contains("siege.conf:5: cache: nothing is cached"),
-        "{said:?}"
+        output
+            .err
+            .contains("siege.conf:5: cache: nothing is cached"),
+        "{output:?}"
     );
     let dir = tempfile::tempdir().unwrap();
     ours("siege", &["-q", "-b", "-c1", "-r1", &url], dir.path()).expect(0);
@@ -496,7 +504,7 @@ fn the_configuration_is_shown_in_the_same_rows() {
         original("siege", &words, dir.path()),
         ours("siege", &words, dir.path()),
     ]
-    .map(|said| said.expect(0).out);
+    .map(|output| output.expect(0).out);
     let labels = "tail -n +4 | cut -c1-32";
     assert_eq!(through(labels, &own), through(labels, &theirs));
     for label in [
@@ -534,9 +542,9 @@ fn what_cannot_be_had_is_refused_by_name() {
         ),
         (&["-R", "rc", "http://192.0.2.1/"], "set PRONY_PUBLIC=1"),
     ] {
-        let said = ours("siege", words, dir.path()).expect(2);
-        assert!(said.err.contains(told), "{words:?}: {}", said.err);
+        let output = ours("siege", words, dir.path()).expect(2);
+        assert!(output.err.contains(told), "{words:?}: {}", output.err);
     }
-    let said = ours("siege", &["-R", "rc", "-g"], dir.path()).expect(2);
-    assert_eq!(said.out, "ERROR: -g/--get requires a commandline URL\n");
+    let output = ours("siege", &["-R", "rc", "-g"], dir.path()).expect(2);
+    assert_eq!(output.out, "ERROR: -g/--get requires a commandline URL\n");
 }

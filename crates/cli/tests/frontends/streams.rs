@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::beside::{Origin, Said, command, ours};
+use crate::programs::{CommandOutput, Origin, command, ours};
 
 /// A short run of each tool.
 fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
@@ -18,7 +18,7 @@ fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
 }
 
 /// Runs one of the tools with these outputs.
-fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> Said {
+fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> CommandOutput {
     let dir = tempfile::tempdir().unwrap();
     let all: Vec<&str> = std::iter::once(tool)
         .chain(arguments.iter().copied())
@@ -41,15 +41,15 @@ fn unread() -> Stdio {
 }
 
 #[test]
-fn results_that_nobody_gets_are_told_by_the_status() {
+fn the_status_reports_results_that_could_not_be_printed() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     for (tool, arguments) in short(&url) {
-        let said = run(tool, &arguments, full().into(), Stdio::piped()).expect(3);
+        let output = run(tool, &arguments, full().into(), Stdio::piped()).expect(3);
         assert_eq!(
-            said.err.matches("standard output: No space left").count(),
+            output.err.matches("standard output: No space left").count(),
             1,
-            "{tool}: {said:?}"
+            "{tool}: {output:?}"
         );
     }
     let csv = ["-o", "csv", "-n", "2", "-c", "1", &url];
@@ -96,33 +96,40 @@ fn numbers_beyond_reach_are_refused_by_name() {
             "at most 1000000000 seconds",
         ),
     ] {
-        let said = ours(tool, &[&arguments[..], &[url]].concat(), dir.path());
-        assert!(said.err.contains(told), "{tool} {arguments:?}: {said:?}");
-        assert_eq!(said.status, if tool == "wrk" { 1 } else { 2 }, "{said:?}");
+        let output = ours(tool, &[&arguments[..], &[url]].concat(), dir.path());
+        assert!(
+            output.err.contains(told),
+            "{tool} {arguments:?}: {output:?}"
+        );
+        assert_eq!(
+            output.status,
+            if tool == "wrk" { 1 } else { 2 },
+            "{output:?}"
+        );
     }
 }
 
 /// 192.0.2.7 is reserved for documentation (RFC 5737).
 #[test]
-fn a_strangers_server_is_refused_with_what_would_allow_it() {
+fn a_public_server_is_refused_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     for (tool, arguments) in short("http://192.0.2.7/") {
-        let said = ours(tool, &arguments, dir.path());
+        let output = ours(tool, &arguments, dir.path());
         let status = if tool == "wrk" { 1 } else { 2 };
-        assert_eq!(said.status, status, "{said:?}");
-        assert!(said.err.contains("192.0.2.7 is outside"), "{said:?}");
-        assert!(said.err.contains("set PRONY_PUBLIC=1"), "{said:?}");
-        assert!(!said.err.contains("--public"), "{said:?}");
+        assert_eq!(output.status, status, "{output:?}");
+        assert!(output.err.contains("192.0.2.7 is outside"), "{output:?}");
+        assert!(output.err.contains("set PRONY_PUBLIC=1"), "{output:?}");
+        assert!(!output.err.contains("--public"), "{output:?}");
     }
 }
 
 /// The hint doesn't name flags that a front end lacks.
 #[test]
-fn a_name_without_address_is_told_in_words_that_help() {
+fn a_name_without_address_is_reported_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     for (tool, arguments) in short("http://name.invalid/") {
-        let said = ours(tool, &arguments, dir.path());
-        assert!(said.err.contains("name.invalid"), "{said:?}");
-        assert!(!said.err.contains("--"), "{said:?}");
+        let output = ours(tool, &arguments, dir.path());
+        assert!(output.err.contains("name.invalid"), "{output:?}");
+        assert!(!output.err.contains("--"), "{output:?}");
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::beside::{Origin, Said, command, original, ours, through};
-use crate::recorder::{Asked, Recorder};
+use crate::programs::{CommandOutput, Origin, command, original, ours, through};
+use crate::recorder::{RecordedRequest, Recorder};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -18,7 +18,7 @@ fn folder() -> tempfile::TempDir {
 
 /// Runs both at the same time with the same arguments and with this script in `script.lua`; wrk
 /// first.
-pub(crate) fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
+pub(crate) fn both(script: &str, arguments: &[&str]) -> [CommandOutput; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
     thread::scope(|scope| {
@@ -29,7 +29,7 @@ pub(crate) fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
 }
 
 /// Runs `prony wrk` with this script in `script.lua`.
-fn ours_with(script: &str, arguments: &[&str]) -> Said {
+fn ours_with(script: &str, arguments: &[&str]) -> CommandOutput {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
     ours("wrk", arguments, dir.path())
@@ -55,7 +55,7 @@ fn shape(out: &str) -> String {
     shape
 }
 
-fn number(script: &str, of: &Said) -> f64 {
+fn number(script: &str, of: &CommandOutput) -> f64 {
     let text = through(script, &of.out);
     let number = text.parse();
     number.unwrap_or_else(|_| panic!("{script}: {text:?} of {of:?}"))
@@ -69,8 +69,8 @@ fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
     let url = origin.url("/status/503");
     let all = both("", &["-t2", "-c4", "-d1s", "--latency", &url]);
-    for said in &all {
-        let requests = number(REQUESTS, said);
+    for output in &all {
+        let requests = number(REQUESTS, output);
         assert!(requests > 0.0);
         for (script, expected) in [
             ("awk 'NR == 1 {print $1, $2, $3}'", "Running 1s test"),
@@ -91,16 +91,20 @@ fn scripts_read_the_same_from_both() {
                 "1",
             ),
         ] {
-            assert_eq!(through(script, &said.out), expected, "{script}: {said:?}");
+            assert_eq!(
+                through(script, &output.out),
+                expected,
+                "{script}: {output:?}"
+            );
         }
-        let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", said);
-        assert_eq!(not_ok, requests, "{said:?}");
+        let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", output);
+        assert_eq!(not_ok, requests, "{output:?}");
         // The rate refers to the printed time, which has two decimals.
-        let rate = number("awk '/Requests\\/sec:/ {print $2}'", said);
-        let took = number("awk '/requests in/ {print $4 + 0}'", said);
-        assert!((rate * took / requests - 1.0).abs() < 0.02, "{said:?}");
+        let rate = number("awk '/Requests\\/sec:/ {print $2}'", output);
+        let took = number("awk '/requests in/ {print $4 + 0}'", output);
+        assert!((rate * took / requests - 1.0).abs() < 0.02, "{output:?}");
     }
-    let [theirs, ours] = all.map(|said| said.expect(0));
+    let [theirs, ours] = all.map(|output| output.expect(0));
     assert_eq!(shape(&theirs.out), shape(&ours.out));
     assert_eq!((theirs.err, ours.err), (String::new(), String::new()));
 }
@@ -136,7 +140,7 @@ fn arguments_are_refused_with_wrks_words_and_status() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_in_wrks_words() {
+fn an_unreachable_server_is_reported_in_wrks_words() {
     // A port that was just released refuses connections.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -152,24 +156,26 @@ fn a_server_that_is_not_there_is_told_in_wrks_words() {
             assert_eq!((theirs.status, ours.status), (1, 1), "{arguments:?}");
             assert_eq!(theirs.out, ours.out);
             // Resolvers word this error differently.
-            let words = |said: &Said| said.err.split(' ').take(4).collect::<Vec<_>>().join(" ");
+            let words = |output: &CommandOutput| {
+                output.err.split(' ').take(4).collect::<Vec<_>>().join(" ")
+            };
             assert_eq!(words(&theirs), words(&ours), "{arguments:?}");
         }
     }
 }
 
 /// A request's first line, its header lines in any order, and its body.
-fn plain(asked: &Asked) -> (String, BTreeSet<String>, String) {
+fn plain(asked: &RecordedRequest) -> (String, BTreeSet<String>, String) {
     let headers = asked.headers.iter().cloned().collect();
     let body = String::from_utf8_lossy(&asked.body).into_owned();
     (asked.line.clone(), headers, body)
 }
 
 /// The requests of wrk and of prony for a URL with this path and further arguments.
-fn asked_by_both(script: &str, arguments: &[&str], path: &str) -> [Vec<Asked>; 2] {
+fn asked_by_both(script: &str, arguments: &[&str], path: &str) -> [Vec<RecordedRequest>; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
-    let asked = |run: fn(&str, &[&str], &Path) -> Said| {
+    let asked = |run: fn(&str, &[&str], &Path) -> CommandOutput| {
         let server = Recorder::start();
         let url = server.url(path);
         let first = std::iter::once(&*url);
@@ -228,7 +234,8 @@ fn what_is_sent_is_what_wrk_sends() {
                 let [theirs, ours] = asked_by_both(&script, &all, "/path?query");
                 let common = theirs.len().min(ours.len());
                 assert!(common > 0, "{script}");
-                let plain = |all: &[Asked]| all[..common].iter().map(plain).collect::<Vec<_>>();
+                let plain =
+                    |all: &[RecordedRequest]| all[..common].iter().map(plain).collect::<Vec<_>>();
                 assert_eq!(plain(&theirs), plain(&ours), "{script}");
             });
         }
@@ -284,12 +291,12 @@ const COUNTING: &str = "
 ";
 
 #[test]
-fn a_script_that_counts_agrees_with_what_is_told() {
+fn a_counting_script_agrees_with_the_printed_counts() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let arguments = ["-t2", "-c6", "-d1", "-s", "script.lua", &url, "--", "hello"];
-    for said in both(COUNTING, &arguments).map(|said| said.expect(0)) {
-        let line = through("grep ^csv", &said.out);
+    for output in both(COUNTING, &arguments).map(|output| output.expect(0)) {
+        let line = through("grep ^csv", &output.out);
         let fields: Vec<&str> = line.split(',').skip(1).collect();
         let field = |index: usize| {
             fields[index]
@@ -297,14 +304,14 @@ fn a_script_that_counts_agrees_with_what_is_told() {
                 .unwrap_or_else(|_| panic!("{line}"))
         };
         let (asked, answered, requests) = (field(0), field(1), field(5));
-        assert_eq!(answered, requests, "{said:?}");
-        assert_eq!(number(REQUESTS, &said) as u64, requests);
+        assert_eq!(answered, requests, "{output:?}");
+        assert_eq!(number(REQUESTS, &output) as u64, requests);
         // Six may be in flight, and one more was created for inspection.
-        assert!((requests..=requests + 7).contains(&asked), "{said:?}");
-        assert_eq!((field(2), field(3)), (requests, 0), "{said:?}");
-        assert!(field(4) > 0 && field(6) > field(4), "{said:?}");
-        assert!(field(8) >= 900_000, "{said:?}");
-        assert_eq!((fields[9], field(10)), ("hello", 0), "{said:?}");
+        assert!((requests..=requests + 7).contains(&asked), "{output:?}");
+        assert_eq!((field(2), field(3)), (requests, 0), "{output:?}");
+        assert!(field(4) > 0 && field(6) > field(4), "{output:?}");
+        assert!(field(8) >= 900_000, "{output:?}");
+        assert_eq!((fields[9], field(10)), ("hello", 0), "{output:?}");
     }
 }
 
@@ -338,35 +345,35 @@ fn requests_at_once_count_one_by_one() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let arguments = ["-t1", "-c1", "-d1", "-s", "script.lua", &url];
-    for said in both(script, &arguments).map(|said| said.expect(0)) {
-        let told = through("grep ^count", &said.out);
+    for output in both(script, &arguments).map(|output| output.expect(0)) {
+        let told = through("grep ^count", &output.out);
         let counts: Vec<u64> = told
             .split_whitespace()
             .skip(1)
             .map(|n| n.parse().unwrap())
             .collect();
         let [seen, requests, not_fine, read] = counts[..] else {
-            panic!("{said:?}")
+            panic!("{output:?}")
         };
-        assert!(requests > 30 && seen == requests, "{said:?}");
+        assert!(requests > 30 && seen == requests, "{output:?}");
         assert!(
             (requests / 3..=requests / 3 + 1).contains(&not_fine),
-            "{said:?}"
+            "{output:?}"
         );
-        assert_eq!(read, 0, "{said:?}");
-        assert_eq!(number(REQUESTS, &said) as u64, requests);
-        let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", &said);
+        assert_eq!(read, 0, "{output:?}");
+        assert_eq!(number(REQUESTS, &output) as u64, requests);
+        let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", &output);
         assert_eq!(not_ok as u64, not_fine);
     }
     // They count without a response hook, too.
     let silent = "function request() return string.rep(wrk.format(nil, '/'), 8) end";
     let server = Recorder::start();
-    let said = ours_with(
+    let output = ours_with(
         silent,
         &["-t1", "-c1", "-d1", "-s", "script.lua", &server.url("/")],
     );
     let (told, seen) = (
-        number(REQUESTS, &said.expect(0)) as usize,
+        number(REQUESTS, &output.expect(0)) as usize,
         server.take().len(),
     );
     assert!((told..=told + 8).contains(&seen), "{told} {seen}");
@@ -385,18 +392,18 @@ fn requests_at_once_count_one_by_one() {
 }
 
 #[test]
-fn the_server_saw_what_is_told_and_what_was_under_way() {
+fn the_server_saw_printed_and_in_flight_requests() {
     let server = Recorder::start();
     let dir = folder();
-    let said = ours("wrk", &["-t2", "-c4", "-d1", &server.url("/")], dir.path()).expect(0);
-    let told = number(REQUESTS, &said) as usize;
+    let output = ours("wrk", &["-t2", "-c4", "-d1", &server.url("/")], dir.path()).expect(0);
+    let told = number(REQUESTS, &output) as usize;
     let seen = server.take().len();
     assert!((told..=told + 4).contains(&seen), "{told} {seen}");
 }
 
 /// Every later request contains the token of the first response.
 #[test]
-fn a_token_is_carried_from_an_answer_into_requests() {
+fn a_token_is_carried_from_a_response_into_requests() {
     let script = "
         token = nil
         function delay() return 50 end
@@ -428,11 +435,11 @@ fn a_thread_that_stops_itself_makes_no_more_requests() {
         end
     ";
     let origin = Origin::start(&[]);
-    for said in both(
+    for output in both(
         script,
         &["-t2", "-c2", "-d1", "-s", "script.lua", &origin.url("/")],
     ) {
-        assert_eq!(number(REQUESTS, &said.expect(0)), 40.0);
+        assert_eq!(number(REQUESTS, &output.expect(0)), 40.0);
     }
 }
 
@@ -461,13 +468,14 @@ fn threads_go_where_setup_sends_them() {
     fs::write(dir.path().join("script.lua"), script).unwrap();
     let arguments = ["-t2", "-c2", "-d1", "-s", "script.lua", &one.url("/x")];
     for run in [original, ours] {
-        let said = run("wrk", &arguments, dir.path());
-        let said = said.expect(0);
+        let output = run("wrk", &arguments, dir.path());
+        let output = output.expect(0);
         for server in [&one, &other] {
             assert!(
-                said.out
+                output
+                    .out
                     .contains(&format!("sends to {}\n", server.address())),
-                "{said:?}"
+                "{output:?}"
             );
             let asked = server.take();
             assert!(!asked.is_empty());
@@ -483,7 +491,7 @@ fn threads_go_where_setup_sends_them() {
 
 /// All threads use another port, not just the first.
 #[test]
-fn all_threads_may_be_sent_elsewhere() {
+fn all_threads_can_use_another_address() {
     let (one, other) = (Recorder::start(), Recorder::start());
     let address = other.address();
     let (_, port) = address.rsplit_once(':').unwrap();
@@ -494,8 +502,8 @@ fn all_threads_may_be_sent_elsewhere() {
     let (_, own) = one.address().rsplit_once(':').map(owned).unwrap();
     for host in ["127.0.0.1", "localhost"] {
         let url = format!("http://{host}:{own}/");
-        let said = ours_with(&script, &["-t2", "-c2", "-d1", "-s", "script.lua", &url]).expect(0);
-        assert!(number(REQUESTS, &said) > 0.0);
+        let output = ours_with(&script, &["-t2", "-c2", "-d1", "-s", "script.lua", &url]).expect(0);
+        assert!(number(REQUESTS, &output) > 0.0);
         assert_eq!(one.take(), [], "{host}");
         assert!(!other.take().is_empty(), "{host}");
     }
@@ -507,45 +515,46 @@ fn owned((one, other): (&str, &str)) -> (String, String) {
 
 /// An address that is reserved for documentation (RFC 5737) counts as public.
 #[test]
-fn no_script_reaches_a_stranger() {
+fn scripts_can_not_load_public_addresses() {
     let origin = Origin::start(&[]);
     for script in [
         "wrk.connect(wrk.lookup('192.0.2.7', '80')[1])",
         "function setup(thread) thread.addr = wrk.lookup('192.0.2.7', '80')[1] end",
     ] {
         let url = origin.url("/");
-        let said = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
-        assert!(said.err.contains("script.lua"), "{said:?}");
-        assert!(said.err.contains("192.0.2.7 is outside"), "{said:?}");
-        assert!(said.err.contains("PRONY_PUBLIC=1"), "{said:?}");
+        let output = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
+        assert!(output.err.contains("script.lua"), "{output:?}");
+        assert!(output.err.contains("192.0.2.7 is outside"), "{output:?}");
+        assert!(output.err.contains("PRONY_PUBLIC=1"), "{output:?}");
     }
 }
 
 #[test]
-fn failures_are_told_where_wrk_tells_them() {
+fn failures_are_reported_where_wrk_reports_them() {
     let origin = Origin::start(&[]);
     for path in ["/fault/truncate", "/fault/reset", "/fault/garbage"] {
         let url = origin.url(path);
-        for said in both("", &["-t1", "-c2", "-d1", &url]).map(|said| said.expect(0)) {
+        for output in both("", &["-t1", "-c2", "-d1", &url]).map(|output| output.expect(0)) {
             let read = "awk '/Socket errors:/ {print $6 + 0}'";
-            assert!(number(read, &said) > 0.0, "{path}: {said:?}");
+            assert!(number(read, &output) > 0.0, "{path}: {output:?}");
             let others = "awk '/Socket errors:/ {print $4 + $8 + $10}'";
-            assert_eq!(number(others, &said), 0.0, "{path}: {said:?}");
-            assert_eq!(number(REQUESTS, &said), 0.0, "{path}: {said:?}");
+            assert_eq!(number(others, &output), 0.0, "{path}: {output:?}");
+            assert_eq!(number(REQUESTS, &output), 0.0, "{path}: {output:?}");
         }
     }
     // A late response counts as one; only prony reports responses that never arrive.
     let late = "awk '/Socket errors:/ {print $10}'";
     let url = origin.url("/delay/1300ms");
-    for said in both("", &["-t1", "-c2", "-d2", "--timeout", "1", &url]).map(|said| said.expect(0))
+    for output in
+        both("", &["-t1", "-c2", "-d2", "--timeout", "1", &url]).map(|output| output.expect(0))
     {
         assert_eq!(
-            (number(REQUESTS, &said), number(late, &said)),
+            (number(REQUESTS, &output), number(late, &output)),
             (2.0, 2.0),
-            "{said:?}"
+            "{output:?}"
         );
     }
-    let said = ours_with(
+    let output = ours_with(
         "",
         &[
             "-t1",
@@ -556,7 +565,7 @@ fn failures_are_told_where_wrk_tells_them() {
             &origin.url("/fault/stall"),
         ],
     );
-    assert_eq!(number(late, &said.expect(0)), 3.0);
+    assert_eq!(number(late, &output.expect(0)), 3.0);
 }
 
 /// Failing scripts, their message, and whether there are results.
@@ -612,30 +621,30 @@ const FAILING: &[(&str, &str, bool)] = &[
 ];
 
 #[test]
-fn a_script_that_fails_is_told_by_file_and_line_after_the_results() {
+fn a_failing_script_is_reported_by_file_and_line_after_the_results() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let arguments = ["-t2", "-c2", "-d5", "-s", "script.lua", &url];
     for (script, told, has_results) in FAILING {
-        let said = ours_with(script, &arguments).expect(1);
+        let output = ours_with(script, &arguments).expect(1);
         let told = format!("script.lua{told}");
-        assert!(said.err.starts_with(&told), "{script}: {said:?}");
-        let results = said.out.contains("Requests/sec:");
-        assert_eq!(results, *has_results, "{script}: {said:?}");
+        assert!(output.err.starts_with(&told), "{script}: {output:?}");
+        let results = output.out.contains("Requests/sec:");
+        assert_eq!(results, *has_results, "{script}: {output:?}");
     }
-    let said = ours_with("", &["-s", "nowhere.lua", "-d1", &url]).expect(1);
+    let output = ours_with("", &["-s", "nowhere.lua", "-d1", &url]).expect(1);
     let told = "nowhere.lua: cannot be read: No such file";
-    assert!(said.err.starts_with(told), "{said:?}");
+    assert!(output.err.starts_with(told), "{output:?}");
     // Errors in `done` are reported, too.
     let script = "function done(s)\n print('n', s.requests)\n error('late') end";
-    let said = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
-    assert_eq!(said.err, "script.lua:3: late\n");
-    let n = through("awk '$1 == \"n\" {print $2}'", &said.out);
-    assert_eq!(n, through(REQUESTS, &said.out));
+    let output = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
+    assert_eq!(output.err, "script.lua:3: late\n");
+    let n = through("awk '$1 == \"n\" {print $2}'", &output.out);
+    assert_eq!(n, through(REQUESTS, &output.out));
 }
 
 /// Runs `prony wrk` until it has printed something, waits, interrupts it, and returns its output.
-fn interrupted(script: &str, arguments: &[&str], printed: &str) -> Said {
+fn interrupted(script: &str, arguments: &[&str], printed: &str) -> CommandOutput {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
     let all = [&["wrk"], arguments].concat();
@@ -650,17 +659,17 @@ fn interrupted(script: &str, arguments: &[&str], printed: &str) -> Said {
     thread::sleep(Duration::from_millis(200));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     stdout.read_to_string(&mut out).unwrap();
-    let mut said = Said::from(child.wait_with_output().unwrap());
-    said.out = out;
-    said
+    let mut output = CommandOutput::from(child.wait_with_output().unwrap());
+    output.out = out;
+    output
 }
 
 #[test]
 fn an_interrupt_ends_a_run_with_its_results() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
-    let said = interrupted("", &["-t1", "-c2", "-d60", &url], " connections\n").expect(0);
-    assert!(said.out.contains("Requests/sec:"), "{said:?}");
+    let output = interrupted("", &["-t1", "-c2", "-d60", &url], " connections\n").expect(0);
+    assert!(output.out.contains("Requests/sec:"), "{output:?}");
     // A script with an endless loop can't delay the end, and `done` is still called.
     let round = "
         local n = 0
@@ -673,10 +682,10 @@ fn an_interrupt_ends_a_run_with_its_results() {
         function done(summary) print('done', summary.requests) end
     ";
     let arguments = ["-t1", "-c2", "-d60", "-s", "script.lua", &url];
-    let said = interrupted(round, &arguments, "round\n").expect(1);
-    assert_eq!(said.err, "script.lua:6: interrupted\n");
-    let done = through("awk '$1 == \"done\" {print $2}'", &said.out);
-    assert_eq!(done, through(REQUESTS, &said.out));
+    let output = interrupted(round, &arguments, "round\n").expect(1);
+    assert_eq!(output.err, "script.lua:6: interrupted\n");
+    let done = through("awk '$1 == \"done\" {print $2}'", &output.out);
+    assert_eq!(done, through(REQUESTS, &output.out));
 }
 
 /// wrk2's additions to wrk.
@@ -685,13 +694,13 @@ fn a_rate_prints_wrk2s_spectrum() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/");
-    let said = ours(
+    let output = ours(
         "wrk",
         &["-t2", "-c4", "-d1", "-R200", "-U", &url],
         dir.path(),
     )
     .expect(0);
-    assert_eq!(number(REQUESTS, &said), 200.0);
+    assert_eq!(number(REQUESTS, &output), 200.0);
     for (script, expected) in [
         (
             "grep -c 'Latency Distribution (HdrHistogram - Recorded Latency)'",
@@ -711,6 +720,10 @@ fn a_rate_prints_wrk2s_spectrum() {
         ),
         ("grep -c '^-*$' | awk '{print ($1 >= 2)}'", "1"),
     ] {
-        assert_eq!(through(script, &said.out), expected, "{script}: {said:?}");
+        assert_eq!(
+            through(script, &output.out),
+            expected,
+            "{script}: {output:?}"
+        );
     }
 }

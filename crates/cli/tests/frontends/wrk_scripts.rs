@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::beside::{Origin, command, ours};
+use crate::programs::{Origin, command, ours};
 
 /// Timeout that is long enough for a busy machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -27,19 +27,25 @@ fn modules_in_c_can_not_be_loaded() {
     // Any content would do, because the module is never loaded.
     std::fs::write(folder.path().join("module.so"), b"").unwrap();
     let url = origin.url("/");
-    let said = ours(
+    let output = ours(
         "wrk",
         &["-t1", "-c1", "-d1", "-s", "script.lua", &url],
         folder.path(),
     );
-    let said = said.expect(0);
+    let output = output.expect(0);
     assert!(
-        said.out.contains("false\tC modules can't be loaded"),
-        "{said:?}"
+        output.out.contains("false\tC modules can't be loaded"),
+        "{output:?}"
     );
-    assert!(said.out.contains("module 'module' not found"), "{said:?}");
-    assert!(!said.out.contains("module.so"), "{said:?}");
-    assert!(said.out.contains("loaders\t2\tstatus\t768\t1"), "{said:?}");
+    assert!(
+        output.out.contains("module 'module' not found"),
+        "{output:?}"
+    );
+    assert!(!output.out.contains("module.so"), "{output:?}");
+    assert!(
+        output.out.contains("loaders\t2\tstatus\t768\t1"),
+        "{output:?}"
+    );
 }
 
 fn wait_for_end(child: &mut Child) -> Option<i32> {

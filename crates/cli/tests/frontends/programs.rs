@@ -7,15 +7,15 @@ use std::process::{Child, Command, Output, Stdio};
 
 /// The exit status and the output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) status: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl From<Output> for Said {
-    fn from(output: Output) -> Said {
-        Said {
+impl From<Output> for CommandOutput {
+    fn from(output: Output) -> CommandOutput {
+        CommandOutput {
             status: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -23,9 +23,9 @@ impl From<Output> for Said {
     }
 }
 
-impl Said {
+impl CommandOutput {
     /// Fails with the whole output unless the status is this one.
-    pub(crate) fn expect(self, status: i32) -> Said {
+    pub(crate) fn expect(self, status: i32) -> CommandOutput {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
@@ -74,7 +74,7 @@ impl Drop for Origin {
 }
 
 /// Runs the original tool of this name in the folder `dir`, and waits for its end.
-pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> Said {
+pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
     let output = command(PathBuf::from(tool), arguments, dir).output();
     output
         .unwrap_or_else(|error| {
@@ -84,7 +84,7 @@ pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> Said {
 }
 
 /// Runs prony's front end of this name in the folder `dir`, and waits for its end.
-pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> Said {
+pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
     let all: Vec<&str> = std::iter::once(tool)
         .chain(arguments.iter().copied())
         .collect();

@@ -269,7 +269,7 @@ In conditions, `baseline` is the first URL or the plan's baseline, `new` every
 other variant, and `stored` the run that --against names.
 
 Examples:
-  prony compare plan.toml --dry-run      check a plan, and print its variants and time
+  prony compare plan.toml --dry-run      check a plan and print its variants
   prony compare plan.toml                run it
   prony compare --resume prony-runs/X    resume an interrupted experiment
   prony compare -c 20 -d 5s http://[::1]:81/ http://[::1]:82/

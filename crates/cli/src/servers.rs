@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(plan.baseline.get("server"), Some(urls[0]));
         assert_eq!(
             plan.question,
-            "How does 127.0.0.1 do against http://127.0.0.1:8001/a?"
+            "How does 127.0.0.1 compare with http://127.0.0.1:8001/a?"
         );
         assert_eq!(plan.trials.duration.as_secs(), 1);
         let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();

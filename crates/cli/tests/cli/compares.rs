@@ -278,7 +278,11 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
     assert_eq!(names(&room.path("r/trials")).len(), 6);
     let study = ["study", "run", "gunicorn-sockets", "--resume", "r"];
     let output = room.run(&study).expect(2);
-    assert!(output.err.contains("another experiment"), "{}", output.err);
+    assert!(
+        output.err.contains("not study gunicorn-sockets"),
+        "{}",
+        output.err
+    );
 }
 
 #[test]
@@ -320,7 +324,7 @@ fn options_for_urls_are_refused_with_a_plan() {
     assert!(output.err.contains("[load]"), "{}", output.err);
     for (option, hint) in [
         ("--judge=p99", "metrics = "),
-        ("--names=a,b", "its own names"),
+        ("--names=a,b", "names its variants"),
     ] {
         let output = room
             .run(&["compare", "tiny.toml", option, "--dry-run"])

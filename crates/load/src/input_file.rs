@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_end_is_refused() {
+    fn endless_files_are_refused() {
         let error = read(Path::new("/dev/zero"), TEXT_BYTES_MAX).unwrap_err();
         assert!(error.to_string().contains("larger than 16 MiB"), "{error}");
         let error = read(Path::new("/dev/zero"), DATA_BYTES_MAX).unwrap_err();

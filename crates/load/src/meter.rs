@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wait_leaves_to_the_next_had_waited_too() {
+    fn events_left_for_the_next_wait_count_as_waiting() {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 8);
         for turn in 0..1000 {
             let began = Nanos::from_millis(turn);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_large_answers_wait_once_they_fill_the_buffers() {
+    fn large_partial_responses_wait_once_they_fill_the_buffers() {
         let part = |bytes| Turn {
             found: 1,
             bytes,

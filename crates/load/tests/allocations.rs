@@ -116,7 +116,7 @@ fn memory_of_requests_and_connections() {
 /// Starts a server that reads to the end of a request's head, including anything before it,
 /// responds, and closes. Each of its threads serves one connection at a time and ends with the
 /// process.
-fn told() -> SocketAddr {
+fn closing_server() -> SocketAddr {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     for _ in 0..8 {
         let listener = listener.clone();
@@ -195,7 +195,7 @@ fn requests_allocate_nothing() {
         );
     }
     // Nor does the PROXY header, which differs for each connection.
-    let address = told();
+    let address = closing_server();
     for words in [
         "--proxy-protocol v1 --proxy-source 10.0.0.0/8,fd00::/64",
         "--proxy-protocol v2",

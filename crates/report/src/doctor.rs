@@ -6,16 +6,16 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct DoctorDocument {
     /// Servers, then the machine.
-    pub subjects: Vec<DoctorSubject>,
+    pub subjects: Vec<StoredSubject>,
 }
 
 /// A server, or the machine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct DoctorSubject {
+pub struct StoredSubject {
     /// The name of the server or machine.
     pub name: String,
     /// The results of the checks.
-    pub lines: Vec<DoctorCheck>,
+    pub lines: Vec<StoredCheck>,
     /// The checks that failed to find out anything.
     pub unknown: Vec<UnknownCheck>,
 }
@@ -36,7 +36,7 @@ pub enum CheckLevel {
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct DoctorCheck {
+pub struct StoredCheck {
     /// Its stable name.
     pub id: String,
     /// Its severity.
@@ -72,11 +72,11 @@ impl DoctorDocument {
     }
 }
 
-impl DoctorSubject {
+impl StoredSubject {
     /// The checks to show, the most severe first. Those that are fine are included only with `all`.
-    pub(crate) fn shown(&self, all: bool) -> Vec<&DoctorCheck> {
-        let wanted = |line: &&DoctorCheck| all || line.level > CheckLevel::Ok;
-        let mut shown: Vec<&DoctorCheck> = self.lines.iter().filter(wanted).collect();
+    pub(crate) fn shown(&self, all: bool) -> Vec<&StoredCheck> {
+        let wanted = |line: &&StoredCheck| all || line.level > CheckLevel::Ok;
+        let mut shown: Vec<&StoredCheck> = self.lines.iter().filter(wanted).collect();
         shown.sort_by_key(|line| std::cmp::Reverse(line.level));
         shown
     }

@@ -29,7 +29,7 @@ pub struct DoctorCheck {
     /// The observed value, with units.
     #[serde(rename = "seen")]
     pub observed: String,
-    /// The value that would be good.
+    /// The recommended value.
     pub expected: String,
     /// The reason why it matters.
     pub why: &'static str,

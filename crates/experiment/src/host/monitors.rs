@@ -181,7 +181,7 @@ fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> RemoteSampler {
     connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Returns true if `others` is a fixed set of cores that shares none with `own`.
+/// Returns true if `others` is a fixed set of cores that has none in common with `own`.
 fn has_apart(own: &[usize], others: &[usize]) -> bool {
     !others.is_empty() && others.iter().all(|core| !own.contains(core))
 }

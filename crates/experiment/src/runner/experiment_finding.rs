@@ -5,7 +5,7 @@ use prony_record::{Finding, FindingId, Severity};
 /// With fewer blocks than this the intervals are wide.
 pub(super) const FEW_BLOCKS: u32 = 5;
 
-/// A finding and the indexes of the variants that it is about; none if it is about all.
+/// A finding and the indexes of the variants that it concerns; none if it concerns all.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExperimentFinding {
     pub(crate) finding: Finding,

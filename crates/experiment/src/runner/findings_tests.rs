@@ -13,7 +13,7 @@ fn name(variant: usize) -> String {
     NAMES[variant].to_owned()
 }
 
-/// Variant 1 is everybody's baseline.
+/// Variant 1 is the baseline of all others.
 fn baseline(_: usize) -> usize {
     1
 }
@@ -413,7 +413,7 @@ fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
 #[test]
 fn a_saturated_generator_withholds_only_what_it_can_have_distorted() {
     use Verdict::{Equivalent, Slower, Withheld};
-    // The server's CPU per request is what it is, however fast the load comes.
+    // The server's CPU per request doesn't depend on the rate.
     assert_eq!(
         verdicts(1.0, FindingId::GeneratorSaturated, 1),
         [Withheld, Equivalent]

@@ -25,7 +25,7 @@ const DIFFERENCE_MIN: f64 = 0.01;
 /// The effect of noise on one comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum NoiseEffect {
-    /// None that matters.
+    /// Noise has no significant effect.
     Negligible,
     /// The verdict stands for a machine with these neighbours; this share of the cores was theirs.
     Doubtful(f64),

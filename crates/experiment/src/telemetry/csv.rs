@@ -153,7 +153,7 @@ pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// Seconds in the resolution of the kernel's ticks.
+/// Formats seconds with the resolution of the kernel's ticks.
 fn seconds(seconds: f64) -> String {
     format!("{seconds:.2}")
 }

@@ -9,14 +9,14 @@ use crate::service::Follow;
 /// The way in which the processor's counters (cycles, instructions, cache misses) are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CounterMode {
-    /// By core, which costs the services nothing. A service has figures only if nothing else is meant to
-    /// run on its cores.
+    /// Count by core, which costs the services nothing. A service has values only if nothing else
+    /// is meant to run on its cores.
     #[default]
     Cores,
     /// By process, with inheritance: exact for every service. The kernel then switches counters at each
     /// context switch, which can cost more than the context switch itself on a virtual machine.
     Processes,
-    /// Not at all.
+    /// Don't count.
     Off,
 }
 

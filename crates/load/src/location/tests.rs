@@ -54,7 +54,7 @@ fn the_examples_of_the_rfc() {
 }
 
 #[test]
-fn hosts_schemes_and_what_no_url_holds() {
+fn hosts_schemes_and_invalid_characters() {
     let base = "https://[::1]:8443/x/y?z";
     for (location, whole) in [
         ("/a b\u{e4}", "https://[::1]:8443/a%20b%C3%A4"),
@@ -189,7 +189,7 @@ proptest! {
 
     /// No Location causes a panic, and every accepted one can be requested.
     #[test]
-    fn any_bytes_lead_somewhere_or_nowhere(
+    fn any_bytes_resolve_or_are_refused(
         pieces in proptest::collection::vec(piece(), 0..9),
         base in proptest::sample::select(vec![
             "http://a/", "https://[::1]:8443/b/c/d?e=/../f", "http://h:9/x//y/",

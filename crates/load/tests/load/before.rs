@@ -16,13 +16,13 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// Requests and connections that a server has received.
 #[derive(Default)]
-struct Seen {
+struct ServerCounts {
     connections: AtomicUsize,
     requests: AtomicUsize,
     closed: AtomicUsize,
 }
 
-impl Seen {
+impl ServerCounts {
     fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -30,8 +30,8 @@ impl Seen {
 
 /// Starts a server that counts requests and connections, and closes its first `closing` connections
 /// if no request arrives on them.
-fn counting(closing: usize) -> (Raw, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
+fn counting(closing: usize) -> (Raw, Arc<ServerCounts>) {
+    let seen = Arc::new(ServerCounts::default());
     let counted = seen.clone();
     let server = Raw::new(move |mut stream| {
         let number = counted.connections.fetch_add(1, Ordering::SeqCst);
@@ -71,7 +71,7 @@ fn load(mut spec: LoadSpec, begin: impl Fn()) -> RunResult {
 }
 
 #[test]
-fn all_connections_are_there_before_anything_is_asked() {
+fn all_connections_are_open_before_the_first_request() {
     let (server, seen) = counting(0);
     let spec = resolve(&server.url(), &["-c", "40", "-n", "400", "-t", "2"]).unwrap();
     let loaded = load(spec, || {
@@ -95,7 +95,7 @@ fn all_connections_are_there_before_anything_is_asked() {
 }
 
 #[test]
-fn servers_of_every_kind_are_connected_to_before() {
+fn all_kinds_of_servers_can_be_preconnected() {
     let (clear, secured) = (Served::clear(), Served::secured());
     let socket = clear.origin.unix_paths()[0].clone();
     let ca = secured.ca();
@@ -140,7 +140,7 @@ fn a_server_that_closes_before_the_start_is_connected_to_again() {
 }
 
 #[test]
-fn one_that_closes_at_the_start_costs_no_request() {
+fn a_server_that_closes_at_the_start_costs_no_request() {
     let (server, seen) = counting(4);
     let mut spec = resolve(&server.url(), &["-c", "4", "-n", "40"]).unwrap();
     spec.open_before_start();
@@ -158,7 +158,7 @@ fn one_that_closes_at_the_start_costs_no_request() {
 }
 
 #[test]
-fn without_keep_alive_nothing_is_opened_before() {
+fn without_keepalive_no_connection_is_opened_before() {
     let (server, seen) = counting(0);
     let spec = resolve(&server.url(), &["-c", "4", "-n", "8", "--no-keepalive"]).unwrap();
     let record = load(spec, || assert_eq!(seen.connections(), 0)).record;

@@ -95,7 +95,7 @@ fn each_fault_has_its_outcome_over_tls() {
 }
 
 #[test]
-fn an_early_answer_to_a_large_body_is_an_answer() {
+fn an_early_response_to_a_large_body_counts() {
     for via in [Via::Tcp, Via::Unix, Via::Tls, Via::UnixTls] {
         let served = Served::via(via);
         let body = served.file("body", vec![b'x'; 20 << 20]);
@@ -107,7 +107,7 @@ fn an_early_answer_to_a_large_body_is_an_answer() {
 }
 
 #[test]
-fn a_load_goes_on_through_failures_and_counts_each() {
+fn a_load_continues_through_failures_and_counts_each() {
     let served = Served::clear();
     let list = "/\n/fault/reset\n/fault/truncate\n/bytes/100K\n/fault/garbage\n/fault/half\n\
         /status/503\n/fault/bad-chunk\n/fault/close\n/chunked/5000\n/fault/huge-head\n\
@@ -153,7 +153,7 @@ fn servers_that_treat_every_connection_badly() {
 }
 
 #[test]
-fn a_unix_socket_whose_backlog_stays_full_is_a_connect_timeout() {
+fn a_full_backlog_of_a_unix_socket_is_a_connect_timeout() {
     let served = Served::with(Config {
         on_accept: Some(AcceptFault::Never),
         ..Config::default()
@@ -169,7 +169,7 @@ fn a_unix_socket_whose_backlog_stays_full_is_a_connect_timeout() {
 }
 
 #[test]
-fn a_unix_socket_whose_backlog_is_full_for_a_while_takes_all_in_the_end() {
+fn a_temporarily_full_backlog_of_a_unix_socket_is_retried() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
@@ -198,7 +198,7 @@ fn a_unix_socket_whose_backlog_is_full_for_a_while_takes_all_in_the_end() {
 }
 
 #[test]
-fn a_port_without_a_server_is_refused_and_not_hammered() {
+fn refused_connects_back_off() {
     let (port, _bound) = vacant_port();
     let url = format!("http://127.0.0.1:{port}/");
     let record = load(&url, "-n 8 -c 4");
@@ -229,7 +229,7 @@ fn a_missing_unix_socket_is_named() {
 }
 
 #[test]
-fn a_stopped_server_fails_what_was_left_and_nothing_hangs() {
+fn a_stopped_server_fails_the_remaining_requests() {
     let served = Served::clear();
     let url = served.url("/delay/20ms");
     let running = std::thread::spawn(move || load_with(&url, &["-n", "40", "-c", "4"]));

@@ -26,7 +26,7 @@ fn redirecting(status: &str, location: String) -> (Raw, Arc<Mutex<Vec<String>>>)
 }
 
 #[test]
-fn from_clear_into_tls_as_many_sites_do() {
+fn redirects_from_cleartext_to_tls_are_followed() {
     let served = Served::secured();
     let (front, heads) = redirecting("301", served.url("/bytes/100"));
     let ca = served.ca();
@@ -65,7 +65,7 @@ fn from_clear_into_tls_as_many_sites_do() {
 }
 
 #[test]
-fn a_certificate_is_judged_after_a_redirect_too() {
+fn certificates_are_verified_after_a_redirect() {
     let served = Served::secured();
     let (front, _) = redirecting("302", served.url("/"));
     let record = load(&front.url(), "-n 4 -c 2 --follow 1");
@@ -73,7 +73,7 @@ fn a_certificate_is_judged_after_a_redirect_too() {
 }
 
 #[test]
-fn a_circle_ends_after_as_many_hops_as_are_allowed() {
+fn a_redirect_loop_ends_at_the_limit() {
     let (server, heads) = redirecting("307", "/round?and=round".to_owned());
     let record = load(&server.url(), "-n 6 -c 2 --follow 10 -X POST --body x");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 6)]);
@@ -88,7 +88,7 @@ fn a_circle_ends_after_as_many_hops_as_are_allowed() {
 }
 
 #[test]
-fn two_hosts_that_lead_to_each_other() {
+fn two_hosts_that_redirect_to_each_other() {
     let there = Raw::answering(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthere"]);
     let (here, heads) = redirecting("303", there.url());
     let words = "-n 30 -c 3 -t 1 --follow 2 --expect-size 5 -X PUT --body x";
@@ -110,7 +110,7 @@ fn two_hosts_that_lead_to_each_other() {
 }
 
 #[test]
-fn what_leads_nowhere_is_told() {
+fn redirects_that_cannot_be_followed_are_reported() {
     let (server, _) = redirecting("302", "gopher://127.0.0.1/".to_owned());
     let record = load(&server.url(), "-n 3 -c 1 --follow 5");
     assert_eq!(outcomes(&record), [(Outcome::Redirect, 3)]);
@@ -134,7 +134,7 @@ fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
 }
 
 #[test]
-fn a_lookup_that_hangs_holds_up_no_other_request() {
+fn a_hanging_lookup_delays_no_other_request() {
     let there = Raw::answering(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]);
     let port: u16 = there
         .url()

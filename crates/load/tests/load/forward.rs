@@ -65,7 +65,7 @@ fn typed(proxy: &Raw) -> String {
 }
 
 #[test]
-fn in_clear_a_proxy_is_sent_whole_urls_over_shared_connections() {
+fn cleartext_requests_to_a_proxy_have_absolute_urls_and_share_connections() {
     let heads = Heads::default();
     let between = proxy(&heads, MADE);
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn a_probe_goes_through_the_tunnel() {
 }
 
 #[test]
-fn a_proxy_that_makes_no_tunnel_fails_the_connect_and_says_why() {
+fn a_refused_tunnel_fails_the_connect_with_a_reason() {
     let served = Served::secured();
     for (says, why) in [
         (
@@ -220,7 +220,7 @@ fn a_proxy_that_makes_no_tunnel_fails_the_connect_and_says_why() {
 }
 
 #[test]
-fn a_proxy_that_stalls_or_never_ends_its_head_is_given_up() {
+fn a_stalled_proxy_times_out() {
     let served = Served::secured();
     let stalls = Raw::new(|mut stream| until_gone(&mut stream));
     let drips = Raw::new(|mut stream| {
@@ -243,7 +243,7 @@ fn a_proxy_that_stalls_or_never_ends_its_head_is_given_up() {
 }
 
 #[test]
-fn what_may_be_loaded_is_judged_here_as_far_as_it_can_be() {
+fn non_local_targets_are_refused_through_a_proxy_too() {
     let refused = |url: &str, words: &[&str]| match resolve(url, words) {
         Err(SpecError::Arguments(text)) => text,
         Err(other) => panic!("{url} {words:?}: {other}"),

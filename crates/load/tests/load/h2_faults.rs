@@ -85,7 +85,7 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
 }
 
 #[test]
-fn a_refused_request_is_sent_once_more() {
+fn a_refused_request_is_retried() {
     // Each connection sends GOAWAY.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
@@ -114,7 +114,7 @@ fn a_refused_request_is_sent_once_more() {
 }
 
 #[test]
-fn what_goaway_leaves_out_is_sent_once_more() {
+fn requests_beyond_goaway_are_retried() {
     // The server responds to the first of three; the others are sent on the next connection.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
@@ -138,7 +138,7 @@ fn what_goaway_leaves_out_is_sent_once_more() {
 }
 
 #[test]
-fn what_goaway_leaves_out_waits_for_nobody() {
+fn requests_beyond_goaway_are_retried_at_once() {
     // The server responds to the first of three after it has received the others on another
     // connection.
     let server = Scripted::clear(|peer| {
@@ -161,7 +161,7 @@ fn what_goaway_leaves_out_waits_for_nobody() {
 }
 
 #[test]
-fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
+fn goaway_after_every_tenth_request_loses_none() {
     for in_two_steps in [false, true] {
         let server = Scripted::clear(move |peer| {
             peer.greet(&[])?;
@@ -187,7 +187,7 @@ fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
 }
 
 #[test]
-fn connections_that_go_away_slowly_one_after_the_other() {
+fn successive_slow_goaways() {
     // Each connection takes one request and sends GOAWAY before its response, so the next
     // connection is opened while this one is still in use.
     let server = Scripted::clear(|peer| {
@@ -210,7 +210,7 @@ fn connections_that_go_away_slowly_one_after_the_other() {
 }
 
 #[test]
-fn a_server_that_always_goes_away() {
+fn a_server_that_always_sends_goaway() {
     for (code, name) in [(0, ""), (2, "INTERNAL_ERROR"), (11, "ENHANCE_YOUR_CALM")] {
         let server = Scripted::clear(move |peer| {
             peer.greet(&[])?;
@@ -224,7 +224,7 @@ fn a_server_that_always_goes_away() {
 }
 
 #[test]
-fn a_server_that_goes_away_and_leaves() {
+fn a_server_that_sends_goaway_and_closes() {
     // The server may have processed all of them.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
@@ -292,7 +292,7 @@ fn connections_that_end_before_settings() {
 }
 
 #[test]
-fn what_a_reused_connection_loses_is_sent_once_more() {
+fn requests_lost_on_a_reused_connection_are_retried() {
     // Each connection serves one request and drops the next.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
@@ -322,7 +322,7 @@ fn what_a_reused_connection_loses_is_sent_once_more() {
 }
 
 #[test]
-fn a_stream_that_falls_silent_times_out_alone() {
+fn a_stalled_stream_times_out_alone() {
     for part in [|_| Vec::new(), half] {
         let server = Scripted::clear(move |peer| {
             peer.greet(&[])?;
@@ -337,7 +337,7 @@ fn a_stream_that_falls_silent_times_out_alone() {
 }
 
 #[test]
-fn a_frame_that_never_ends_holds_up_all_streams() {
+fn an_endless_frame_blocks_all_streams() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         let streams = peer.requests(4)?;
@@ -350,7 +350,7 @@ fn a_frame_that_never_ends_holds_up_all_streams() {
 }
 
 #[test]
-fn an_answer_that_comes_after_its_time_is_nobody_elses() {
+fn a_late_response_is_not_assigned_to_another_request() {
     // The late responses come while the next requests are in flight.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
@@ -366,8 +366,8 @@ fn an_answer_that_comes_after_its_time_is_nobody_elses() {
 }
 
 #[test]
-fn one_bad_stream_beside_twenty_good_ones() {
-    let bad: [(Said, Outcome, &str); 5] = [
+fn one_bad_stream_among_twenty_good_ones() {
+    let bad: [(FrameBuilder, Outcome, &str); 5] = [
         (
             |s| headers(s, ALL, &field("a", "b")),
             Protocol,
@@ -407,7 +407,7 @@ fn one_bad_stream_beside_twenty_good_ones() {
 }
 
 #[test]
-fn one_bad_connection_beside_a_good_one() {
+fn one_bad_connection_next_to_a_good_one() {
     let has_begun = Arc::new((Mutex::new(false), Condvar::new()));
     let server = Scripted::clear(move |peer| {
         peer.greet(&[])?;

@@ -12,7 +12,7 @@ use crate::h2_server::{Scripted, expect_all, load_h2};
 use crate::harness::{Raw, outcomes};
 
 /// A server that sends `first`, then sends `again` forever, and never reads.
-fn flooding(first: Said, again: Said) -> Scripted {
+fn flooding(first: FrameBuilder, again: FrameBuilder) -> Scripted {
     Scripted::clear(move |peer| {
         peer.greet(&[])?;
         let stream = peer.request()?;
@@ -29,7 +29,7 @@ fn nothing(_: u32) -> Vec<u8> {
 const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
 
 /// Frames that never end and make no progress.
-const FLOODS: [(Said, Said, &str); 17] = [
+const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
     (nothing, |_| settings(&[]), IDLE),
     (nothing, |_| settings(&[(4, 70_000), (3, 5)]), IDLE),
     (nothing, |_| frame(SETTINGS, ACK, 0, &[]), IDLE),
@@ -98,9 +98,9 @@ fn a_flood_of_resets_is_cut_short() {
 }
 
 #[test]
-fn a_body_without_end_ends_with_the_time_of_its_request() {
+fn an_endless_body_ends_with_its_requests_timeout() {
     for said in [
-        (|stream| data(stream, 0, [b'x'; 16_384])) as Said,
+        (|stream| data(stream, 0, [b'x'; 16_384])) as FrameBuilder,
         |stream| data(stream, 0, "x"),
         |stream| data(stream, PADDED, [&[200, b'x'][..], &[0; 200]].concat()),
     ] {
@@ -110,7 +110,7 @@ fn a_body_without_end_ends_with_the_time_of_its_request() {
 }
 
 #[test]
-fn a_flood_too_slow_to_be_one_ends_with_the_time_of_its_request() {
+fn a_slow_flood_ends_with_its_requests_timeout() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         peer.request()?;
@@ -178,9 +178,9 @@ fn data_beyond_the_window() {
 }
 
 #[test]
-fn a_rate_goes_on_beside_a_hostile_server() {
+fn a_rate_is_kept_despite_a_hostile_server() {
     for said in [
-        (|_| settings(&[(2, 1)])) as Said,
+        (|_| settings(&[(2, 1)])) as FrameBuilder,
         |s| headers(s, ALL, &field("a", "b")),
         |_| vec![0xff; 9],
         nothing,
@@ -205,7 +205,7 @@ fn hostile_servers_cost_no_memory() {
         Scripted::answering(|s| answer(s, &[b'x'; 10_000])).load(words);
     }
     let before = peak_memory_kib();
-    let endless: [(Said, Said); 3] = [
+    let endless: [(FrameBuilder, FrameBuilder); 3] = [
         (head_only, |s| data(s, 0, [b'x'; 16_384])),
         (head_only, |s| data(s, 0, "x")),
         (nothing, |s| rst_stream(s, 8)),

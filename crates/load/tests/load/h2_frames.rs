@@ -24,7 +24,7 @@ pub(crate) const WITH_PRIORITY: u8 = 0x20;
 pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 
 /// Builds frames for a stream.
-pub(crate) type Said = fn(u32) -> Vec<u8>;
+pub(crate) type FrameBuilder = fn(u32) -> Vec<u8>;
 
 /// The largest window, and the largest stream number.
 pub(crate) const MOST: u32 = 0x7fff_ffff;

@@ -9,7 +9,7 @@ use crate::harness::{Raw, until_gone};
 
 /// The frames of a server, the violation in the report, and the error code that the server
 /// receives.
-type Row = (Said, &'static str, u32);
+type Row = (FrameBuilder, &'static str, u32);
 
 /// Error codes (RFC 9113 §7).
 const PROTOCOL_ERROR: u32 = 1;
@@ -44,7 +44,7 @@ fn check_connection(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static, told:
 }
 
 /// Checks a stream error: the request fails, RST_STREAM has the code, and the connection continues.
-fn check_stream(words: &str, said: Said, told: &str, code: u32) {
+fn check_stream(words: &str, said: FrameBuilder, told: &str, code: u32) {
     let server = Scripted::answering(said);
     for _ in 0..TRIES {
         let record = server.load(&format!("-n 12 -c 2 --streams 3 {words}"));
@@ -63,7 +63,7 @@ fn all(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn frames_of_a_length_that_none_has() {
+fn frames_of_invalid_length() {
     let rows: [Row; 8] = [
         (
             |_| [0, 0x40, 1, DATA, 0, 0, 0, 0, 1].into(),
@@ -108,7 +108,7 @@ fn frames_of_a_length_that_none_has() {
 }
 
 #[test]
-fn settings_and_windows_that_can_not_be() {
+fn invalid_settings_and_windows() {
     let rows: [Row; 7] = [
         (
             |_| settings(&[(2, 1)]),
@@ -148,7 +148,7 @@ fn settings_and_windows_that_can_not_be() {
 }
 
 #[test]
-fn frames_where_they_do_not_belong() {
+fn misplaced_frames() {
     let rows: [Row; 14] = [
         // Invalid streams, or streams that the server may not use.
         (|_| data(0, 0, "x"), "DATA on stream 0", PROTOCOL_ERROR),
@@ -225,13 +225,13 @@ fn frames_where_they_do_not_belong() {
 }
 
 #[test]
-fn goaway_that_takes_back_what_another_said() {
+fn a_goaway_that_lowers_the_limit_of_an_earlier_one() {
     let said = |_| [goaway(5, 0), goaway(7, 0)].concat();
     check_connection(said, "a later stream", PROTOCOL_ERROR);
 }
 
 #[test]
-fn blocks_of_fields_that_are_none() {
+fn invalid_field_blocks() {
     let interrupted = |s: u32, by: Vec<u8>| [headers(s, 0, &status(200)), by].concat();
     check_connection(
         |s| frame(CONTINUATION, END_HEADERS, s, &status(200)),
@@ -286,8 +286,8 @@ fn blocks_of_fields_that_are_none() {
 }
 
 #[test]
-fn answers_that_are_none() {
-    let rows: [(Said, &str); 23] = [
+fn invalid_responses() {
+    let rows: [(FrameBuilder, &str); 23] = [
         (|s| headers(s, ALL, &field("a", "b")), "no :status"),
         (|s| headers(s, ALL, &[]), "no :status"),
         (|s| headers(s, ALL, &[0x88, 0x88]), ":status twice"),
@@ -362,7 +362,7 @@ fn answers_that_are_none() {
 }
 
 #[test]
-fn bodies_where_there_must_be_none() {
+fn forbidden_bodies() {
     let without_length = |code| {
         move |s| {
             [
@@ -386,7 +386,7 @@ fn bodies_where_there_must_be_none() {
 }
 
 #[test]
-fn more_fields_than_anybody_needs() {
+fn too_many_header_fields() {
     let many = |s| {
         headers(
             s,
@@ -404,10 +404,10 @@ fn more_fields_than_anybody_needs() {
 }
 
 #[test]
-fn frames_behind_the_end_of_their_stream() {
+fn frames_after_the_end_of_their_stream() {
     for (behind, told) in [
         (
-            (|s| headers(s, ALL, &status(200))) as Said,
+            (|s| headers(s, ALL, &status(200))) as FrameBuilder,
             "HEADERS on a stream that was closed",
         ),
         (|s| data(s, 0, "x"), "DATA on a stream that was closed"),
@@ -436,7 +436,7 @@ fn frames_behind_the_end_of_their_stream() {
 }
 
 #[test]
-fn peers_that_speak_something_else() {
+fn servers_of_other_protocols() {
     for (said, told) in [
         (
             &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],

@@ -38,7 +38,7 @@ fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()>
 }
 
 #[test]
-fn a_limit_of_one_stream_is_kept_and_told() {
+fn a_limit_of_one_stream_is_respected_and_reported() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(MAX_CONCURRENT_STREAMS, 1)])?;
         let before = peer.requests_so_far()?;
@@ -64,7 +64,7 @@ fn a_limit_of_one_stream_is_kept_and_told() {
 }
 
 #[test]
-fn a_limit_of_nothing_is_waited_for() {
+fn a_stream_limit_of_zero_is_waited_for() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(MAX_CONCURRENT_STREAMS, 0)])?;
         for stream in peer.requests_so_far()? {
@@ -81,7 +81,7 @@ fn a_limit_of_nothing_is_waited_for() {
 }
 
 #[test]
-fn a_limit_of_nothing_for_ever_ends_with_the_time() {
+fn a_permanent_stream_limit_of_zero_ends_with_the_timeout() {
     let server = || {
         Scripted::clear(|peer| {
             peer.greet(&[(MAX_CONCURRENT_STREAMS, 0)])?;
@@ -129,7 +129,7 @@ fn settings_that_come_late_are_waited_for() {
 }
 
 #[test]
-fn a_limit_that_changes_all_the_time_is_kept() {
+fn a_constantly_changing_limit_is_respected() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(MAX_CONCURRENT_STREAMS, 8)])?;
         let mut open = Vec::new();
@@ -147,7 +147,7 @@ fn a_limit_that_changes_all_the_time_is_kept() {
 }
 
 #[test]
-fn a_limit_that_falls_in_mid_run_is_kept() {
+fn a_limit_that_decreases_during_a_load_is_respected() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(MAX_CONCURRENT_STREAMS, 20)])?;
         let mut open = Vec::new();
@@ -216,7 +216,7 @@ fn request_bodies_go_no_further_than_the_windows() {
 }
 
 #[test]
-fn a_large_body_that_is_answered_before_it_is_sent() {
+fn a_response_before_a_large_body_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
@@ -235,7 +235,7 @@ fn a_large_body_that_is_answered_before_it_is_sent() {
 }
 
 #[test]
-fn large_answers_need_no_windows_of_this_client() {
+fn large_responses_do_not_wait_for_window_updates() {
     // 40 MB from a server that reads no window update before the end.
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
@@ -253,7 +253,7 @@ fn large_answers_need_no_windows_of_this_client() {
 }
 
 #[test]
-fn windows_as_wide_as_can_be() {
+fn windows_of_maximum_size() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[
             (INITIAL_WINDOW_SIZE, MOST),
@@ -272,7 +272,7 @@ fn windows_as_wide_as_can_be() {
 }
 
 #[test]
-fn a_server_that_takes_no_headers_is_told_of() {
+fn a_server_that_accepts_no_headers_is_reported() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(6, 10)])?;
         for stream in peer.requests_so_far()? {

@@ -44,7 +44,7 @@ fn rich(stream: u32) -> Vec<u8> {
 }
 
 #[test]
-fn an_answer_with_everything_in_it() {
+fn a_response_with_all_optional_parts() {
     expect_fine(&Scripted::answering(rich).load("-n 40 -c 2 --streams 4 --expect-size 18"));
 }
 
@@ -65,7 +65,7 @@ fn one_byte_at_a_time() {
 }
 
 #[test]
-fn an_answer_in_two_pieces_split_anywhere() {
+fn a_response_in_two_pieces_split_anywhere() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         for n in 0.. {
@@ -84,7 +84,7 @@ fn an_answer_in_two_pieces_split_anywhere() {
 }
 
 #[test]
-fn answers_all_at_once_and_mixed() {
+fn interleaved_responses() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         loop {
@@ -120,7 +120,7 @@ fn a_head_in_a_hundred_and_twenty_frames() {
 }
 
 #[test]
-fn answers_without_bodies() {
+fn responses_without_bodies() {
     let long = |s: u32| headers(s, ALL, &head(&[("content-length", "1000")]));
     expect_fine(&Scripted::answering(long).load("-n 12 -c 2 --streams 3 -X HEAD"));
     for code in [204, 304] {
@@ -189,7 +189,7 @@ fn the_dynamic_table_is_followed() {
 }
 
 #[test]
-fn a_table_that_the_server_makes_smaller_is_acknowledged() {
+fn a_smaller_table_size_is_acknowledged() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[(1, 0)])?;
         let mut due = false;
@@ -226,7 +226,7 @@ fn a_thousand_streams() {
 }
 
 #[test]
-fn other_answers_than_those_expected_are_told_apart() {
+fn unexpected_responses_are_classified() {
     let server = Scripted::clear(|peer| {
         peer.greet(&[])?;
         for n in 0.. {
@@ -258,7 +258,7 @@ fn other_answers_than_those_expected_are_told_apart() {
 }
 
 #[test]
-fn what_comes_between_requests_fails_none() {
+fn bytes_between_requests_fail_no_request() {
     let idle: [fn(&mut Peer) -> Option<()>; 7] = [
         |peer| peer.say(&frame(PING, 0, 0, b"are you?")),
         |peer| peer.greet(&[(MAX_CONCURRENT_STREAMS, 7)]),

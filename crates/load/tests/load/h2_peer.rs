@@ -29,7 +29,7 @@ impl Frame {
 
 /// A server's record of its clients.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ClientRecord {
     pub(crate) connections: usize,
     pub(crate) requests: usize,
     /// Error codes of received GOAWAY frames.
@@ -47,12 +47,12 @@ pub(crate) struct Seen {
 /// Data shared by all connections of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    seen: Mutex<Seen>,
+    seen: Mutex<ClientRecord>,
     pub(crate) ended: Condvar,
 }
 
 impl Shared {
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, ClientRecord> {
         self.seen.lock().unwrap()
     }
 }
@@ -94,7 +94,7 @@ impl Peer {
     }
 
     /// Returns the server's record of all its connections.
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, ClientRecord> {
         self.shared.seen()
     }
 

@@ -136,21 +136,21 @@ fn load_seed(seed: u64, secured: bool) {
 }
 
 #[test]
-fn anything_at_random_ends_and_is_accounted_for() {
+fn loads_of_random_servers_end_and_account_for_all_requests() {
     for seed in 0..40 {
         load_seed(seed, false);
     }
 }
 
 #[test]
-fn anything_at_random_ends_over_tls() {
+fn loads_of_random_servers_end_over_tls() {
     for seed in 1_000..1_020 {
         load_seed(seed, true);
     }
 }
 
 #[test]
-fn anything_at_random_ends_with_the_load() {
+fn random_servers_end_with_the_load() {
     for (seed, words) in [
         (1, "-d 300ms -c 3 --streams 7"),
         (2, "-d 300ms -c 4 --streams 2 -t 2"),
@@ -173,16 +173,16 @@ fn anything_at_random_ends_with_the_load() {
 const TRIES: u32 = 5;
 
 #[test]
-fn a_good_server_beside_is_not_touched() {
+fn a_bad_server_does_not_affect_a_good_one() {
     for seed in 2_000..2_010 {
-        let are_all_answered = (0..TRIES).any(|_| beside_a_good_server(seed));
+        let are_all_answered = (0..TRIES).any(|_| all_good_responses_arrive(seed));
         assert!(are_all_answered, "seed {seed}");
     }
 }
 
 /// Loads a misbehaving server and a good one. Returns true if all responses of the good one
 /// arrived.
-fn beside_a_good_server(seed: u64) -> bool {
+fn all_good_responses_arrive(seed: u64) -> bool {
     let bad = Scripted::clear(move |peer| {
         misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
     });

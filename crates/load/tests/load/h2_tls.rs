@@ -18,7 +18,7 @@ fn serve(peer: &mut Peer) -> Option<()> {
 }
 
 #[test]
-fn what_alpn_agrees_on_is_spoken() {
+fn the_protocol_that_alpn_selects_is_used() {
     let server = Scripted::secured(&["h2", "http/1.1"], serve);
     for version in ["1.2", "1.3"] {
         let words = format!("-n 30 -c 2 --streams 4 --tls-min {version} --tls-max {version}");
@@ -34,7 +34,7 @@ fn what_alpn_agrees_on_is_spoken() {
 }
 
 #[test]
-fn a_server_that_agrees_on_something_else() {
+fn a_server_that_selects_an_unsupported_protocol() {
     // No protocol: the server doesn't know ALPN.
     let server = Scripted::secured(&[], |peer| peer.hear_out());
     let record = server.load("-n 6 -c 2 --streams 3");
@@ -56,8 +56,11 @@ fn a_server_that_agrees_on_something_else() {
 }
 
 #[test]
-fn connections_that_end_with_or_without_a_goodbye() {
-    for (part, outcome) in [((|_| Vec::new()) as Said, ClosedEarly), (half, Truncated)] {
+fn connections_that_end_with_or_without_goaway() {
+    for (part, outcome) in [
+        ((|_| Vec::new()) as FrameBuilder, ClosedEarly),
+        (half, Truncated),
+    ] {
         for goodbye in [true, false] {
             let server = Scripted::secured(&["h2"], move |peer| {
                 peer.greet(&[])?;
@@ -80,7 +83,7 @@ fn connections_that_end_with_or_without_a_goodbye() {
 }
 
 #[test]
-fn answers_before_a_close_count() {
+fn responses_before_a_close_count() {
     // Two complete responses, and half of the third.
     for goodbye in [true, false] {
         let server = Scripted::secured(&["h2"], move |peer| {
@@ -132,7 +135,7 @@ fn an_alert_in_mid_stream() {
 }
 
 #[test]
-fn a_record_that_was_tampered_with() {
+fn a_tampered_record() {
     let server = Scripted::secured(&["h2"], |peer| {
         peer.greet(&[])?;
         for stream in peer.requests(3)? {
@@ -157,7 +160,7 @@ fn a_reset_of_the_connection() {
 }
 
 #[test]
-fn a_violation_is_one_over_tls_as_well() {
+fn violations_are_detected_over_tls() {
     let server = Scripted::secured(&["h2"], |peer| {
         peer.greet(&[])?;
         peer.request()?;

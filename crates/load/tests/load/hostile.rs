@@ -54,7 +54,7 @@ fn one_byte_at_a_time() {
 }
 
 #[test]
-fn what_has_no_end_is_cut() {
+fn endless_responses_are_cut_off() {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n";
     const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     check(
@@ -121,7 +121,7 @@ fn what_has_no_end_is_cut() {
 }
 
 #[test]
-fn what_is_no_http() {
+fn bytes_that_are_not_http() {
     for (answer, told) in [
         (&b"ICY 200 OK\r\n\r\n"[..], "not HTTP"),
         (b"http/1.1 200 OK\r\n\r\n", "not HTTP"),
@@ -159,7 +159,7 @@ fn what_is_no_http() {
 }
 
 #[test]
-fn two_answers_to_one_request() {
+fn two_responses_to_one_request() {
     const ONE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     const TWO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\
         Content-Length: 2\r\n\r\nok";
@@ -177,7 +177,7 @@ fn two_answers_to_one_request() {
 }
 
 #[test]
-fn bytes_after_an_answer_are_noticed_while_idle() {
+fn bytes_after_a_response_are_noticed_while_idle() {
     let raw = Raw::new(|mut stream| {
         while read_head(&mut stream).is_some() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -231,7 +231,7 @@ fn sides_that_are_half_closed() {
 }
 
 #[test]
-fn a_large_body_that_nobody_reads() {
+fn a_large_body_that_the_server_does_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 30 << 20]).unwrap();

@@ -18,7 +18,7 @@ fn fewer_requests_than_connections() {
 }
 
 #[test]
-fn counts_are_exact_whatever_the_threads() {
+fn counts_are_exact_for_any_number_of_threads() {
     let served = Served::with(prony_origin::Config {
         threads: 2,
         ..prony_origin::Config::default()
@@ -35,7 +35,7 @@ fn counts_are_exact_whatever_the_threads() {
 }
 
 #[test]
-fn an_open_loop_makes_as_many_as_are_due() {
+fn an_open_loop_sends_as_many_requests_as_are_due() {
     let served = Served::clear();
     let record = served.load(Via::Tcp, "/", "-r 500 -d 1s -c 20 -t 2");
     let totals = &record.totals;
@@ -54,7 +54,7 @@ fn two_thousand_connections_at_once() {
 }
 
 #[test]
-fn more_than_this_process_may_have_is_refused_with_the_mend() {
+fn exceeding_the_file_limit_is_refused_with_a_hint() {
     let served = Served::clear();
     let url = served.url("/");
     let Err(SpecError::Environment(error)) = resolve(&url, &["-c", "4000000000"]) else {
@@ -79,7 +79,7 @@ fn more_than_this_process_may_have_is_refused_with_the_mend() {
 }
 
 #[test]
-fn a_core_that_is_not_there_is_an_error_of_the_environment() {
+fn a_missing_core_is_an_environment_error() {
     let served = Served::clear();
     // The last core number exceeds the system's CPU masks.
     for core in ["1023", "4095"] {
@@ -92,7 +92,7 @@ fn a_core_that_is_not_there_is_an_error_of_the_environment() {
 }
 
 #[test]
-fn a_tunnel_is_refused_by_its_name() {
+fn a_refused_tunnel_names_its_target() {
     let served = Served::clear();
     let Err(SpecError::Arguments(error)) = resolve(&served.url("/"), &["-X", "CONNECT"]) else {
         panic!("CONNECT was accepted");
@@ -101,7 +101,7 @@ fn a_tunnel_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_stop_gives_what_was_measured_until_then() {
+fn a_stopped_load_returns_its_results_so_far() {
     let served = Served::clear();
     for words in [
         &["-d", "1h", "-c", "4"][..],
@@ -126,7 +126,7 @@ fn a_stop_gives_what_was_measured_until_then() {
 }
 
 #[test]
-fn a_load_of_no_request_is_a_record_without_holes() {
+fn a_load_without_requests_has_a_complete_record() {
     let served = Served::clear();
     // One request per thousand seconds on average, so none within 100 ms.
     let record = served.load(Via::Tcp, "/", "-d 100ms -c 2 -r 0.001 --arrivals poisson");
@@ -139,7 +139,7 @@ fn a_load_of_no_request_is_a_record_without_holes() {
 }
 
 #[test]
-fn a_timeout_shorter_than_the_answer_is_kept() {
+fn a_timeout_shorter_than_the_response_is_enforced() {
     let served = Served::clear();
     let record = served.load(Via::Tcp, "/delay/10s", "-n 4 -c 2 --timeout 50ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
@@ -149,7 +149,7 @@ fn a_timeout_shorter_than_the_answer_is_kept() {
 }
 
 #[test]
-fn the_record_says_what_was_asked_for() {
+fn the_record_has_the_requested_settings() {
     let served = Served::clear();
     let url = served.url("/");
     let record = load(

@@ -29,7 +29,7 @@ fn total(parts: &[Record], of: impl Fn(&Record) -> u64) -> u64 {
 }
 
 #[test]
-fn requests_and_connections_are_divided_to_the_last_one() {
+fn requests_and_connections_are_divided_exactly() {
     let served = Served::clear();
     let url = served.url("/");
     for (workers, requests) in [(vec![1, 2], 1001), (vec![3], 7), (vec![1; 5], 9)] {
@@ -43,7 +43,7 @@ fn requests_and_connections_are_divided_to_the_last_one() {
 }
 
 #[test]
-fn an_open_loops_arrivals_fall_to_one_part_each() {
+fn each_arrival_of_an_open_loop_belongs_to_one_part() {
     let served = Served::clear();
     let url = served.url("/");
     for arrivals in ["constant", "poisson"] {
@@ -59,7 +59,7 @@ fn an_open_loops_arrivals_fall_to_one_part_each() {
 }
 
 #[test]
-fn a_list_is_asked_for_as_one_client_would() {
+fn a_list_is_requested_as_by_one_client() {
     let served = Served::clear();
     let list = served.folder.path().join("urls");
     let lines: Vec<String> = (0..10)
@@ -72,7 +72,7 @@ fn a_list_is_asked_for_as_one_client_would() {
 }
 
 #[test]
-fn each_part_comes_from_all_of_its_addresses() {
+fn each_part_uses_all_of_its_addresses() {
     let served = Served::clear();
     let url = served.url("/");
     let words = "-c 12 -n 240 --source 127.0.0.2-127.0.0.5";
@@ -88,7 +88,7 @@ fn each_part_comes_from_all_of_its_addresses() {
 }
 
 #[test]
-fn a_load_begins_when_it_is_told_to() {
+fn a_load_begins_at_the_given_moment() {
     let served = Served::clear();
     let spec = resolve(&served.url("/"), &["-n", "5", "-c", "1"]).unwrap();
     let moment = Instant::now() + Duration::from_millis(200);
@@ -100,7 +100,7 @@ fn a_load_begins_when_it_is_told_to() {
 }
 
 #[test]
-fn a_part_that_cannot_be_is_refused() {
+fn an_invalid_part_is_refused() {
     let served = Served::clear();
     for (first, workers, of) in [(0, 0, 1), (1, 1, 1), (0, 8, 8), (u32::MAX, 2, 4)] {
         let part = Part { first, workers, of };

@@ -24,10 +24,10 @@ fn read_line(stream: &mut impl Read) -> String {
 }
 
 /// The PROXY headers that servers received, in the order of connections, or the errors in them.
-type Told = Arc<Mutex<Vec<String>>>;
+type ReceivedHeaders = Arc<Mutex<Vec<String>>>;
 
 /// A server that expects a header before the first request of each connection, and nowhere else.
-fn listening(told: &Told, listen: &str) -> Raw {
+fn listening(told: &ReceivedHeaders, listen: &str) -> Raw {
     let told = told.clone();
     Raw::on(listen, move |mut stream| {
         let line = read_line(&mut stream);
@@ -62,7 +62,7 @@ fn serve(stream: &mut TcpStream) {
 }
 
 fn told_by(words: &str, listen: &str) -> (Record, Vec<String>, u16) {
-    let told = Told::default();
+    let told = ReceivedHeaders::default();
     let server = listening(&told, listen);
     let record = load(&server.url(), words);
     let url = server.url();
@@ -74,7 +74,7 @@ fn told_by(words: &str, listen: &str) -> (Record, Vec<String>, u16) {
 }
 
 #[test]
-fn a_connection_tells_its_own_address_once() {
+fn a_connection_sends_its_own_address_once() {
     let words = "-n 60 -c 3 --proxy-protocol v1 --source 127.0.0.7";
     let (record, told, port) = told_by(words, "127.0.0.1:0");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 60)]);
@@ -90,7 +90,7 @@ fn a_connection_tells_its_own_address_once() {
 }
 
 #[test]
-fn told_addresses_are_told_in_turn_whatever_the_number_of_workers() {
+fn given_addresses_are_used_in_turn_for_any_number_of_workers() {
     for threads in [1, 2] {
         let words = format!(
             "-n 60 -c 4 -t {threads} --no-keepalive --proxy-protocol v1 --proxy-source 10.9.0.0/29"
@@ -111,7 +111,7 @@ fn told_addresses_are_told_in_turn_whatever_the_number_of_workers() {
 }
 
 #[test]
-fn ipv6_is_told_as_such() {
+fn ipv6_addresses_are_reported_as_ipv6() {
     let words = "-n 4 -c 2 --proxy-protocol v1 --proxy-source fd00:9::1";
     let (record, told, port) = told_by(words, "[::1]:0");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 4)]);
@@ -123,12 +123,12 @@ fn ipv6_is_told_as_such() {
 }
 
 #[test]
-fn a_large_request_follows_the_header_whole() {
+fn a_large_request_follows_the_header_completely() {
     let folder = tempfile::tempdir().unwrap();
     for size in [100, 16_000, 16_384, 17_000, 3 << 20] {
         let file = folder.path().join("body");
         std::fs::write(&file, vec![b'x'; size]).unwrap();
-        let told = Told::default();
+        let told = ReceivedHeaders::default();
         let server = listening(&told, "127.0.0.1:0");
         let words = [
             "-n",
@@ -149,7 +149,7 @@ fn a_large_request_follows_the_header_whole() {
 }
 
 #[test]
-fn version_2_says_local_on_a_unix_socket_that_nothing_else_is_told_of() {
+fn version_2_sends_local_on_a_unix_socket_without_given_addresses() {
     let folder = tempfile::tempdir().unwrap();
     for (version, more, begin) in [
         ("v2", "", &b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0GET / "[..]),
@@ -183,7 +183,7 @@ fn version_2_says_local_on_a_unix_socket_that_nothing_else_is_told_of() {
 }
 
 #[test]
-fn a_request_held_while_others_connect_is_told_of_all_the_same() {
+fn a_request_delayed_by_connects_is_still_reported() {
     let words = "-n 600 -c 300 --proxy-protocol v1 --proxy-source 10.9.0.0/16";
     let (record, told, _) = told_by(words, "127.0.0.1:0");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 600)]);
@@ -194,8 +194,8 @@ fn a_request_held_while_others_connect_is_told_of_all_the_same() {
 }
 
 #[test]
-fn a_request_that_goes_out_again_is_told_of_anew() {
-    let told = Told::default();
+fn a_retried_request_has_a_header_of_its_own() {
+    let told = ReceivedHeaders::default();
     let noted = told.clone();
     // The server closes after each third response without announcing it.
     let server = Raw::new(move |mut stream| {

@@ -27,7 +27,7 @@ fn keeping() -> (Raw, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn a_request_says_what_was_asked_for() {
+fn a_request_has_the_given_method_headers_and_body() {
     let (raw, heads) = keeping();
     let words = [
         "-n",
@@ -54,7 +54,7 @@ fn a_request_says_what_was_asked_for() {
 }
 
 #[test]
-fn http_1_0_and_connections_that_are_not_kept_say_so() {
+fn http_1_0_and_closed_connections_have_the_right_headers() {
     let (raw, heads) = keeping();
     load(&raw.url(), "-n 1 -c 1 --http 1.0");
     load(&raw.url(), "-n 1 -c 1 --http 1.0 --no-keepalive");
@@ -66,7 +66,7 @@ fn http_1_0_and_connections_that_are_not_kept_say_so() {
 }
 
 #[test]
-fn connections_are_kept_or_not() {
+fn connections_are_reused_or_not() {
     for via in [Via::Tcp, Via::Unix, Via::Tls, Via::UnixTls] {
         let served = Served::via(via);
         for (words, opened, http) in [
@@ -169,7 +169,7 @@ fn literal_addresses_of_both_families_and_names() {
 }
 
 #[test]
-fn a_probe_tells_what_came_back_or_why_nothing_did() {
+fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
     let second = std::time::Duration::from_secs(10);
     let ways = [Via::Tcp, Via::Unix, Via::Tls, Via::UnixTls];
     for (via, http) in ways.into_iter().flat_map(|via| [(via, "1.1"), (via, "2")]) {

@@ -152,7 +152,7 @@ fn own_requests_go_over_every_protocol() {
 }
 
 #[test]
-fn a_load_whose_script_can_not_be_made_is_not_begun() {
+fn a_load_whose_script_fails_to_start_does_not_begin() {
     let served = Served::clear();
     let spec = resolve(&served.url("/"), &["-c", "4", "-t", "2", "-n", "5"]).unwrap();
     let load = Posting::default();
@@ -190,7 +190,7 @@ impl Script for Once<'_> {
 }
 
 #[test]
-fn a_target_over_tls_may_come_up_in_a_load_in_clear() {
+fn a_cleartext_load_may_use_a_tls_target() {
     let (clear, secured) = (Served::clear(), Served::secured());
     let ca = secured.ca();
     let spec = resolve(&clear.url("/"), &["-c", "1", "--ca", text(&ca)]).unwrap();

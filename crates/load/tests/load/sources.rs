@@ -96,7 +96,7 @@ fn random_sources_are_the_same_ones_for_the_same_seed() {
 }
 
 #[test]
-fn the_record_says_what_came_from_each_source() {
+fn the_record_has_counts_by_source() {
     let words = "-n 90 -c 4 -t 2 --no-keepalive --source 127.0.0.2 --source 127.0.0.8/31";
     let (record, seen) = origins_of(words, "127.0.0.1:0");
     let sources = record.sources.unwrap();
@@ -151,7 +151,7 @@ fn failures_count_with_their_source() {
 }
 
 #[test]
-fn a_network_of_millions_is_counted_into() {
+fn a_network_of_millions_of_addresses_is_indexed() {
     let (record, seen) = origins_of("-n 3 -c 3 --source 127.0.0.0/8", "127.0.0.1:0");
     assert_eq!(record.load.sources, (1 << 24) - 2);
     let first = [("127.0.0.1", 1), ("127.0.0.2", 1), ("127.0.0.3", 1)];
@@ -174,7 +174,7 @@ fn refused(url: &str, source: &str) -> String {
 }
 
 #[test]
-fn sources_that_cant_be_used_are_refused_before_the_load() {
+fn unusable_sources_are_refused_before_the_load() {
     let served = Served::clear();
     let error = refused(&served.url("/"), "::1");
     assert!(
@@ -207,19 +207,19 @@ fn sources_that_cant_be_used_are_refused_before_the_load() {
 }
 
 #[test]
-fn a_source_decides_which_of_a_names_addresses_is_taken() {
+fn a_source_determines_the_address_family_of_a_name() {
     // If localhost also has an IPv6 address, that one would be the first.
     assert!(resolve("http://localhost:1/", &["--source", "127.0.0.3"]).is_ok());
 }
 
 #[test]
-fn a_load_without_sources_says_so() {
+fn a_load_without_sources_is_recorded_as_such() {
     let served = Served::clear();
     assert_eq!(load(&served.url("/"), "-n 1 -c 1").load.sources, 0);
 }
 
 #[test]
-fn an_ipv6_server_is_asked_by_its_name_in_brackets() {
+fn the_host_header_of_an_ipv6_server_has_brackets() {
     let heads: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = heads.clone();
     let server = Raw::on("[::1]:0", move |mut stream| {

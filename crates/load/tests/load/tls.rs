@@ -14,7 +14,7 @@ use crate::harness::{
 };
 
 #[test]
-fn what_was_agreed_on_is_in_the_record() {
+fn the_negotiated_protocols_are_in_the_record() {
     let served = Served::secured();
     for (words, version, cipher) in [
         ("", "TLSv1.3", "TLS_AES_128_GCM_SHA256"),
@@ -59,7 +59,7 @@ fn what_was_agreed_on_is_in_the_record() {
 }
 
 #[test]
-fn how_many_handshakes_were_resumed_is_in_the_record() {
+fn the_number_of_resumed_handshakes_is_in_the_record() {
     let served = Served::secured();
     for version in ["1.2", "1.3"] {
         for (words, handshakes, resumed) in [
@@ -77,7 +77,7 @@ fn how_many_handshakes_were_resumed_is_in_the_record() {
 }
 
 #[test]
-fn only_a_trusted_certificate_will_do() {
+fn untrusted_certificates_are_refused() {
     let served = Served::secured();
     let stranger = Served::secured();
     // The certificate is trusted neither through the system's certificates, if it has any, nor
@@ -120,7 +120,7 @@ fn only_a_trusted_certificate_will_do() {
 }
 
 #[test]
-fn a_certificate_of_an_authority_that_a_server_shows_is_told_in_words() {
+fn a_ca_certificate_used_by_a_server_is_reported() {
     let config = self_signed_as(IsCa::Ca(BasicConstraints::Unconstrained));
     let raw = Raw::new(move |mut stream| {
         let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
@@ -143,7 +143,7 @@ fn a_certificate_of_an_authority_that_a_server_shows_is_told_in_words() {
 }
 
 #[test]
-fn the_record_says_all_that_was_asked_of_tls() {
+fn the_record_has_all_requested_tls_settings() {
     let served = Served::secured();
     for (flags, told) in [
         ("--no-resumption", "verified, full handshakes"),
@@ -168,7 +168,7 @@ fn the_record_says_all_that_was_asked_of_tls() {
 }
 
 #[test]
-fn what_can_not_be_is_refused_by_name() {
+fn invalid_combinations_are_refused_with_the_flags_name() {
     let served = Served::secured();
     let not_pem = served.file("not.pem", "hello");
     let ca = served.ca();
@@ -207,7 +207,7 @@ fn what_can_not_be_is_refused_by_name() {
 }
 
 #[test]
-fn a_server_that_asks_for_a_certificate_gets_it() {
+fn a_server_that_requests_a_client_certificate_gets_it() {
     let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
@@ -275,7 +275,7 @@ fn a_server_that_asks_for_a_certificate_gets_it() {
 }
 
 #[test]
-fn clear_and_tls_that_meet_are_told_apart() {
+fn cleartext_and_tls_mismatches_are_distinguished() {
     // Cleartext HTTP to a TLS server.
     let served = Served::secured();
     let url = served.url("/").replace("https", "http");
@@ -383,7 +383,7 @@ fn self_signed_as(is_ca: IsCa) -> Arc<ServerConfig> {
 }
 
 #[test]
-fn a_goodbye_right_behind_an_answer_ends_the_connection() {
+fn a_close_notify_right_after_a_response_ends_the_connection() {
     let config = self_signed();
     let raw = Raw::new(move |mut stream| {
         let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
@@ -410,7 +410,7 @@ fn a_goodbye_right_behind_an_answer_ends_the_connection() {
 }
 
 #[test]
-fn an_answer_that_ends_with_the_connection_is_whole_after_a_goodbye_only() {
+fn a_response_ended_by_the_connection_needs_a_close_notify() {
     use std::io::Write;
     let until_closed = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall of it";
     let by_length = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot all of it";
@@ -447,7 +447,7 @@ fn an_answer_that_ends_with_the_connection_is_whole_after_a_goodbye_only() {
 }
 
 #[test]
-fn a_record_that_was_tampered_with_is_no_answer() {
+fn a_tampered_record_is_not_a_response() {
     let config = self_signed();
     let raw = Raw::new(move |mut stream| {
         let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
@@ -467,7 +467,7 @@ fn a_record_that_was_tampered_with_is_no_answer() {
 }
 
 #[test]
-fn plain_answers_on_kept_tls_connections_are_not_mixed_up() {
+fn responses_on_reused_tls_connections_are_not_mixed_up() {
     let raw = Raw::new(|mut stream| while read_head(&mut stream).is_some() {});
     let record = load(&raw.tls_url(), "-n 2 -c 1 --insecure --timeout 100ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 2)]);

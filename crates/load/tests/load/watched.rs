@@ -9,7 +9,7 @@ use prony_record::Delta;
 use crate::harness::{Served, resolve};
 
 #[test]
-fn what_is_taken_while_a_load_runs_adds_up_to_its_record_to_the_last_bucket() {
+fn deltas_taken_during_a_load_add_up_to_its_record() {
     let served = Served::clear();
     for words in [
         "-t 2 -c 4 -d 1300ms --warmup 200ms",
@@ -52,7 +52,7 @@ fn what_is_taken_while_a_load_runs_adds_up_to_its_record_to_the_last_bucket() {
 }
 
 #[test]
-fn nobody_watches_unless_asked_to() {
+fn watching_is_off_by_default() {
     let served = Served::clear();
     let spec = resolve(&served.url("/"), &["-n", "10", "-c", "1"]).unwrap();
     let control = Control::new(1);

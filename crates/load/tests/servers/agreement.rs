@@ -3,7 +3,7 @@
 use prony_record::{Outcome, Record};
 
 use crate::load::{BACKENDS, assert_all_ok, finding, outcomes};
-use crate::server::{Way, servers, servers_but};
+use crate::server::{Transport, servers, servers_but};
 use crate::{apache, haproxy, nginx};
 
 fn agreed(record: &Record) -> [Option<&str>; 2] {
@@ -16,7 +16,7 @@ fn by_default_tls_agrees_on_http_2() {
     for (name, server) in servers() {
         for io in BACKENDS {
             let words = format!("-n 40 -c 2 --streams 10 --io {io}");
-            let record = server.load(Way::Tls, "/bytes/1024", &words);
+            let record = server.load(Transport::Tls, "/bytes/1024", &words);
             assert_all_ok(&record, 40, name);
             assert_eq!(agreed(&record), [Some("2"), Some("h2")], "{name}");
             assert_eq!(record.load.http, "auto", "{name}");
@@ -26,11 +26,11 @@ fn by_default_tls_agrees_on_http_2() {
 }
 
 #[test]
-fn http_1_1_is_spoken_where_it_is_demanded() {
+fn http_1_1_is_used_on_request() {
     for (name, server) in servers_but("nghttpd") {
-        for way in Way::BOTH {
+        for way in Transport::BOTH {
             let record = server.load(way, "/bytes/1024", "-n 20 -c 2 --http 1.1");
-            if (name, way) == ("nginx", Way::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
+            if (name, way) == ("nginx", Transport::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
                 // Before 1.25.1 it supported nothing else if HTTP/2 was enabled.
                 let told = finding(&record, "errors");
                 assert!(told.contains("an HTTP/1 request with HTTP/2"), "{told}");
@@ -44,7 +44,7 @@ fn http_1_1_is_spoken_where_it_is_demanded() {
 }
 
 #[test]
-fn by_default_tls_takes_http_1_1_from_a_server_that_has_no_more() {
+fn by_default_tls_falls_back_to_http_1_1() {
     for (name, server) in [
         ("nginx", nginx::start_http11()),
         ("Apache httpd", apache::start_http11()),
@@ -52,7 +52,7 @@ fn by_default_tls_takes_http_1_1_from_a_server_that_has_no_more() {
     ] {
         for io in BACKENDS {
             let words = format!("-n 20 -c 2 --io {io}");
-            let record = server.load(Way::Tls, "/bytes/16385", &words);
+            let record = server.load(Transport::Tls, "/bytes/16385", &words);
             assert_eq!(outcomes(&record), [(Outcome::Ok, 20)], "{name}");
             assert_eq!(agreed(&record)[0], Some("1.1"), "{name}");
             assert_eq!(record.totals.body_bytes_in, 20 * 16_385, "{name}");
@@ -63,7 +63,7 @@ fn by_default_tls_takes_http_1_1_from_a_server_that_has_no_more() {
 /// A server may reject HTTP/2 in the handshake, select a protocol that wasn't offered, or select
 /// none.
 #[test]
-fn http_2_that_tls_does_not_agree_on_is_an_outcome_with_a_reason() {
+fn http_2_without_alpn_agreement_is_an_outcome_with_a_reason() {
     for (name, server, outcome, told) in [
         (
             "nginx",
@@ -86,7 +86,7 @@ fn http_2_that_tls_does_not_agree_on_is_an_outcome_with_a_reason() {
     ] {
         for io in BACKENDS {
             let words = format!("-n 6 -c 2 --streams 3 --http 2 --io {io}");
-            let record = server.load(Way::Tls, "/bytes/1024", &words);
+            let record = server.load(Transport::Tls, "/bytes/1024", &words);
             assert_eq!(outcomes(&record), [(outcome, 6)], "{name}");
             let errors = finding(&record, "errors");
             assert!(errors.contains(told), "{name}: {errors}");
@@ -95,14 +95,14 @@ fn http_2_that_tls_does_not_agree_on_is_an_outcome_with_a_reason() {
 }
 
 #[test]
-fn http_2_to_a_server_that_knows_only_http_1_1_in_clear_is_an_outcome() {
+fn cleartext_http_2_to_an_http_1_1_server_is_an_outcome() {
     for (name, server) in [
         ("nginx", nginx::start_http11()),
         ("Apache httpd", apache::start_http11()),
     ] {
         for io in BACKENDS {
             let words = format!("-n 6 -c 2 --streams 3 --http 2 --io {io}");
-            let record = server.load(Way::Clear, "/bytes/1024", &words);
+            let record = server.load(Transport::Clear, "/bytes/1024", &words);
             assert_eq!(outcomes(&record), [(Outcome::Protocol, 6)], "{name}");
             let told = finding(&record, "errors");
             assert!(told.contains("HTTP/1, not HTTP/2"), "{name}: {told}");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::checks::check_all;
 use crate::process::program;
-use crate::server::{Place, Server};
+use crate::server::{Server, ServerSetup};
 
 /// Folders of its modules in different distributions.
 const MODULES: &[&str] = &[
@@ -61,7 +61,7 @@ pub(crate) fn start_http11() -> Server {
 }
 
 fn start_speaking(protocols: &str) -> Server {
-    let place = Place::new();
+    let place = ServerSetup::new();
     let configuration = CONFIGURATION
         .replace("{modules}", modules().to_str().unwrap())
         .replace("{protocols}", protocols);

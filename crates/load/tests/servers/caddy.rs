@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::checks::check_all;
 use crate::process::program;
-use crate::server::{Place, Server};
+use crate::server::{Server, ServerSetup};
 
 const CONFIGURATION: &str = "{
   admin off
@@ -40,7 +40,7 @@ pub(crate) fn start() -> Server {
 /// Starts Caddy with further directives for its site.
 pub(crate) fn start_with(more: &str) -> Server {
     let configuration = CONFIGURATION.replace("{more}", more);
-    let place = Place::new();
+    let place = ServerSetup::new();
     let file = place.site.file("Caddyfile", &place.fill(&configuration));
     let mut command = Command::new(program(&["caddy"]));
     command.args(["run", "--adapter", "caddyfile", "--config"]);

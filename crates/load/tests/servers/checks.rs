@@ -1,7 +1,7 @@
 //! Checks that every server must pass.
 
 use crate::load::{BACKENDS, assert_all_ok};
-use crate::server::{Server, Way, text};
+use crate::server::{Server, Transport, text};
 use crate::site::{SIZES, hash_of};
 
 /// Returns the number of requests for a body size: fewer if bodies are large, and more than the
@@ -120,8 +120,8 @@ pub(crate) fn long_lists(server: &Server) {
     });
 }
 
-fn for_each_way(mut check: impl FnMut(Way, &'static str)) {
-    for way in Way::BOTH {
+fn for_each_way(mut check: impl FnMut(Transport, &'static str)) {
+    for way in Transport::BOTH {
         for io in BACKENDS {
             check(way, io);
         }

@@ -7,7 +7,7 @@ use prony_record::Outcome;
 use crate::apache;
 use crate::load::outcomes;
 use crate::process::program;
-use crate::server::{Place, Server, Way, servers};
+use crate::server::{Server, ServerSetup, Transport, servers};
 
 const CONFIGURATION: &str = "
 ServerRoot {folder}
@@ -41,7 +41,7 @@ fn proxy(allowed: &str) -> Server {
     let port = allowed
         .split(['/', ':'])
         .rfind(|it| it.parse::<u16>().is_ok());
-    let place = Place::new();
+    let place = ServerSetup::new();
     let modules = apache::modules();
     let configuration = CONFIGURATION
         .replace("{modules}", modules.to_str().unwrap())
@@ -55,19 +55,19 @@ fn proxy(allowed: &str) -> Server {
 
 /// Returns the address of the proxy.
 fn address(proxy: &Server) -> String {
-    let url = proxy.url(Way::Clear, "");
+    let url = proxy.url(Transport::Clear, "");
     url.trim_start_matches("http://").to_owned()
 }
 
 #[test]
-fn tunnels_lead_to_every_server() {
+fn tunnels_reach_every_server() {
     for (name, server) in servers() {
-        let proxy = proxy(&server.url(Way::Tls, "/"));
+        let proxy = proxy(&server.url(Transport::Tls, "/"));
         let words = format!(
             "-n 200 -c 4 --streams 5 --http 2 --proxy {}",
             address(&proxy)
         );
-        let record = server.load(Way::Tls, "/bytes/1024", &words);
+        let record = server.load(Transport::Tls, "/bytes/1024", &words);
         assert_eq!(
             outcomes(&record),
             [(Outcome::Ok, 200)],
@@ -83,11 +83,11 @@ fn tunnels_lead_to_every_server() {
 }
 
 #[test]
-fn requests_in_clear_are_passed_on() {
+fn cleartext_requests_are_forwarded() {
     let server = apache::start_http11();
-    let proxy = proxy(&server.url(Way::Tls, "/"));
+    let proxy = proxy(&server.url(Transport::Tls, "/"));
     let words = format!("-n 200 -c 4 --http 1.1 --proxy {}", address(&proxy));
-    let record = server.load(Way::Clear, "/bytes/1024", &words);
+    let record = server.load(Transport::Clear, "/bytes/1024", &words);
     assert_eq!(
         outcomes(&record),
         [(Outcome::Ok, 200)],
@@ -98,11 +98,11 @@ fn requests_in_clear_are_passed_on() {
 }
 
 #[test]
-fn a_tunnel_that_is_not_allowed_is_told() {
+fn a_refused_tunnel_is_reported() {
     let server = Server::embedded();
     let proxy = proxy("x:1/");
     let words = format!("-n 4 -c 2 --http 1.1 --proxy {}", address(&proxy));
-    let record = server.load(Way::Tls, "/bytes/1024", &words);
+    let record = server.load(Transport::Tls, "/bytes/1024", &words);
     assert_eq!(outcomes(&record), [(Outcome::ConnectFailed, 4)]);
     let mut findings = record.findings.iter();
     assert!(findings.any(|found| {

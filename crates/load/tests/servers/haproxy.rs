@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::checks::check_all;
 use crate::process::program;
-use crate::server::{Place, Server};
+use crate::server::{Server, ServerSetup};
 
 const CONFIGURATION: &str = "
 global
@@ -42,7 +42,7 @@ pub(crate) fn start_without_alpn() -> Server {
 }
 
 fn start_offering(alpn: &str, more: &str) -> Server {
-    let place = Place::new();
+    let place = ServerSetup::new();
     let configuration = CONFIGURATION
         .replace("{alpn}", alpn)
         .replace("{more}", more);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::load::{BACKENDS, assert_all_ok, finding};
-use crate::server::Way;
+use crate::server::Transport;
 use crate::{nghttpd, nginx};
 
 /// nginx sends GOAWAY after every hundred requests and leaves later ones unprocessed.
 #[test]
-fn nothing_is_lost_where_a_server_often_says_goodbye() {
+fn nothing_is_lost_when_a_server_often_sends_goaway() {
     let server = nginx::start("keepalive_requests 100;");
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         for io in BACKENDS {
             for streams in [1, 30, 100] {
                 let words = format!(
@@ -34,7 +34,7 @@ fn nothing_is_lost_where_a_server_often_says_goodbye() {
 fn uploads_survive_goodbyes() {
     let server = nginx::start("keepalive_requests 100;");
     let body = server.site.path("www/bytes/16385");
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         let words = format!(
             "-n 1000 -c 1 --streams 60 --http 2 -X POST --body-file {} --expect-size 16385",
             body.display()
@@ -49,7 +49,7 @@ fn uploads_survive_goodbyes() {
 #[test]
 fn nothing_is_lost_when_a_server_reloads() {
     let server = nginx::start("");
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         let record = std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..3 {
@@ -71,7 +71,7 @@ fn a_server_that_allows_few_streams_limits_the_load_and_loses_nothing() {
         ("nginx", nginx::start("http2_max_concurrent_streams 8;")),
         ("nghttpd", nghttpd::start(&["-m", "8"])),
     ] {
-        for way in Way::BOTH {
+        for way in Transport::BOTH {
             for io in BACKENDS {
                 let words = format!("-n 1000 -c 2 --streams 100 --http 2 --io {io}");
                 let record = server.load(way, "/bytes/16384", &words);
@@ -89,17 +89,17 @@ fn a_server_that_allows_few_streams_limits_the_load_and_loses_nothing() {
 #[test]
 fn http_1_1_limits_the_streams_to_one() {
     let server = nginx::start_http11();
-    let record = server.load(Way::Tls, "/bytes/1024", "-n 20 -c 2 --streams 10");
+    let record = server.load(Transport::Tls, "/bytes/1024", "-n 20 -c 2 --streams 10");
     assert_eq!(record.totals.ok, 20);
     assert!(!finding(&record, "streams-limited").is_empty());
 }
 
 /// nginx responds before it has read the body, and then resets the stream without an error.
 #[test]
-fn an_answer_that_comes_before_the_body_was_sent_counts() {
+fn a_response_before_the_end_of_the_body_counts() {
     let server = nginx::start("");
     let body = server.site.path("www/bytes/1048576");
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         for (streams, n) in [(1, 5), (10, 50)] {
             let words = format!(
                 "-n {n} -c 1 --streams {streams} --http 2 -X POST --body-file {} --expect-size 20",

@@ -4,13 +4,13 @@
 use prony_record::Outcome;
 
 use crate::load::{BACKENDS, assert_all_ok, finding, outcomes};
-use crate::server::{Server, Way, servers, servers_but, text};
+use crate::server::{Server, Transport, servers, servers_but, text};
 use crate::{caddy, haproxy, nginx};
 
 #[test]
 fn an_open_loop_spreads_over_streams() {
     let server = nginx::start("");
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         for io in BACKENDS {
             for words in ["-c 1 --streams 50", "-c 4 --streams 5 --arrivals poisson"] {
                 let words = format!("-r 1000 -n 300 --http 2 --expect-size 1024 {words} --io {io}");
@@ -23,11 +23,11 @@ fn an_open_loop_spreads_over_streams() {
 }
 
 #[test]
-fn a_load_that_time_ends_accounts_for_every_stream() {
+fn a_load_that_ends_by_time_accounts_for_every_stream() {
     for (name, server) in servers() {
         for io in BACKENDS {
             let words = format!("-d 150ms --warmup 50ms -c 3 --streams 20 -t 2 --http 2 --io {io}");
-            let record = server.load(Way::Tls, "/bytes/16384", &words);
+            let record = server.load(Transport::Tls, "/bytes/16384", &words);
             let totals = &record.totals;
             assert_eq!(totals.failed, 0, "{name}: {}", finding(&record, "errors"));
             assert!(
@@ -41,7 +41,7 @@ fn a_load_that_time_ends_accounts_for_every_stream() {
 #[test]
 fn a_connection_for_each_request() {
     for (name, server) in servers() {
-        for way in Way::BOTH {
+        for way in Transport::BOTH {
             let record = server.load(way, "/bytes/1024", "-n 30 -c 3 --no-keepalive --http 2");
             let case = format!("{name} {way:?}");
             assert_all_ok(&record, 30, &case);
@@ -60,7 +60,7 @@ fn unix_sockets_carry_http_2_too() {
             "-n 200 -c 2 --streams 10 --http 2 --expect-size 16385 --io {io} --unix {}",
             text(&socket)
         );
-        let record = server.load(Way::Clear, "/bytes/16385", &words);
+        let record = server.load(Transport::Clear, "/bytes/16385", &words);
         assert_all_ok(&record, 200, io);
     }
 }
@@ -69,16 +69,16 @@ fn unix_sockets_carry_http_2_too() {
 fn tls_1_2_agrees_on_http_2() {
     for (name, server) in servers() {
         let words = "-n 40 -c 2 --streams 10 --tls-max 1.2";
-        let record = server.load(Way::Tls, "/bytes/16385", words);
+        let record = server.load(Transport::Tls, "/bytes/16385", words);
         assert_all_ok(&record, 40, name);
         assert_eq!(record.negotiated.tls.as_deref(), Some("TLSv1.2"), "{name}");
     }
 }
 
 #[test]
-fn early_hints_come_before_the_answer() {
+fn early_hints_come_before_the_response() {
     let server = haproxy::start_with("http-request early-hint Link \"</style.css>; rel=preload\"");
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         let words = "-n 200 -c 1 --streams 20 --http 2 --expect-size 1024 --expect-status 200";
         let record = server.load(way, "/bytes/1024", words);
         assert_all_ok(&record, 200, &format!("{way:?}"));
@@ -87,7 +87,7 @@ fn early_hints_come_before_the_answer() {
 }
 
 #[test]
-fn a_body_that_asks_for_leave_is_sent() {
+fn a_body_after_expect_continue_is_sent() {
     // HAProxy 2.6 loses response bodies after a status 100, with every client.
     for (name, server) in servers_but("HAProxy") {
         let body = server.site.path("www/bytes/16385");
@@ -96,7 +96,7 @@ fn a_body_that_asks_for_leave_is_sent() {
              --body-file {}",
             text(&body)
         );
-        let record = server.load(Way::Tls, "/echo", &words);
+        let record = server.load(Transport::Tls, "/echo", &words);
         assert_all_ok(&record, 20, name);
     }
 }
@@ -113,7 +113,7 @@ fn heads_of_several_frames() {
         .collect();
     let caddy = caddy::start_with(&fields);
     for (name, server) in [("nginx", nginx), ("Caddy", caddy)] {
-        for way in Way::BOTH {
+        for way in Transport::BOTH {
             for io in BACKENDS {
                 let words = format!("-n 100 -c 1 --streams 20 --http 2 --io {io}");
                 let record = server.load(way, "/bytes/1024", &words);
@@ -131,7 +131,7 @@ fn headers_longer_than_a_server_takes_are_an_outcome() {
     let long = format!("X-Long:{}", "v".repeat(60_000));
     for (name, server) in servers() {
         let words = format!("-n 6 -c 1 --streams 3 --http 2 -H {long}");
-        let record = server.load(Way::Clear, "/bytes/1024", &words);
+        let record = server.load(Transport::Clear, "/bytes/1024", &words);
         let known = outcomes(&record);
         let reason = finding(&record, "errors");
         let is_timeout = |(outcome, _): &(Outcome, u64)| *outcome == Outcome::Timeout;
@@ -143,15 +143,22 @@ fn headers_longer_than_a_server_takes_are_an_outcome() {
         };
         assert!(reason.contains(told), "{name}: {reason}");
         // The server still works afterwards.
-        let record = server.load(Way::Clear, "/bytes/1024", "-n 6 -c 1 --streams 3 --http 2");
+        let record = server.load(
+            Transport::Clear,
+            "/bytes/1024",
+            "-n 6 -c 1 --streams 3 --http 2",
+        );
         assert_all_ok(&record, 6, name);
     }
 }
 
 #[test]
-fn lengths_that_nobody_told_end_with_the_stream() {
+fn bodies_of_unknown_length_end_with_the_stream() {
     let server = haproxy::start();
-    for (way, path) in [(Way::Tls, "/chunked/100K"), (Way::Clear, "/chunked/0")] {
+    for (way, path) in [
+        (Transport::Tls, "/chunked/100K"),
+        (Transport::Clear, "/chunked/0"),
+    ] {
         let record = server.load(way, path, "-n 100 -c 2 --streams 10 --http 2");
         assert_all_ok(&record, 100, path);
     }
@@ -163,7 +170,7 @@ fn statuses_are_counted() {
     let list = "/status/204\n/status/304\n/redirect/1\n/status/404\n/bytes/10\n";
     let list = server.site.file("statuses", list);
     let words = format!("-n 50 -c 1 --streams 10 --http 2 --urls {}", text(&list));
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         let record = server.load(way, "/", &words);
         let all = outcomes(&record);
         assert_eq!(all, [(Outcome::Ok, 40), (Outcome::UnexpectedStatus, 10)]);

@@ -11,7 +11,7 @@ use prony_record::Outcome;
 
 use crate::load::{self, BACKENDS, outcomes};
 use crate::process::program;
-use crate::server::{Place, Server, Way};
+use crate::server::{Server, ServerSetup, Transport};
 
 const NGINX: &str = "
 daemon off;
@@ -66,7 +66,7 @@ fn ip(words: &str) {
 }
 
 fn nginx() -> Server {
-    let place = Place::new();
+    let place = ServerSetup::new();
     let file = place.site.file("nginx.conf", &place.fill(NGINX));
     let mut command = Command::new(program(&["nginx"]));
     command.arg("-p").arg(place.site.root());
@@ -110,7 +110,7 @@ fn refusal(url: &str, source: &str) -> String {
 fn one_local_route_makes_twelve_thousand_sources() {
     in_namespace(|| {
         let (server, mut seen) = (nginx(), 0);
-        let url = server.url(Way::Clear, "/");
+        let url = server.url(Transport::Clear, "/");
         let error = refusal(&url, "10.4.0.0/14");
         for part in [
             "10.4.0.1 is not an address",
@@ -146,7 +146,9 @@ fn one_local_route_makes_twelve_thousand_sources() {
 fn a_local_route_makes_ipv6_sources_too() {
     in_namespace(|| {
         let (server, mut seen) = (nginx(), 0);
-        let url = server.url(Way::Clear, "/").replace("127.0.0.1", "[::1]");
+        let url = server
+            .url(Transport::Clear, "/")
+            .replace("127.0.0.1", "[::1]");
         let error = refusal(&url, "fd00:5::/64");
         assert!(
             error.contains("ip -6 route add local fd00:5::/64 dev lo"),

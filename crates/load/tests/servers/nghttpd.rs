@@ -5,11 +5,11 @@ use std::process::Command;
 use crate::checks::{self, check_all};
 use crate::load::{BACKENDS, assert_all_ok};
 use crate::process::program;
-use crate::server::{Place, Server, Way, text};
+use crate::server::{Server, ServerSetup, Transport, text};
 
 /// Starts nghttpd with further arguments.
 pub(crate) fn start(arguments: &[&str]) -> Server {
-    let place = Place::new();
+    let place = ServerSetup::new();
     let command = |words: &str| {
         let mut command = Command::new(program(&["nghttpd"]));
         command.args(["-a", "127.0.0.1", "-d"]);
@@ -37,7 +37,7 @@ fn padding_trailers_and_no_lengths() {
 }
 
 #[test]
-fn header_tables_of_no_size_and_of_a_large_one() {
+fn header_tables_of_size_zero_and_of_a_large_size() {
     for (decoder, encoder) in [("0", "0"), ("1048576", "1048576")] {
         let server = start(&[
             &format!("--header-table-size={decoder}"),
@@ -57,7 +57,7 @@ fn uploads_through_the_least_windows() {
     // it.
     let list = "/bytes/1024\n/echo POST <www/bytes/16385\n/echo POST <www/bytes/1048576\n";
     let list = server.site.file("uploads", list);
-    for way in Way::BOTH {
+    for way in Transport::BOTH {
         for io in BACKENDS {
             for streams in [1, 6] {
                 let words = format!(
@@ -75,7 +75,7 @@ fn uploads_through_the_least_windows() {
 }
 
 #[test]
-fn pushes_that_nobody_asked_for_are_not_made() {
+fn no_server_pushes() {
     let server = start(&["-p", "/bytes/1=/bytes/1024,/bytes/1048576"]);
     checks::heads(&server);
     checks::long_lists(&server);

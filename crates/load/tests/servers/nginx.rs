@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::checks::check_all;
 use crate::process::program;
-use crate::server::{Place, Server};
+use crate::server::{Server, ServerSetup};
 
 /// `{more}` is replaced by directives of a test, and `{h2}` by those that enable HTTP/2.
 const CONFIGURATION: &str = "
@@ -50,7 +50,7 @@ pub(crate) fn start_http11() -> Server {
 }
 
 fn start_speaking(h2: &str, more: &str) -> Server {
-    let place = Place::new();
+    let place = ServerSetup::new();
     let configuration = CONFIGURATION.replace("{h2}", h2).replace("{more}", more);
     let file = place.site.file("nginx.conf", &place.fill(&configuration));
     let mut command = Command::new(program(&["nginx"]));

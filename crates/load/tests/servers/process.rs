@@ -171,7 +171,7 @@ fn a_server_ends_with_its_test_however_that_ends() {
     let (sent, kept) = std::sync::mpsc::channel();
     let owner = std::thread::spawn(move || {
         let server = crate::nginx::start("");
-        let url = server.url(crate::server::Way::Clear, "");
+        let url = server.url(crate::server::Transport::Clear, "");
         sent.send((server.group(), url, server.site.root().to_owned()))
             .unwrap();
         // A panic without a message.

@@ -8,7 +8,7 @@ use prony_record::{Outcome, Record};
 
 use crate::load::{self, BACKENDS, outcomes};
 use crate::process::program;
-use crate::server::{Place, Server, text};
+use crate::server::{Server, ServerSetup, text};
 
 const NGINX: &str = "
 daemon off;
@@ -60,34 +60,34 @@ frontend clear
 ";
 
 /// A server that accepts no connection without a header, and its log file.
-struct Told {
+struct ProxiedServer {
     server: Server,
     log: &'static str,
 }
 
-fn nginx() -> Told {
-    let place = Place::new();
+fn nginx() -> ProxiedServer {
+    let place = ServerSetup::new();
     let file = place.site.file("nginx.conf", &place.fill(NGINX));
     let mut command = Command::new(program(&["nginx"]));
     command.arg("-p").arg(place.site.root());
     command.args(["-e", "stderr", "-c"]).arg(&file);
     let server = place.start(&mut command);
-    Told {
+    ProxiedServer {
         server,
         log: "access",
     }
 }
 
-fn haproxy() -> Told {
-    let place = Place::new();
+fn haproxy() -> ProxiedServer {
+    let place = ServerSetup::new();
     let file = place.site.file("haproxy.cfg", &place.fill(HAPROXY));
     let mut command = Command::new(program(&["haproxy"]));
     command.args(["-db", "-f"]).arg(&file);
     let server = place.start(&mut command);
-    Told { server, log: "log" }
+    ProxiedServer { server, log: "log" }
 }
 
-impl Told {
+impl ProxiedServer {
     /// Runs a load. Returns the addresses that the server logged for it. A log is written after the
     /// response, so this waits for it.
     fn load(&self, words: &str) -> (Record, Vec<Vec<String>>) {
@@ -107,8 +107,8 @@ impl Told {
         let socket = self.server.site.path("socket");
         let way = words.remove(0);
         let url = match way {
-            "tls" => self.server.url(crate::server::Way::Tls, "/"),
-            _ => self.server.url(crate::server::Way::Clear, "/"),
+            "tls" => self.server.url(crate::server::Transport::Tls, "/"),
+            _ => self.server.url(crate::server::Transport::Clear, "/"),
         };
         match way {
             "tls" => words.extend(["--ca", text(&ca)]),
@@ -134,7 +134,7 @@ fn counts(lines: &[Vec<String>], word: usize) -> BTreeMap<String, u64> {
 }
 
 /// The server logs the address in the PROXY header, for any bytes that follow the header.
-fn check_told(told: &Told) {
+fn check_given_addresses(told: &ProxiedServer) {
     for (way, http) in [
         ("clear", "--http 1.1"),
         ("tls", "--http 1.1"),
@@ -164,13 +164,13 @@ fn check_told(told: &Told) {
 
 /// Without given addresses, the header has the connection's own addresses, and on a UNIX socket
 /// none.
-fn check_own(told: &Told) {
+fn check_own_addresses(told: &ProxiedServer) {
     for version in ["v1", "v2"] {
         let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");
         let (record, lines) = told.load(&words);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{words}");
         assert_eq!(counts(&lines, 1), [("127.0.0.9".to_owned(), 12)].into());
-        let url = told.server.url(crate::server::Way::Clear, "");
+        let url = told.server.url(crate::server::Transport::Clear, "");
         let port = url.rsplit_once(':').unwrap().1;
         assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
         // There are as many ports as connections, so they are the real ones.
@@ -183,7 +183,7 @@ fn check_own(told: &Told) {
     }
 }
 
-fn load_unix(told: &Told, version: &str) -> Record {
+fn load_unix(told: &ProxiedServer, version: &str) -> Record {
     let socket = told.server.site.path("socket");
     let words = ["-n", "12", "-c", "3", "--proxy-protocol", version];
     let words = [&words[..], &["--unix", text(&socket)]].concat();
@@ -191,32 +191,32 @@ fn load_unix(told: &Told, version: &str) -> Record {
 }
 
 #[test]
-fn nginx_logs_the_addresses_that_it_was_told() {
+fn nginx_logs_the_addresses_in_the_header() {
     let told = nginx();
-    check_told(&told);
-    check_own(&told);
+    check_given_addresses(&told);
+    check_own_addresses(&told);
 }
 
 #[test]
-fn haproxy_logs_the_addresses_that_it_was_told() {
+fn haproxy_logs_the_addresses_in_the_header() {
     let told = haproxy();
-    check_told(&told);
+    check_given_addresses(&told);
     // In cleartext it also accepts HTTP/2 with prior knowledge.
     let words = "clear -n 40 -c 4 --http 2 --streams 5 --proxy-protocol v2 --proxy-source 10.9.0.1";
     let (record, lines) = told.load(words);
     assert_eq!(outcomes(&record), [(Outcome::Ok, 40)]);
     assert_eq!(counts(&lines, 1), [("10.9.0.1".to_owned(), 40)].into());
-    check_own(&told);
+    check_own_addresses(&told);
 }
 
 #[test]
-fn a_server_that_was_promised_a_header_takes_none_without_and_one_that_was_not_takes_none_with() {
+fn a_header_must_be_sent_exactly_if_the_server_expects_one() {
     let told = nginx();
-    let url = told.server.url(crate::server::Way::Clear, "/");
+    let url = told.server.url(crate::server::Transport::Clear, "/");
     let record = load::run(&url, &["-n", "3", "-c", "1"]);
     assert_eq!(record.totals.ok, 0, "{:?}", record.outcomes);
     let plain = crate::nginx::start_http11();
-    let url = plain.url(crate::server::Way::Clear, "/bytes/1");
+    let url = plain.url(crate::server::Transport::Clear, "/bytes/1");
     let words = ["-n", "3", "-c", "1", "--proxy-protocol", "v1"];
     let record = load::run(&url, &words);
     assert_eq!(record.totals.ok, 0, "{:?}", record.outcomes);

@@ -13,15 +13,15 @@ use crate::{apache, caddy, haproxy, nghttpd, nginx};
 
 /// The transport of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     /// TLS, with HTTP/2 selected by ALPN.
     Tls,
     /// Cleartext, with HTTP/2 by prior knowledge.
     Clear,
 }
 
-impl Way {
-    pub(crate) const BOTH: [Way; 2] = [Way::Tls, Way::Clear];
+impl Transport {
+    pub(crate) const BOTH: [Transport; 2] = [Transport::Tls, Transport::Clear];
 }
 
 /// A running server, with its folder and addresses.
@@ -37,16 +37,16 @@ pub(crate) struct Server {
 
 /// Environment of a server before it starts: a folder, a port for each transport, and the embedded
 /// origin behind it.
-pub(crate) struct Place {
+pub(crate) struct ServerSetup {
     pub(crate) site: Site,
     tls: Port,
     clear: Port,
     origin: Origin,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
-        Place {
+impl ServerSetup {
+    pub(crate) fn new() -> ServerSetup {
+        ServerSetup {
             site: Site::new(),
             tls: Port::new(),
             clear: Port::new(),
@@ -125,16 +125,16 @@ impl Server {
         }
     }
 
-    pub(crate) fn url(&self, way: Way, path: &str) -> String {
+    pub(crate) fn url(&self, way: Transport, path: &str) -> String {
         match way {
-            Way::Tls => format!("https://127.0.0.1:{}{path}", self.tls),
-            Way::Clear => format!("http://127.0.0.1:{}{path}", self.clear),
+            Transport::Tls => format!("https://127.0.0.1:{}{path}", self.tls),
+            Transport::Clear => format!("http://127.0.0.1:{}{path}", self.clear),
         }
     }
 
     /// Runs a load of one of the server's paths, with flags separated by spaces. The server's
     /// certificate is trusted.
-    pub(crate) fn load(&self, way: Way, path: &str, words: &str) -> Record {
+    pub(crate) fn load(&self, way: Transport, path: &str, words: &str) -> Record {
         let ca = self.site.path("certificate.pem");
         let mut words: Vec<&str> = words.split_whitespace().collect();
         words.extend(["--ca", text(&ca)]);

@@ -1,7 +1,7 @@
 //! The results of `prony doctor` on a terminal.
 
 use super::{Paint, TextOptions};
-use crate::doctor::{CheckLevel, DoctorCheck, DoctorDocument, DoctorSubject};
+use crate::doctor::{CheckLevel, DoctorDocument, StoredCheck, StoredSubject};
 use crate::number;
 
 /// The width of the column with a check's level.
@@ -14,9 +14,9 @@ const LEVEL_WIDTH: usize = 9;
 #[must_use]
 pub fn doctor(doctor: &DoctorDocument, all: bool, options: TextOptions) -> String {
     let paint = Paint::new(options);
-    let mut groups: Vec<Vec<&DoctorSubject>> = Vec::new();
+    let mut groups: Vec<Vec<&StoredSubject>> = Vec::new();
     for subject in &doctor.subjects {
-        let is_same = |group: &&mut Vec<&DoctorSubject>| {
+        let is_same = |group: &&mut Vec<&StoredSubject>| {
             (&group[0].lines, &group[0].unknown) == (&subject.lines, &subject.unknown)
         };
         match groups.iter_mut().find(is_same) {
@@ -24,7 +24,7 @@ pub fn doctor(doctor: &DoctorDocument, all: bool, options: TextOptions) -> Strin
             None => groups.push(vec![subject]),
         }
     }
-    let mut explained: Vec<(&DoctorCheck, &str)> = Vec::new();
+    let mut explained: Vec<(&StoredCheck, &str)> = Vec::new();
     let parts: Vec<String> = groups
         .iter()
         .map(|group| one(group, all, &mut explained, paint))
@@ -33,9 +33,9 @@ pub fn doctor(doctor: &DoctorDocument, all: bool, options: TextOptions) -> Strin
 }
 
 fn one<'d>(
-    group: &[&'d DoctorSubject],
+    group: &[&'d StoredSubject],
     all: bool,
-    explained: &mut Vec<(&'d DoctorCheck, &'d str)>,
+    explained: &mut Vec<(&'d StoredCheck, &'d str)>,
     paint: Paint,
 ) -> String {
     let subject = group[0];
@@ -44,7 +44,7 @@ fn one<'d>(
         .map(|subject| crate::table::plain(&subject.name));
     let names: Vec<String> = names.collect();
     let mut out = format!("{}\n", paint.bold(&names.join("; ")));
-    let mut alike: Vec<Vec<&DoctorCheck>> = Vec::new();
+    let mut alike: Vec<Vec<&StoredCheck>> = Vec::new();
     for shown in subject.shown(all) {
         match alike
             .iter_mut()
@@ -88,8 +88,8 @@ fn one<'d>(
 }
 
 /// Reports checks that differ only in the observed value.
-fn is_explained_alike(a: &DoctorCheck, b: &DoctorCheck) -> bool {
-    let parts = |line: &DoctorCheck| {
+fn is_explained_alike(a: &StoredCheck, b: &StoredCheck) -> bool {
+    let parts = |line: &StoredCheck| {
         let texts = [
             &line.id,
             &line.expected,
@@ -103,7 +103,7 @@ fn is_explained_alike(a: &DoctorCheck, b: &DoctorCheck) -> bool {
 }
 
 /// The observed values, one line each.
-fn seen(lines: &[&DoctorCheck], paint: Paint) -> String {
+fn seen(lines: &[&StoredCheck], paint: Paint) -> String {
     let level = lines[0].level;
     let word = match level {
         CheckLevel::Ok => "ok",
@@ -126,7 +126,7 @@ fn seen(lines: &[&DoctorCheck], paint: Paint) -> String {
     .collect()
 }
 
-fn explanation(line: &DoctorCheck, paint: Paint) -> String {
+fn explanation(line: &StoredCheck, paint: Paint) -> String {
     let parts = [
         ("expected", &line.expected),
         ("why", &line.why),

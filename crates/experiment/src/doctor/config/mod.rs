@@ -93,7 +93,7 @@ fn first_of(server: &ServerProcess, candidates: &[&str]) -> Option<PathBuf> {
     paths.find(|path| server.files.open(path).is_ok())
 }
 
-/// A path that may be relative to `folder`.
+/// Resolves a path, which may be relative to `folder`.
 fn within(folder: &Path, path: &str) -> PathBuf {
     // An absolute path replaces the folder.
     folder.join(path)

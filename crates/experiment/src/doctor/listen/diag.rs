@@ -22,7 +22,7 @@ const REPLY_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Listener {
     /// The address, or `unix:` and a path.
     pub(super) address: String,
-    /// The connections that wait to be accepted.
+    /// Number of connections that wait to be accepted.
     pub(super) waiting: u32,
     /// The most connections that can wait.
     pub(super) backlog: u32,

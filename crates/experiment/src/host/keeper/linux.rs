@@ -67,7 +67,7 @@ pub(super) fn signal_children(signal: i32) -> bool {
     let mut buffer = [0_u8; 512];
     let mut pid = 0_i32;
     loop {
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the given length.
         let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
         let Ok(got @ 1..) = usize::try_from(got) else {
             break;

@@ -20,8 +20,8 @@ pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrde
     Ok(order)
 }
 
-/// Services of which each needs the next, and the last the first. Each service that is not in
-/// `started` needs another such one.
+/// Services that form a cycle: each needs the next, and the last one needs the first. Each service
+/// that is not in `started` needs another such one.
 fn cycle<'a>(services: &[(&'a str, &'a [String])], started: &[usize]) -> Vec<&'a str> {
     let waiting: Vec<_> = (0..services.len())
         .filter(|index| !started.contains(index))

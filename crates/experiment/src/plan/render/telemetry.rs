@@ -13,7 +13,7 @@ pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 /// The measurements on the machines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetrySettings {
-    /// The processes or cores whose processor counters are read.
+    /// Selects the processes or cores whose processor counters are read.
     pub counters: CounterMode,
     /// The machine of the plan's remote services, as ssh names it.
     pub remote: Option<String>,

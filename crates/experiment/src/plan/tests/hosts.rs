@@ -39,7 +39,7 @@ fn who_is_needed_from_elsewhere_listens_for_others() {
     let resolved = plan.resolve(1, &allocate(&wanted)).unwrap();
     let mut services = resolved.services.iter();
     let web = services.find(|it| it.spec.name == "web").unwrap();
-    // What another machine has is its own affair, and so is the folder.
+    // The program and the folder are not checked on another machine.
     assert_eq!(web.spec.command[..2], ["taskset", "/opt/web"]);
     assert_eq!((web.spec.wrapper_words, web.spec.cores[0]), (1, 7));
     assert_eq!(web.spec.cwd.as_os_str(), "");

@@ -77,7 +77,7 @@ fn a_server_that_runs_here_already_is_followed_by_its_pid_file() {
         others["far"].pid_file.as_deref(),
         Some(Path::new("/run/far.pid"))
     );
-    // Without, nobody knows which processes are its.
+    // Without a pid file, its processes are unknown.
     let plan = study.read(&remote("", "")).unwrap();
     assert!(watch(&plan).others.is_empty());
 }

@@ -63,7 +63,7 @@ fn the_http_version_is_a_factor_of_the_load_alone() {
     assert_eq!(two.load.scheme, Scheme::Https);
     let words = two.load.words();
     assert!(words.contains(&"--http=2".to_owned()) && words.contains(&"--streams=6".to_owned()));
-    // The copy that an experiment keeps says the same.
+    // The experiment's own copy gives the same plan.
     let out = tempfile::tempdir().unwrap();
     plan.freeze(out.path()).unwrap();
     let copy = out.path().join("plan.toml");
@@ -211,7 +211,7 @@ fn the_study_of_nginx_varies_what_its_name_says() {
         .map(|f| (f.name.as_str(), f.levels.len()))
         .collect();
     assert_eq!(factors, [("page", 3), ("http", 2), ("aio", 2)]);
-    // What its README says of a further build.
+    // As the plan's README describes for another build.
     let more = text.replace("    # { name = \"1.27.4\"", "    { name = \"1.27.4\"");
     assert_ne!(more, text);
     let more =

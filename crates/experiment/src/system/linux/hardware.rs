@@ -39,7 +39,7 @@ impl CounterGroup {
         let mut refusal = None;
         let mut open = |kind: Kind| {
             let counter = Self::one(kind, &prepare, true);
-            // Without the permission to count the kernel, count user mode only.
+            // Without permission to count the kernel, count user mode only.
             let counter = counter.or_else(|_| Self::one(kind, &prepare, false));
             counter.map_err(|error| refusal = Some(error)).ok()
         };

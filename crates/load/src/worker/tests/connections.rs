@@ -148,7 +148,7 @@ fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
 }
 
 #[test]
-fn what_a_reused_connection_loses_is_sent_once_more() {
+fn requests_lost_on_a_reused_connection_are_retried() {
     for step in [Step::Close, Step::Fail(libc::ECONNRESET)] {
         let server = after(4, move || reply([(ms(1), step.clone())]));
         let outcomes = load("-n 100 -c 1", server);

@@ -4,7 +4,7 @@ use minijinja::value::ValueKind;
 
 use crate::plan::syntax::{TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// The most items of a computed list, so that endless lists end.
+/// Maximum number of items in a computed list.
 const LIST_ITEMS_MAX: usize = 10_000;
 
 pub(super) fn to_jinja(value: &TomlValue) -> minijinja::Value {

@@ -11,7 +11,7 @@ use crate::socket::Close;
 use crate::socket::simulated::Taken;
 
 #[test]
-fn a_refused_request_is_sent_once_more() {
+fn a_refused_request_is_retried() {
     // Any method is retried, because the server did not process the request.
     for words in ["-X GET", "-X POST --body something"] {
         let server = TwoServer::new(|call| match call.number % 10 {

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reaches_whom_and_where() {
+    fn addresses_depend_on_the_viewer() {
         let topology = Topology {
             places: vec![place("clients"), place("front"), place("back")],
             links: vec![
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_what_it_covers() {
+    fn a_block_contains_the_addresses_it_covers() {
         let block = AddressBlock::cover("10.50.0.0/16").unwrap()[0];
         assert!(block.has([10, 50, 255, 255].into()) && !block.has([10, 51, 0, 0].into()));
         assert_eq!(block.size(), 65_536);

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_was_not_kept_whole_is_not_decoded() {
+    fn a_truncated_body_is_not_decoded() {
         let body = gzip(&text());
         let result = decode(&["gzip".to_owned()], &body[..10], of(&body));
         assert_eq!(result, Err(DecodeError::EncodedTooLong));

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_at_all_is_no_share() {
+    fn an_empty_interval_has_no_share() {
         let meter = Meter::new(Nanos::from_secs(10), Nanos::MAX, 8);
         let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(3));
         assert_eq!(

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_a_target_is_asked_about() {
+    fn every_target_is_checked() {
         let says = |name: &str, address: &str| vec![(name.to_owned(), address.to_owned())];
         let url = "http://127.0.0.1:9/";
         let near = says("127.0.0.1", "127.0.0.1");

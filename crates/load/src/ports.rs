@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn more_connections_than_ports_are_refused_with_the_mend() {
+    fn more_connections_than_ports_are_refused_with_a_hint() {
         assert!(market(100, 1, 0, 0).check().is_ok());
         assert!(market(300, 3, 0, 0).check().is_ok());
         let error = market(101, 1, 0, 0).check().unwrap_err().to_string();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn scarce_ports_are_foretold_by_what_is_open_at_the_same_time() {
+    fn scarce_ports_are_predicted_from_open_connections() {
         let found = |connections, pairs, held, waiting| {
             let finding = market(connections, pairs, held, waiting).finding();
             finding.map(|finding| (finding.severity, finding.text))

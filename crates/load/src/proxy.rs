@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn told_addresses_take_turns_and_new_ports() {
+    fn given_addresses_are_used_in_turn_with_new_ports() {
         let told = ["10.0.0.1-10.0.0.2", "fd00::5"];
         let told_of = |connection| line(&told, "/s", None, connection);
         let start = |connection, expected: &str| {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_failure_is_lost_however_many_reasons_there_are() {
+    fn no_failure_is_lost_for_any_number_of_reasons() {
         let mut all = Reasons::default();
         for worker in 0..3 {
             let mut one = Reasons::default();

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_a_reason() {
+    fn invalid_urls_are_refused_with_a_reason() {
         for (bad, reason) in [
             ("ftp://h/", "http or https"),
             ("/a", "is a path"),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_told_from_neighbours() {
+    fn foreign_processes_are_distinguished_from_neighbours() {
         for near in [
             "127.0.0.1",
             "10.1.2.3",

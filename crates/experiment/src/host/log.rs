@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_keeps_whole_lines_of_both_ends_and_counts_the_rest() {
+    fn a_long_log_keeps_complete_lines_of_both_ends_and_counts_the_rest() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("web.log");
         let text: String = (0..1_000_000).map(|n| format!("line {n}\n")).collect();

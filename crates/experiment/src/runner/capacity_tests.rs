@@ -153,7 +153,7 @@ fn services_and_a_load_that_share_a_core_are_one_group() {
 }
 
 #[test]
-fn time_of_a_load_that_may_run_anywhere_is_no_strangers() {
+fn cpu_time_of_an_unpinned_load_is_not_foreign() {
     let mut summary = summary();
     summary.host.foreign.clear();
     let found = capacity(&summary, &resolved("cores = [0]", ""));

@@ -113,7 +113,7 @@ fn a_load_that_lost_a_part_once_is_an_error() {
 }
 
 #[test]
-fn trials_on_other_machines_are_told_apart() {
+fn trials_on_different_machines_are_distinguished() {
     let mut results = trials(3, |_, _, _| 1000.0);
     let made_by = |result: &mut TrialResult, agents: &[&str]| {
         let agents = agents.iter().map(|name| FleetAgent {
@@ -153,7 +153,7 @@ fn trials_on_other_machines_are_told_apart() {
 }
 
 #[test]
-fn what_a_service_did_is_said_once_for_each_variant() {
+fn service_events_are_reported_once_per_variant() {
     let mut results = trials(3, |_, _, _| 1000.0);
     for result in results.iter_mut().filter(|result| result.variant == 0) {
         result.findings = vec![Finding::new(
@@ -184,7 +184,7 @@ fn the_same_of_several_variants_is_said_once() {
 }
 
 #[test]
-fn what_was_agreed_on_is_compared_where_the_same_was_asked_for() {
+fn negotiated_protocols_are_compared_for_equal_settings() {
     let mut results = trials(3, |_, _, _| 1000.0);
     let first = results
         .iter_mut()
@@ -212,7 +212,7 @@ fn what_was_agreed_on_is_compared_where_the_same_was_asked_for() {
 }
 
 #[test]
-fn what_is_varied_on_purpose_excuses_nothing_else() {
+fn a_varied_factor_does_not_excuse_other_differences() {
     let mut results = trials(3, |_, _, _| 1000.0);
     for result in &mut results {
         let h2 = result.variant == 0;
@@ -347,7 +347,7 @@ fn strangers_on_the_machine_are_named() {
 }
 
 #[test]
-fn a_place_that_matters_is_told_from_variants_and_blocks_that_do() {
+fn an_effect_of_position_is_distinguished_from_variants_and_blocks() {
     let placed = |block: u32, variant: usize, place: usize| {
         let level = 1000.0 * (1.0 + f64::from(block) / 10.0) * [1.0, 1.3][variant];
         level * noise(block, variant) * [1.0, 0.9][place]
@@ -411,7 +411,7 @@ fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
 }
 
 #[test]
-fn a_saturated_generator_withholds_only_what_it_can_have_distorted() {
+fn a_saturated_generator_withholds_only_distorted_metrics() {
     use Verdict::{Equivalent, Slower, Withheld};
     // The server's CPU per request doesn't depend on the rate.
     assert_eq!(

@@ -138,7 +138,7 @@ fn a_difference_that_the_neighbours_made_is_withheld() {
 }
 
 #[test]
-fn a_difference_that_exceeds_what_the_neighbours_made_stands() {
+fn a_difference_larger_than_the_neighbours_effect_is_kept() {
     let (evaluation, _, _) = judged(10, 2.0, |_, variant| [0.30, 0.38][variant]);
     assert_eq!(verdicts(&evaluation), [Verdict::Faster; 2]);
 }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_changes_are_named_and_long_lines_are_cut() {
+    fn the_list_of_changes_is_limited_and_long_lines_are_cut() {
         let copy = |text: String| PlanCopy {
             text,
             files: BTreeMap::new(),

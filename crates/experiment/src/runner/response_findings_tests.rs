@@ -95,7 +95,7 @@ fn bodies_that_differ_are_an_error_of_their_variant_unless_they_may() {
 }
 
 #[test]
-fn compressed_bodies_are_compared_decoded_and_the_report_says_so() {
+fn compressed_bodies_are_decoded_for_comparison() {
     let of = |variant: usize, _| match variant {
         0 => ResponseDigest {
             body: Some(body(5, "cc")),

@@ -116,7 +116,7 @@ fn compression_that_changes_by_itself_is_constant_once_decoded() {
 }
 
 #[test]
-fn trials_are_reduced_to_what_they_have_in_common() {
+fn trials_are_reduced_to_their_common_fields() {
     let trials = [
         plain(200, Some(body(13, "aa"))),
         plain(500, Some(body(13, "bb"))),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_those_of_all_services_or_of_none() {
+    fn instructions_are_counted_for_all_services_or_none() {
         let service = |instructions: Option<u64>| ServiceSummary {
             hardware: instructions.map(|instructions| crate::telemetry::HardwareCounters {
                 instructions: Some(instructions),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_a_few_ticks_tells_nothing_of_the_cpu() {
+    fn a_load_of_a_few_ticks_has_no_cpu_estimate() {
         let service = ServiceSummary {
             cpu_user_percent: 30.0,
             cpu_system_percent: 20.0,

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_from_either_output_and_whatever_the_status() {
+    fn output_is_read_from_both_streams_for_any_exit_status() {
         let of = |script| answer(script).unwrap_or_default();
         assert_eq!(of("echo x 1.2; echo careful >&2; exit 1"), "x 1.2");
         assert_eq!(

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_versioned_name_counts_where_there_is_no_plain_one() {
+    fn a_versioned_name_counts_if_there_is_no_plain_one() {
         let folder = tempfile::tempdir().unwrap();
         let make = |name: &str, mode: u32| {
             let path = folder.path().join(name);

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_stands_in_its_column() {
+    fn every_value_is_in_its_column() {
         let mut out = Vec::new();
         write_csv(&[sample()], &mut out).unwrap();
         let text = String::from_utf8(out)
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn no_column_stands_twice() {
+    fn no_column_appears_twice() {
         let mut names = COLUMNS.map(|(name, _)| name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));

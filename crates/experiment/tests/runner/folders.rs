@@ -28,7 +28,7 @@ fn a_corrected_plan_reuses_the_folder_of_a_failed_one() {
 }
 
 #[test]
-fn an_interrupted_experiment_keeps_whole_blocks_and_can_be_resumed() {
+fn an_interrupted_experiment_keeps_complete_blocks_and_can_be_resumed() {
     let mut lab = Lab::new();
     let plan = plan(&nginx_plan("Hello", ""));
     let finished = lab.run(&plan, false, &mut |interrupt, event| {

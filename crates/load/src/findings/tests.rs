@@ -100,7 +100,7 @@ fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed()
 }
 
 #[test]
-fn a_generator_whose_core_others_use_is_saturated_by_half_its_time() {
+fn a_generator_that_shares_its_core_saturates_at_half_its_time() {
     let mut record = quiet();
     record.generator.busy_share = 0.5;
     record.generator.starved_share = 0.48;
@@ -192,7 +192,7 @@ fn failures_weigh_by_their_share_and_name_their_reasons() {
 }
 
 #[test]
-fn a_dead_server_is_an_error_however_few_requests_it_fails() {
+fn a_dead_server_is_an_error_even_with_few_failed_requests() {
     let mut record = quiet();
     record.totals.failed = 5;
     let slice = |ok, failed| prony_record::Slice {

@@ -237,7 +237,7 @@ fn poisson_gaps_of_several_workers_are_exponential_together() {
 /// A single worker sees every *n*-th arrival, whose gaps are sums of *n* exponential ones. The test
 /// must reject them, which shows its power.
 #[test]
-fn the_test_rejects_what_is_not_exponential() {
+fn the_test_rejects_other_distributions() {
     let rate = 20_000.0;
     let schedule = |arrivals, of| part(arrivals, rate, 1, 0, of, FOREVER);
     let rejected = |mean: Mean, gaps: &[f64]| {

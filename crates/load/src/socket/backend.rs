@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn where_io_uring_is_forbidden_epoll_is_used_or_the_reason_told() {
+    fn without_io_uring_epoll_is_used_or_the_reason_is_reported() {
         for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter] {
             let (backend, note) = without(call, || Backend::choose(IoFlag::Auto, 2, 100)).unwrap();
             assert_eq!(backend, Backend::Poll);

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_at_least_as_large_as_asked_for() {
+    fn buffers_are_at_least_as_large_as_requested() {
         use socket2::{Domain, Type};
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         size_buffers(&socket, 20_000).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_tells_is_read() {
+    fn linux_values_are_parsed() {
         let ports = port_range("32768\t60999\n").unwrap();
         assert_eq!(ports.count(), 28_232);
         assert_eq!(port_range("9 5"), None);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn local_routes_are_told_from_others() {
+    fn local_routes_are_distinguished_from_others() {
         let line = |flags: &str| {
             let zero = "00000000000000000000000000000000";
             format!(

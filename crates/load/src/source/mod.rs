@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn told_addresses_are_those_counted() {
+    fn given_addresses_match_the_counts() {
         let sources =
             sources("--source 127.0.0.2 --proxy-protocol v2 --proxy-source 10.0.0.0/30,fd00::1");
         assert_eq!((sources.count(), sources.counted()), (1, 3));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_settings_are_refused() {
         let refused = |words: &str| {
             let error = Sources::new(&LoadOptions::typed(words)).unwrap_err();
             error.to_string()

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_is_refused_with_a_reason() {
+    fn invalid_sources_are_refused_with_a_reason() {
         for (typed, reason) in [
             ("", "is no source"),
             ("localhost", "is no source"),

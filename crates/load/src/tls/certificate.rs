@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_key() {
+    fn an_invalid_certificate_has_no_key() {
         let whole = of(&rcgen::PKCS_ECDSA_P256_SHA256);
         for length in 0..whole.len() {
             assert_eq!(key_bits(&whole[..length]), None, "{length}");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_tell_what_a_peer_speaks() {
+    fn the_first_bytes_identify_the_protocol() {
         for (bytes, speaks) in [
             (&b"HTTP"[..], PeerSpeaks::Unknown),
             (b"HTTP/1.1 400 Bad Request", PeerSpeaks::Http),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_lacks_and_what_contradicts_the_versions_is_named() {
+    fn unsupported_suites_and_version_conflicts_are_named() {
         let error = one("RC4-SHA").unwrap_err();
         assert!(error.contains("\"RC4-SHA\""), "{error}");
         assert!(error.contains("TLS_AES_128_GCM_SHA256"), "{error}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use prony_record::{Outcome, Record};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::h2_peer::{Link, Peer, Seen, Shared};
+use crate::h2_peer::{ClientRecord, Link, Peer, Shared};
 use crate::harness::{Raw, errors, load, outcomes};
 
 /// Time after which a load counts as hung, even on a busy machine.
@@ -137,7 +137,7 @@ impl Scripted {
         self.raw.tls_url()
     }
 
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, ClientRecord> {
         self.shared.seen()
     }
 }

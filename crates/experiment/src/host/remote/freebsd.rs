@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shell_asks_ps_for_what_the_parser_reads() {
+    fn the_ps_columns_match_the_parser() {
         let asked = SCRIPT.lines().find(|line| line.contains("ps -S")).unwrap();
         assert!(asked.ends_with(&parse::PS_ARGUMENTS.join(" ")), "{asked}");
     }

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_and_whose_processes_are_whose() {
+    fn processes_are_attributed_to_services() {
         let processes =
             process(1, 0, 0) + &process(10, 1, 100) + &process(11, 10, 50) + &process(12, 1, 7);
         let answer = sections(&[

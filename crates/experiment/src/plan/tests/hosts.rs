@@ -24,7 +24,7 @@ agents = 2
 "#;
 
 #[test]
-fn who_is_needed_from_elsewhere_listens_for_others() {
+fn services_used_by_other_machines_listen_on_reachable_addresses() {
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
     assert!(plan.needs_agents());
@@ -70,7 +70,7 @@ fn who_is_needed_from_elsewhere_listens_for_others() {
 }
 
 #[test]
-fn who_makes_the_load_makes_a_difference() {
+fn variants_that_differ_only_in_agents_are_different() {
     let study = Study::new();
     let notes = |levels: &str| {
         let text = PLAN.replace("[\"one\", \"role=server\"]", levels);
@@ -88,7 +88,7 @@ fn who_makes_the_load_makes_a_difference() {
 }
 
 #[test]
-fn what_an_agent_objects_to_has_its_line() {
+fn errors_from_agents_have_the_plans_line() {
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
     let mut asked = Vec::new();

@@ -99,7 +99,7 @@ fn each_party_sees_the_others_at_its_own_link() {
 }
 
 #[test]
-fn a_level_may_name_what_only_some_can_reach() {
+fn a_level_may_use_endpoints_that_only_some_services_reach() {
     // The load's own templates never use rate.flags, which it could not reach.
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
@@ -124,7 +124,7 @@ fn a_links_addresses_keep_clear_of_the_loads() {
 }
 
 #[test]
-fn a_place_gives_its_cores_to_the_load_that_names_none() {
+fn a_load_without_cores_gets_those_of_its_place() {
     let study = Study::new();
     let text = PLAN
         .replace("cores  = \"1\"\n", "")
@@ -270,7 +270,7 @@ fn a_load_that_cannot_reach_its_target_is_reported() {
 }
 
 #[test]
-fn settings_of_the_machine_are_left_out_where_the_plan_says_so() {
+fn machine_settings_are_omitted_if_the_plan_says_so() {
     let study = Study::new();
     let text = PLAN.replace("[place.front]\n", "[place.front]\nwhere_possible = true\n");
     let text = text.replace("net.core.somaxconn = 4096", "vm.swappiness = 1");

@@ -206,7 +206,7 @@ fn a_whole_expression_keeps_its_type_and_a_missing_key_takes_the_default() {
 }
 
 #[test]
-fn templates_may_ask_for_what_is_not_set() {
+fn templates_may_test_for_undefined_values() {
     let study = Study::new();
     let text = small(
         "tls = [\"none\", { name = \"on\", cert = \"c.pem\" }]",
@@ -311,7 +311,7 @@ fn sources_are_a_list_and_are_checked_with_the_plan() {
 }
 
 #[test]
-fn listed_variants_one_level_and_a_baseline_beside_it() {
+fn listed_variants_with_one_level_and_a_separate_baseline() {
     let study = Study::new();
     let three = "variants = [{ a = 1, b = 1 }, { b = 2, a = 1 }, { a = 2, b = 1 }]\n".to_owned();
     let plan = study
@@ -386,7 +386,7 @@ fn several_listeners_and_a_unix_target() {
 }
 
 #[test]
-fn a_target_that_is_loaded_over_tls_is_asked_over_tls() {
+fn a_tls_target_is_probed_over_tls() {
     let study = Study::new();
     let text = small(
         "a = [1, 2]",

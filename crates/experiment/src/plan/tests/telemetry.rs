@@ -35,7 +35,7 @@ fn a_plan_without_a_word_counts_by_core() {
 }
 
 #[test]
-fn services_elsewhere_are_read_where_telemetry_says() {
+fn remote_services_are_sampled_on_the_given_machine() {
     let study = Study::new();
     let text = remote(
         "cgroup = \"web.slice\"",
@@ -83,7 +83,7 @@ fn a_server_that_runs_here_already_is_followed_by_its_pid_file() {
 }
 
 #[test]
-fn what_is_started_can_be_followed_beyond_its_tree() {
+fn a_service_can_be_followed_beyond_its_process_tree() {
     let study = Study::new();
     let text = GOOD.replace(
         "needs   = [\"app\"]",

@@ -200,7 +200,7 @@ fn a_level_alone_is_a_constant_where_it_is_a_table_that_the_baseline_names() {
 }
 
 #[test]
-fn the_study_of_nginx_varies_what_its_name_says() {
+fn the_nginx_study_varies_the_factors_in_its_name() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/nginx-http2/plan.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let plan =

@@ -88,7 +88,7 @@ fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
 const RATE: [Metric; 1] = [Metric::RatePerS];
 
 #[test]
-fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
+fn explanations_are_ordered_by_certain_cost_and_counter_evidence_is_last() {
     let all = why(
         &RATE,
         &[
@@ -139,7 +139,7 @@ fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
 }
 
 #[test]
-fn what_a_faster_variant_spares_goes_with_it() {
+fn a_faster_variants_savings_support_it() {
     let all = why(
         &RATE,
         &[
@@ -167,7 +167,7 @@ fn equivalent_variants_are_not_explained() {
 }
 
 #[test]
-fn metrics_that_point_two_ways_are_told_apart() {
+fn metrics_with_opposite_directions_are_distinguished() {
     let family = [Metric::RatePerS, Metric::P99Us, Metric::P50Us];
     let all = why(
         &family,
@@ -222,7 +222,7 @@ fn noise_is_called_noise_in_one_line() {
 }
 
 #[test]
-fn what_is_within_the_margin_did_not_move_however_surely() {
+fn a_certain_change_within_the_margin_is_equivalent() {
     let design = design(&RATE);
     let mut trials = Trials::new();
     for block in 1..=BLOCKS {
@@ -299,7 +299,7 @@ fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
 }
 
 #[test]
-fn limits_are_what_was_full() {
+fn limits_are_the_exhausted_resources() {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |variant: usize, result: &mut TrialResult| {
         result.telemetry.services_cores = 2;

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_not_there_has_nobody() {
+    fn a_missing_group_has_no_processes() {
         let table = super::super::processes();
         let wanted = Follow {
             cgroup: Some("no-such-group/at-all".to_owned()),

@@ -31,7 +31,7 @@ fn every_counter_comes_from_its_own_column() {
 }
 
 #[test]
-fn what_is_missing_is_zero() {
+fn missing_values_are_zero() {
     let texts = NetFiles {
         snmp: "",
         netstat: "TcpExt: ListenDrops\n",
@@ -54,7 +54,7 @@ eth1.5:       1       1    0    0    0     0          0         0        2      
 ";
 
 #[test]
-fn interfaces_and_what_a_place_sent() {
+fn interfaces_and_traffic_of_a_place() {
     let all = interfaces(DEV);
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
     assert_eq!(names, ["eth0", "eth1.5", "lo"]);
@@ -128,7 +128,7 @@ fn figures_of_a_thread_and_of_a_group() {
 }
 
 #[test]
-fn a_process_whose_name_is_odd() {
+fn process_names_with_special_characters() {
     let line = "812 (a) R (b) S 1 812 700 0 -1 4194560 1 2 3 4 1250 250 30 40 20 0 3 0 99000 1 25 18446744073709551615";
     let process = process(line, 4096).unwrap();
     assert_eq!(
@@ -143,7 +143,7 @@ fn a_process_whose_name_is_odd() {
 }
 
 #[test]
-fn who_listens() {
+fn listening_processes() {
     let tcp = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
         \x20  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1\n\
         \x20  1: 0100007F:1F90 0100007F:C000 01 00000000:00000000 00:00000000 00000000     0        0 78 1\n\

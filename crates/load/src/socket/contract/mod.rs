@@ -458,7 +458,7 @@ fn time_goes_on_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
     );
 }
 
-fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
+fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
     let long = Peer::Unix(PathBuf::from("/".to_owned() + &"x".repeat(200)));
     sockets.connect(key(0, 1), to(&long));
     let seen = reap(&mut sockets);
@@ -506,7 +506,7 @@ fn attempts(address: SocketAddr) -> usize {
 }
 
 /// On Linux a full backlog is an error at once: the worker tries again.
-fn a_full_backlog_is_told<S: Sockets<'static>>(mut sockets: S) {
+fn a_full_backlog_is_reported<S: Sockets<'static>>(mut sockets: S) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -553,8 +553,8 @@ macro_rules! contract {
             }
 
             #[test]
-            fn paths_that_can_not_be_are_failures() {
-                super::paths_that_can_not_be_are_failures($make);
+            fn invalid_paths_are_failures() {
+                super::invalid_paths_are_failures($make);
             }
 
             #[cfg(target_os = "linux")]
@@ -564,8 +564,8 @@ macro_rules! contract {
             }
 
             #[test]
-            fn a_full_backlog_is_told() {
-                super::a_full_backlog_is_told($make);
+            fn a_full_backlog_is_reported() {
+                super::a_full_backlog_is_reported($make);
             }
         }
     };

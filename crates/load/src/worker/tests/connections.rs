@@ -58,7 +58,7 @@ fn a_server_that_comes_back_is_loaded_at_once_again() {
 }
 
 #[test]
-fn an_open_loop_goes_on_while_connects_are_refused() {
+fn an_open_loop_continues_while_connects_are_refused() {
     let outcomes = load("-d 10s -r 100 -c 2", refusing());
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 1000);
@@ -67,7 +67,7 @@ fn an_open_loop_goes_on_while_connects_are_refused() {
 }
 
 #[test]
-fn a_connect_that_is_never_answered_is_given_up() {
+fn a_connect_without_a_response_times_out() {
     let server = connecting(|_| Connect::Never);
     let outcomes = load("-d 10s -c 3 --connect-timeout 1s", server);
     // Each takes a second, and then a backoff that grows each time.
@@ -191,7 +191,7 @@ fn a_fresh_connection_that_loses_a_request_has_failed() {
 }
 
 #[test]
-fn only_what_may_be_repeated_is_repeated() {
+fn only_retryable_requests_are_retried() {
     let count = |method: &str| {
         let server = after(1, || reply([(ms(1), Step::Close)]));
         let outcomes = load(&format!("-n 10 -c 1 -X {method} --body x"), server);
@@ -216,7 +216,7 @@ fn only_what_may_be_repeated_is_repeated() {
 }
 
 #[test]
-fn idle_connections_that_the_server_closes_cost_nobody_a_request() {
+fn idle_connections_closed_by_the_server_cost_no_request() {
     // One request each 20 ms. The server closes connections that are idle for 5 ms.
     let server = answering(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
     let outcomes = load("-r 50 -d 2s -c 1", server);
@@ -228,7 +228,7 @@ fn idle_connections_that_the_server_closes_cost_nobody_a_request() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_end_an_idle_connection() {
+fn unsolicited_bytes_end_an_idle_connection() {
     let server = answering(|_| {
         reply([
             (ms(1), Step::Send(OK.to_vec())),
@@ -251,7 +251,7 @@ fn bytes_that_nobody_asked_for_end_an_idle_connection() {
 }
 
 #[test]
-fn connections_are_kept_or_not_as_asked() {
+fn connections_are_kept_or_closed_as_configured() {
     let outcomes = load("-n 100 -c 5", steady(ms(1), OK));
     assert_eq!((outcomes.connects(), outcomes.count(Outcome::Ok)), (5, 100));
     let server =
@@ -272,7 +272,7 @@ fn connections_are_kept_or_not_as_asked() {
 }
 
 #[test]
-fn a_server_that_says_close_and_does_not_is_given_10_ms() {
+fn a_server_that_announces_close_has_10_ms_to_close() {
     let outcomes = load("-n 10 -c 1", steady(ms(1), OK_CLOSE));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
     assert_eq!(outcomes.connects(), 10);
@@ -288,14 +288,14 @@ fn a_server_that_says_close_and_does_not_is_given_10_ms() {
 }
 
 #[test]
-fn a_server_that_means_to_keep_what_the_load_does_not_is_not_waited_for() {
+fn without_keepalive_the_client_closes_at_once() {
     let outcomes = load("-n 10 -c 1 --no-keepalive", steady(ms(1), OK));
     assert_eq!((outcomes.connects(), outcomes.count(Outcome::Ok)), (10, 10));
     assert_eq!(outcomes.record.totals.elapsed_s, 0.010);
 }
 
 #[test]
-fn an_answer_before_the_request_is_out_counts_and_costs_the_connection() {
+fn a_response_before_the_request_is_sent_counts_and_closes_the_connection() {
     for taken in [
         Taken::Never,
         Taken::After(ms(50)),
@@ -312,7 +312,7 @@ fn an_answer_before_the_request_is_out_counts_and_costs_the_connection() {
 }
 
 #[test]
-fn a_send_that_fails_without_an_answer_is_a_reset() {
+fn a_failed_send_without_a_response_is_a_reset() {
     for step in [Step::Close, Step::Fail(libc::ECONNRESET)] {
         let server = answering(move |_| Reply {
             taken: Taken::Fail(Nanos::ZERO, libc::EPIPE),
@@ -324,7 +324,7 @@ fn a_send_that_fails_without_an_answer_is_a_reset() {
 }
 
 #[test]
-fn how_an_answer_is_split_makes_no_difference() {
+fn splitting_a_response_makes_no_difference() {
     const ANSWER: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\
         Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nTrailer: x\r\n\r\n";
     for at in 1..ANSWER.len() {
@@ -355,7 +355,7 @@ fn how_an_answer_is_split_makes_no_difference() {
 }
 
 #[test]
-fn an_answer_cut_at_any_byte_is_no_success() {
+fn a_response_truncated_at_any_byte_is_not_a_success() {
     for (end, outcome) in [
         (Step::Close, Outcome::Truncated),
         (Step::Fail(libc::ECONNRESET), Outcome::Reset),

@@ -42,7 +42,7 @@ fn tally(paths: &[String]) -> BTreeMap<&str, usize> {
 }
 
 #[test]
-fn a_count_is_kept_exactly_whatever_the_workers_and_connections() {
+fn a_request_count_is_exact_for_any_workers_and_connections() {
     for (n, connections, workers) in [(1, 50, 1), (7, 3, 3), (100, 8, 3), (1000, 64, 5), (2, 5, 5)]
     {
         let spec = spec(&format!("-n {n} -c {connections}"));
@@ -82,7 +82,7 @@ fn a_count_excludes_the_warm_up() {
 }
 
 #[test]
-fn a_closed_loop_by_time_measures_what_ends_after_the_warm_up() {
+fn a_closed_loop_by_time_measures_requests_that_end_after_the_warm_up() {
     // Rounds end at 10, 20, … ms. Of those at 50 to 140 ms all are measured, the round that runs
     // at 145 ms is unfinished.
     let outcomes = load("-d 100ms -c 4 --warmup 45ms", steady(ms(10), OK));
@@ -96,7 +96,7 @@ fn a_closed_loop_by_time_measures_what_ends_after_the_warm_up() {
 }
 
 #[test]
-fn an_open_loop_by_time_measures_what_is_due_after_the_warm_up() {
+fn an_open_loop_by_time_measures_requests_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
     // 400 requests per second are served. The 45 arrivals of the warm-up are not measured, but take
     // time.
@@ -109,7 +109,7 @@ fn an_open_loop_by_time_measures_what_is_due_after_the_warm_up() {
 }
 
 #[test]
-fn a_list_is_asked_for_as_one_client_would_whatever_the_workers() {
+fn a_list_is_requested_in_order_for_any_number_of_workers() {
     let lines = "/a\n/b\n/c\n/d\n/e\n";
     for workers in [1, 2, 3, 5] {
         for (words, n) in [("-n 10 -c 5", 10), ("-n 12 -c 5 -r 1000", 12)] {
@@ -170,7 +170,7 @@ fn methods_and_bodies_of_a_list_are_sent() {
 }
 
 #[test]
-fn a_load_that_is_stopped_gives_what_it_has() {
+fn a_stopped_load_returns_its_results() {
     let control = Rc::new(Control::new(1));
     let stopper = control.clone();
     let server = answering(move |asked| {

@@ -152,7 +152,7 @@ fn requests_that_time_out_keep_their_places_in_the_distribution() {
 }
 
 #[test]
-fn poisson_arrivals_wait_as_a_queue_says() {
+fn poisson_arrivals_wait_as_queueing_theory_predicts() {
     let end = Nanos::from_secs(12);
     let outcomes = load(
         "-r 2000 --arrivals poisson --seed 9 -c 5 -d 12s",
@@ -212,7 +212,7 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
 }
 
 #[test]
-fn the_moments_of_a_request_are_in_order_however_slow_the_generator() {
+fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
     // 1 ms from a send to the first byte and 3 ms to the last, exactly; each completion takes the
     // generator some time.
     let answer = |close: bool| {

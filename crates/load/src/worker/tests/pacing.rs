@@ -17,7 +17,7 @@ fn starts(outcomes: &Outcomes) -> Vec<Nanos> {
 }
 
 #[test]
-fn starts_are_those_of_the_schedule_whatever_the_connections_and_workers() {
+fn starts_follow_the_schedule_for_any_connections_and_workers() {
     let end = ScheduleEnd {
         requests: u64::MAX,
         counted_from: Nanos::ZERO,

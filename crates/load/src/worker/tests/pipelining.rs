@@ -60,7 +60,7 @@ const THREE: &str = "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\n\r\nccc";
 const SHOWN: [&str; 3] = ["200 2 a 1", "404 2 bb 2", "200 3 ccc 3"];
 
 #[test]
-fn each_answer_is_shown_however_they_are_cut() {
+fn each_response_is_captured_for_any_split() {
     let all = format!("{ONE}{TWO}{THREE}").into_bytes();
     for cut in 1..all.len() {
         let all = all.clone();
@@ -87,7 +87,7 @@ fn all_length() -> u64 {
 }
 
 #[test]
-fn an_answer_that_is_not_as_expected_makes_the_batch_so() {
+fn an_unexpected_response_fails_the_batch() {
     let (outcomes, journal) = batches("-n 1", "GET", |_| {
         reply([(ms(1), Step::Send(format!("{ONE}{TWO}{THREE}").into()))])
     });
@@ -96,7 +96,7 @@ fn an_answer_that_is_not_as_expected_makes_the_batch_so() {
 }
 
 #[test]
-fn answers_to_head_have_no_bodies() {
+fn responses_to_head_have_no_bodies() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".repeat(3);
     let (outcomes, journal) = batches("-n 1", "HEAD", move |_| {
         reply([(ms(1), Step::Send(head.clone().into_bytes()))])
@@ -106,7 +106,7 @@ fn answers_to_head_have_no_bodies() {
 }
 
 #[test]
-fn what_came_whole_of_a_batch_that_fails_is_shown() {
+fn complete_responses_of_a_failed_batch_are_captured() {
     let closing = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na";
     let until_close = "HTTP/1.1 200 OK\r\n\r\nrest";
     for (sent, outcome, shown) in [
@@ -132,7 +132,7 @@ fn what_came_whole_of_a_batch_that_fails_is_shown() {
 }
 
 #[test]
-fn a_batch_that_has_begun_to_be_answered_is_not_sent_again() {
+fn a_batch_with_a_partial_response_is_not_retried() {
     // The connection has served a batch. Then come one response and a reset.
     let mut number = 0;
     let (outcomes, journal) = batches("-n 2 --expect-status 100-999", "GET", move |_| {
@@ -162,7 +162,7 @@ fn a_batch_that_has_begun_to_be_answered_is_not_sent_again() {
 }
 
 #[test]
-fn the_end_of_the_load_leaves_what_came_whole() {
+fn the_end_of_the_load_keeps_complete_responses() {
     let (outcomes, journal) = batches("-d 5ms", "GET", |_| {
         reply([(ms(1), Step::Send(format!("{ONE}{ONE}").into()))])
     });

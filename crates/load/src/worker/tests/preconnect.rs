@@ -182,7 +182,7 @@ fn only_as_many_are_opened_as_have_a_request() {
 }
 
 #[test]
-fn where_it_cant_be_known_what_to_open_nothing_is() {
+fn preconnecting_needs_keepalive_and_a_single_target() {
     let outcomes = prepared(
         "-n 40 -c 4 --no-keepalive",
         taking(|_| Connect::Accept(ms(1))),
@@ -203,7 +203,7 @@ fn where_it_cant_be_known_what_to_open_nothing_is() {
 }
 
 #[test]
-fn what_is_refused_before_is_connected_to_when_a_request_is_due() {
+fn a_refused_preconnect_is_retried_when_a_request_is_due() {
     let server = taking(|number| match number {
         0..10 => Connect::Fail(ms(1), libc::ECONNREFUSED),
         _ => Connect::Accept(ms(5)),
@@ -295,7 +295,7 @@ fn the_server_may_close_before_the_start() {
 }
 
 #[test]
-fn what_may_not_be_repeated_is_not() {
+fn non_retryable_requests_are_not_retried() {
     let server = host(
         |_| Connect::Accept(ms(1)),
         |number| match number {
@@ -315,7 +315,7 @@ fn what_may_not_be_repeated_is_not() {
 }
 
 #[test]
-fn a_connect_without_an_answer_holds_the_start_for_a_while_only() {
+fn a_pending_connect_delays_the_start_only_briefly() {
     let server = || {
         taking(|number| match number {
             0..3 => Connect::Never,
@@ -338,7 +338,7 @@ fn a_connect_without_an_answer_holds_the_start_for_a_while_only() {
 }
 
 #[test]
-fn whoever_stops_the_load_waits_for_no_connection() {
+fn stopping_the_load_does_not_wait_for_connections() {
     let control = std::sync::Arc::new(Control::new(1));
     let stopping = control.clone();
     let server = taking(move |number| {
@@ -379,7 +379,7 @@ fn parts_of_a_load_each_open_their_own() {
 }
 
 #[test]
-fn the_header_of_the_proxy_protocol_goes_out_before() {
+fn the_proxy_header_is_sent_first() {
     let outcomes = prepared(
         "-n 8 -c 4 --proxy-protocol v1",
         taking(|_| Connect::Accept(ms(2))),

@@ -30,7 +30,7 @@ fn first_request(outcomes: &Outcomes) -> (Nanos, usize) {
 }
 
 #[test]
-fn many_connections_are_made_before_anything_is_asked() {
+fn many_connections_are_open_before_the_first_request() {
     let server = taking(|number| Connect::Accept(ms(number / 10 + 1)));
     let outcomes = load("-n 900 -c 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
@@ -149,7 +149,7 @@ fn a_load_may_end_before_all_connections_are_made() {
 }
 
 #[test]
-fn connections_without_an_answer_dont_keep_the_others_from_being_begun() {
+fn pending_connects_do_not_delay_others() {
     let server = taking(|_| Connect::Never);
     let outcomes = load("-d 450ms -c 2000", server);
     let totals = &outcomes.record.totals;

@@ -58,7 +58,7 @@ fn a_request_ends_where_its_redirects_do() {
 }
 
 #[test]
-fn one_redirect_too_many_is_the_answer_or_a_failure() {
+fn one_redirect_too_many_is_the_response_or_a_failure() {
     let outcomes = load("-c 1 -n 4 --follow 2", chain(3));
     assert_eq!(
         outcomes
@@ -98,7 +98,7 @@ fn one_redirect_too_many_is_the_answer_or_a_failure() {
 }
 
 #[test]
-fn where_a_redirect_can_not_lead_it_fails_with_a_reason() {
+fn a_redirect_that_cannot_be_followed_fails_with_a_reason() {
     for (location, reason) in [
         ("ftp://127.0.0.1/", "only http and https can be followed"),
         (

@@ -51,7 +51,7 @@ fn a_load_that_is_refused_for_over_a_second_ends() {
 }
 
 #[test]
-fn a_load_that_is_over_sooner_says_it_too() {
+fn a_shorter_load_also_reports_that_nothing_listens() {
     let outcomes = load("-n 1 -c 1", refusing());
     assert_eq!(outcomes.all(), [(Outcome::ConnectRefused, 1)]);
     let text = outcomes.finding("nothing-listens").unwrap();

@@ -82,7 +82,7 @@ fn made(spec: &LoadSpec, method: &str, url: &str, body: &str) -> Arc<Request> {
 }
 
 #[test]
-fn a_user_rests_requests_what_it_likes_and_leaves() {
+fn a_user_rests_sends_its_own_request_and_leaves() {
     let spec = spec("-c 1 -d 10s");
     let mut steps = vec![
         Does::Leave,
@@ -153,7 +153,7 @@ fn limits_hold_with_scripts() {
 }
 
 #[test]
-fn heads_and_bodies_are_whole_however_they_come() {
+fn heads_and_bodies_are_complete_for_any_split() {
     let pieces: &[&[u8]] = &[
         b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\nHTT",
         b"P/1.1 404 No",
@@ -240,7 +240,7 @@ fn a_lost_request_of_its_own_is_sent_once_more() {
 }
 
 #[test]
-fn failures_and_what_the_end_cuts_off_are_told() {
+fn failures_and_interrupted_requests_are_reported() {
     let mut connects = 0;
     let server = Box::new(FunctionServer {
         connect: move |_| {

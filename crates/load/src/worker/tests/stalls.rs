@@ -74,7 +74,7 @@ fn neither_a_busy_machine_nor_a_silent_server_is_a_stall() {
 }
 
 #[test]
-fn a_stop_before_the_measured_part_is_none_of_it() {
+fn a_stall_before_the_measured_part_does_not_count() {
     let outcomes = stopped(
         "-c 1 -d 5s --warmup 4s",
         steady(ms(1), OK),

@@ -427,7 +427,7 @@ fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
 }
 
 #[test]
-fn each_request_of_a_script_ends_once_whatever_servers_do() {
+fn each_request_of_a_script_ends_once_for_any_server_behavior() {
     let (mut ended, mut ok) = (0, 0);
     for seed in 0..CASES / 3 {
         let case = std::panic::catch_unwind(|| one_scripted_case(seed));

@@ -101,7 +101,7 @@ fn a_connection_that_breaks_the_protocol_fails_its_streams_and_is_replaced() {
 }
 
 #[test]
-fn a_server_that_closes_on_being_told_is_loaded_again_at_once() {
+fn a_server_that_closes_as_announced_is_reconnected_to_at_once() {
     let server = TwoServer::new(|call| match call.number {
         9 => {
             let mut steps = after(ms(3), data(99, b"hi", 0));
@@ -131,7 +131,7 @@ fn a_server_of_http1_is_a_protocol_error_each_time() {
 }
 
 #[test]
-fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
+fn requests_beyond_goaway_move_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
         // When the 14th request comes, the fourth of its round, the server processes only the
         // round's first two, and closes after their responses.
@@ -157,7 +157,7 @@ fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
 }
 
 #[test]
-fn a_second_connection_that_goes_away_waits_for_the_first_to_be_gone() {
+fn a_second_draining_connection_waits_for_the_first_to_close() {
     // Two connections are closing with one long response each, until 100 and 210 ms.
     let server = TwoServer::new(|call| match (call.connection, call.stream) {
         (0, 1) => after(ms(100), ok(call.stream)),
@@ -181,7 +181,7 @@ fn a_second_connection_that_goes_away_waits_for_the_first_to_be_gone() {
 }
 
 #[test]
-fn servers_that_want_a_new_connection_after_so_many_requests() {
+fn servers_that_limit_requests_per_connection() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
@@ -224,7 +224,7 @@ fn servers_that_want_a_new_connection_after_so_many_requests() {
 }
 
 #[test]
-fn what_goaway_sends_back_twice_has_failed() {
+fn a_request_rejected_twice_by_goaway_has_failed() {
     let server = TwoServer::new(|_| after(ms(1), goaway(0, NO_ERROR)));
     let (outcomes, seen) = load("-c 1 --streams 5 -n 50", server);
     assert_eq!(outcomes.all(), [(Outcome::Reset, 50)]);
@@ -364,7 +364,7 @@ fn a_request_is_not_sent_a_third_time() {
 }
 
 #[test]
-fn a_failed_send_waits_for_what_the_server_has_said() {
+fn a_failed_send_reads_the_servers_pending_bytes() {
     // The fourth send carries two requests and fails. Then the response to one of them comes.
     let server = TwoServer::new(|call| match call.number {
         4 => {
@@ -429,7 +429,7 @@ fn a_connection_for_each_request() {
 }
 
 #[test]
-fn a_connection_for_each_request_whatever_becomes_of_it() {
+fn a_connection_for_each_request_whatever_its_outcome() {
     let server = TwoServer::new(|call| match call.number % 5 {
         0 => after(ms(3), reset(call.stream, INTERNAL_ERROR)),
         1 => Vec::new(),
@@ -469,7 +469,7 @@ fn a_connect_that_fails_fails_all_that_wait_for_it() {
 }
 
 #[test]
-fn pings_and_settings_are_answered_between_requests() {
+fn pings_and_settings_are_acknowledged_between_requests() {
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         steps.extend(after(ms(15), ping()));

@@ -11,7 +11,7 @@ fn limited(outcomes: &Outcomes) -> Option<&Finding> {
 }
 
 #[test]
-fn a_limit_below_the_flag_holds_the_load_down_and_is_told() {
+fn a_stream_limit_below_the_flag_is_reported() {
     let server = steady(ms(10)).greeting(|_| after(Nanos::ZERO, limit(3)));
     let (outcomes, seen) = load("-c 2 --streams 8 -d 1s", server);
     let seen = seen.borrow();
@@ -26,7 +26,7 @@ fn a_limit_below_the_flag_holds_the_load_down_and_is_told() {
 }
 
 #[test]
-fn a_limit_that_holds_nothing_down_is_not_told() {
+fn a_stream_limit_without_effect_is_not_reported() {
     for (words, streams) in [
         ("-c 2 --streams 8 -d 200ms", 8),
         ("-c 2 --streams 8 -d 200ms", 100),
@@ -43,7 +43,7 @@ fn a_limit_that_holds_nothing_down_is_not_told() {
 }
 
 #[test]
-fn a_limit_of_none_that_is_raised_later_lets_the_load_begin() {
+fn a_stream_limit_of_zero_that_is_raised_lets_the_load_begin() {
     let server = steady(ms(10)).greeting(|_| {
         let mut steps = after(Nanos::ZERO, limit(0));
         steps.extend(after(ms(55), limit(10)));
@@ -84,7 +84,7 @@ fn a_limit_that_is_lowered_holds_for_further_requests_only() {
 }
 
 #[test]
-fn a_limit_that_goes_up_and_down_loses_nothing() {
+fn a_changing_stream_limit_loses_no_request() {
     for settings_ms in [1, 7, 13] {
         let server = steady(ms(10)).greeting(move |_| {
             let limits = (0..300u64).map(|number| {
@@ -174,7 +174,7 @@ fn fields_that_the_server_does_not_take_are_not_sent_to_it() {
 }
 
 #[test]
-fn a_server_that_has_no_table_gets_requests_that_say_so() {
+fn a_smaller_header_table_is_acknowledged_once() {
     // The first request after its settings begins with the table's new size (RFC 7541 §4.2).
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(1, 0)])));
     let (outcomes, seen) = load("-X POST -c 1 --streams 2 -n 20", server);

@@ -92,7 +92,7 @@ fn the_first_byte_of_a_stream_is_its_own() {
 }
 
 #[test]
-fn trailers_and_heads_alone_end_answers() {
+fn trailers_and_heads_without_a_body_end_responses() {
     let server = TwoServer::new(|call| {
         let stream = call.stream;
         let answer = match call.number % 3 {
@@ -114,7 +114,7 @@ fn trailers_and_heads_alone_end_answers() {
 }
 
 #[test]
-fn a_count_is_kept_exactly_whatever_the_streams() {
+fn a_request_count_is_exact_for_any_number_of_streams() {
     for (n, connections, streams, workers) in [
         (1, 1, 100, 1),
         (7, 3, 2, 3),
@@ -148,7 +148,7 @@ fn a_count_excludes_the_warm_up() {
 }
 
 #[test]
-fn arrivals_wait_for_a_stream_and_none_is_lost() {
+fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
     // Eight streams and 20 ms each: 400 a second of the 1000 that are due.
     let (outcomes, seen) = load("-r 1000 -c 2 --streams 4 -d 1s", steady(ms(20)));
     let seen = seen.borrow();
@@ -302,7 +302,7 @@ fn a_window_that_never_opens_is_a_timeout() {
 }
 
 #[test]
-fn an_answer_before_the_whole_request_ends_it() {
+fn a_response_before_the_end_of_the_request_ends_it() {
     // The server responds to the head, and does not read the body.
     let server = steady(ms(1)).with_windows(1_000, None).answering_heads();
     let body = "x".repeat(5_000);
@@ -314,7 +314,7 @@ fn an_answer_before_the_whole_request_ends_it() {
 }
 
 #[test]
-fn many_connections_are_made_before_anything_is_asked() {
+fn many_connections_are_open_before_the_first_request() {
     let server = steady(ms(1)).connecting(|_| Connect::Accept(ms(10)));
     let (outcomes, seen) = load("-n 1800 -c 300 --streams 2", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1800)]);
@@ -331,7 +331,7 @@ fn many_connections_are_made_before_anything_is_asked() {
 }
 
 #[test]
-fn a_server_that_wont_wait_for_held_requests_is_asked_again() {
+fn requests_rejected_while_delayed_are_retried() {
     // The first ten connections end while the others are made, or in the last moment, until 39 ms.
     for (held_ms, last) in [
         (5, Step::Close),

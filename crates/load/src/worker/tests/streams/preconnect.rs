@@ -45,7 +45,7 @@ fn all_streams_begin_at_once() {
 }
 
 #[test]
-fn what_is_asked_while_nothing_is_due_is_answered() {
+fn server_requests_are_acknowledged_while_idle() {
     let server = steady(ms(10)).greeting(|_| {
         let mut steps = after(ms(1), settings(&[]));
         steps.extend(after(ms(700), ping()));
@@ -58,7 +58,7 @@ fn what_is_asked_while_nothing_is_due_is_answered() {
 }
 
 #[test]
-fn who_goes_away_before_the_start_is_connected_to_again() {
+fn connections_closed_before_the_start_are_reopened() {
     for said in [
         goaway(0, NO_ERROR),
         // This is not a frame.
@@ -122,7 +122,7 @@ fn handshakes_are_made_before() {
 }
 
 #[test]
-fn handshakes_that_fail_are_told_and_made_again_with_the_request() {
+fn failed_handshakes_are_reported_and_retried_with_the_request() {
     let (good, other) = (config(&TLS13, &[b"h2"]), config(&TLS13, &[b"other"]));
     let server = TlsServer::new(
         move |connection| match connection {

@@ -32,7 +32,7 @@ fn a_timeout_cancels_one_stream_and_the_others_go_on() {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_is_no_ones() {
+fn a_late_response_belongs_to_no_request() {
     // It comes on a stream that was cancelled, whose slot has its next request by then.
     let server = TwoServer::new(|call| {
         let service = match call.number % 3 {
@@ -94,7 +94,7 @@ fn a_connection_that_speaks_again_keeps_its_streams() {
 }
 
 #[test]
-fn a_server_that_says_nothing_at_all_times_everything_out() {
+fn a_silent_server_times_out_all_requests() {
     let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
@@ -105,7 +105,7 @@ fn a_server_that_says_nothing_at_all_times_everything_out() {
 }
 
 #[test]
-fn a_connection_on_its_way_out_that_goes_silent_is_given_up() {
+fn a_stalled_draining_connection_times_out() {
     // At 60 ms GOAWAY refuses two requests, and allows two to finish that began at 10 ms. They
     // never do.
     let server = TwoServer::new(|call| match call.number {
@@ -169,7 +169,7 @@ fn a_request_that_waits_for_room_times_out_alone() {
 }
 
 #[test]
-fn requests_that_wait_for_a_connection_time_out_beside_it() {
+fn requests_that_wait_for_a_connection_time_out_meanwhile() {
     // After GOAWAY, three of four wait for a second connection, which is never made.
     let mut connects = 0;
     let server = TwoServer::new(|call| match call.number {

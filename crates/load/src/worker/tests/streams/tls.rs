@@ -224,7 +224,7 @@ fn a_server_of_http1_carries_one_request_at_a_time() {
 }
 
 #[test]
-fn a_server_that_goes_back_to_http1_gets_what_waits_one_by_one() {
+fn a_server_that_falls_back_to_http1_gets_waiting_requests_one_by_one() {
     let (two, one) = (config(&TLS13, &[b"h2"]), config(&TLS13, &[b"http/1.1"]));
     let server = TwoServer::new(|call| match call.number {
         9 => after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR)),
@@ -241,7 +241,7 @@ fn a_server_that_goes_back_to_http1_gets_what_waits_one_by_one() {
 }
 
 #[test]
-fn a_server_that_does_not_agree_on_what_was_demanded() {
+fn a_server_that_does_not_support_the_requested_version() {
     let config = config(&TLS13, &[]);
     let server = TlsServer::new(move |_| config.clone(), steady(ms(10)));
     let outcomes = load("--http 2 -c 2 --streams 4 -n 20", server);

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_without_successes_gives_no_forecast() {
+    fn a_probe_without_successes_says_nothing_about_time() {
         let load = options(&["--requests=1000"]);
         assert_eq!(pace(1000, 0, 0).trial(&load), None);
         assert_eq!(pace(1000, 0, 9).trial(&load), None);

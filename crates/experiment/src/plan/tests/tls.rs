@@ -63,7 +63,7 @@ fn the_http_version_is_a_factor_of_the_load_alone() {
     assert_eq!(two.load.scheme, Scheme::Https);
     let words = two.load.words();
     assert!(words.contains(&"--http=2".to_owned()) && words.contains(&"--streams=6".to_owned()));
-    // The experiment's own copy gives the same plan.
+    // The copy that an experiment keeps says the same.
     let out = tempfile::tempdir().unwrap();
     plan.freeze(out.path()).unwrap();
     let copy = out.path().join("plan.toml");

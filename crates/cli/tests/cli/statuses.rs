@@ -197,7 +197,7 @@ fn wrong_arguments_are_2_before_anything_is_run() {
         ),
         (&["compare"], "prony init"),
         (&["compare", "nowhere.toml"], "nowhere.toml"),
-        (&["compare", "http://localhost/"], "one URL"),
+        (&["compare", "http://localhost/"], "at least two URLs"),
         (&["compare", "--resume", "nowhere"], "no experiment"),
         (&["compare", "--resume", "a", "--out", "b"], "--out"),
         (

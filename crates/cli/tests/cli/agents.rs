@@ -178,7 +178,7 @@ fn a_signal_ends_it_and_its_load() {
 }
 
 #[test]
-fn what_a_killed_agent_measured_is_collected_after_its_next_start() {
+fn results_of_a_killed_agent_are_collected_after_its_restart() {
     let ground = AgentSetup::new();
     let agent = ground.agent();
     let load = ground.load();

@@ -219,7 +219,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_a_mistake() {
+fn a_missing_process_is_an_error() {
     let room = Room::new();
     let output = room.run(&["doctor", "--pid", "1073741824"]).expect(2);
     assert_eq!(output.out, "");

@@ -247,7 +247,7 @@ fn agents_are_listed_checked_and_refuse_by_name() {
 }
 
 #[test]
-fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
+fn a_second_interrupt_ends_at_once_and_names_the_run() {
     let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [

@@ -171,7 +171,7 @@ fn held_against_itself_nothing_is_worse(room: &Room) {
 }
 
 #[test]
-fn what_can_not_be_judged_is_2_before_anything_is_run() {
+fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let refused: &[(&[&str], &str)] = &[

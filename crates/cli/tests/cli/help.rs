@@ -36,7 +36,7 @@ const COMMANDS: &[&[&str]] = &[
 ];
 
 #[test]
-fn the_help_of_each_command_is_what_was_agreed() {
+fn the_help_of_each_command_matches_its_golden_file() {
     let room = Room::new();
     for command in COMMANDS {
         let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
@@ -90,7 +90,7 @@ fn the_short_flag_prints_the_same_and_the_version_is_printed() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
+fn unsupported_values_are_refused_and_absent_from_help() {
     let room = Room::new();
     let unbuilt: &[(&str, &[&str])] = &[("--http 3", &["compare", "--http=3", "a", "b"])];
     let mut help = String::new();

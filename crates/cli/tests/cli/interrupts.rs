@@ -171,7 +171,7 @@ fn a_second_interrupt_still_takes_everything_down() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_gone_after_the_next_start() {
+fn leftovers_of_a_killed_run_are_removed_at_the_next_start() {
     let room = Room::new();
     tiny(&room, 4);
     let running = into_block_2(&room);
@@ -193,7 +193,7 @@ fn what_a_killed_run_left_is_gone_after_the_next_start() {
 }
 
 #[test]
-fn an_interrupted_load_prints_what_it_has() {
+fn an_interrupted_load_prints_the_results_so_far() {
     let room = Room::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -148,7 +148,7 @@ fn a_head_without_an_end_is_refused() {
 }
 
 #[test]
-fn a_head_that_is_not_finished_in_time_is_given_up() {
+fn a_request_head_that_is_too_slow_is_dropped() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let (load, address) = served(&room, &origin);
@@ -168,7 +168,7 @@ fn a_head_that_is_not_finished_in_time_is_given_up() {
 }
 
 #[test]
-fn idle_connections_cost_no_threads_and_keep_nobody_out() {
+fn idle_connections_use_no_threads_and_block_no_clients() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let (load, address) = served(&room, &origin);

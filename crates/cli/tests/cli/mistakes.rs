@@ -119,7 +119,7 @@ fn an_experiment_without_a_block_is_reported_as_that() {
 }
 
 #[test]
-fn what_belongs_to_plans_is_refused_with_two_urls() {
+fn plan_options_are_refused_with_two_urls() {
     let room = Room::new();
     let urls = ["compare", "http://127.0.0.1:1/", "http://127.0.0.1:2/"];
     for (option, reason) in [

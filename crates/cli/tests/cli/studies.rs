@@ -224,7 +224,7 @@ fn both_fronts_run_and_the_lines_share_and_overhead_are_reported() {
 }
 
 #[test]
-fn each_study_says_what_it_will_do() {
+fn each_study_prints_its_dry_run() {
     let room = Room::new();
     let parts: [(&str, &[&str]); 4] = [
         (

@@ -324,7 +324,7 @@ fn a_view_leaves_standard_output_to_the_results() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_failure() {
+fn a_reader_that_closes_early_is_not_an_error() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let url = origin.url("/");

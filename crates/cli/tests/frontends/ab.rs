@@ -411,7 +411,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
 }
 
 #[test]
-fn what_ab_forgets_is_sent() {
+fn every_cookie_of_a_repeated_flag_is_sent() {
     let recorder = Recorder::start();
     let dir = folder();
     // ab's manual says that -C can be repeated.

@@ -13,7 +13,7 @@ fn run(script: &str) -> [CommandOutput; 2] {
 
 /// wrk's own example of several addresses formats an address with `%s`.
 #[test]
-fn a_text_is_formatted_with_whatever_it_is_given() {
+fn format_converts_any_value_to_a_string() {
     let script = "
         function setup(thread) thread.addr = wrk.lookup(wrk.host, wrk.port)[1] end
         function init()
@@ -32,7 +32,7 @@ fn a_text_is_formatted_with_whatever_it_is_given() {
 }
 
 #[test]
-fn functions_take_what_luajits_take() {
+fn functions_accept_the_arguments_of_luajit() {
     let script = "
         assert(string.rep('a', 3, ',') == 'a,a,a' and string.rep('a', 0, ',') == '')
         assert(('ab'):rep(2) == 'abab' and string.rep('a', 1, ',') == 'a')

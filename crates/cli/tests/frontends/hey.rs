@@ -480,7 +480,7 @@ fn every_flag_of_heys_usage_is_there() {
 }
 
 #[test]
-fn what_is_not_to_be_had_is_refused_by_name() {
+fn unsupported_flags_are_refused_by_name() {
     let dir = folder();
     for (arguments, expected) in [
         ("-o json http://127.0.0.1:1/", "-o json: "),
@@ -585,7 +585,7 @@ fn workers(process: u32) -> usize {
 }
 
 #[test]
-fn an_interrupt_prints_what_was_done() {
+fn an_interrupt_prints_the_results_so_far() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/delay/20ms");

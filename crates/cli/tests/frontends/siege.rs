@@ -244,7 +244,7 @@ fn the_list_is_gone_through_by_each_user_or_at_random() {
 }
 
 #[test]
-fn cookies_go_back_where_they_belong() {
+fn cookies_are_sent_back_to_their_site() {
     let site = Site::open();
     let dir = folder("");
     ours(
@@ -521,7 +521,7 @@ fn the_configuration_is_shown_in_the_same_rows() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused_by_name() {
+fn unsupported_options_are_refused_by_name() {
     let dir = folder("");
     for (words, told) in [
         (&["--bogus"][..], "siege: unrecognized option '--bogus'"),

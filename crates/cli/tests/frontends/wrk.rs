@@ -196,7 +196,7 @@ fn asked_by_both(script: &str, arguments: &[&str], path: &str) -> [Vec<RecordedR
 }
 
 #[test]
-fn what_is_sent_is_what_wrk_sends() {
+fn requests_match_those_of_wrk() {
     let post = "
         wrk.method = 'POST'
         wrk.path = '/posted'
@@ -445,7 +445,7 @@ fn a_thread_that_stops_itself_makes_no_more_requests() {
 
 /// Each thread has its own address.
 #[test]
-fn threads_go_where_setup_sends_them() {
+fn threads_use_the_addresses_of_setup() {
     let (one, other) = (Recorder::start(), Recorder::start());
     let address = other.address();
     let (_, port) = address.rsplit_once(':').unwrap();

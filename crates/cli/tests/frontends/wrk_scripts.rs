@@ -61,7 +61,7 @@ fn wait_for_end(child: &mut Child) -> Option<i32> {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_process_whatever_the_script_does() {
+fn a_second_interrupt_ends_the_process_despite_the_script() {
     let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     for forever in [

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_experiment::plan::{BodyComparison, metric_to_judge};
-use prony_load::{LoadOptions, quantity};
+use prony_load::quantity;
 use prony_stats::Metric;
 use tempfile::NamedTempFile;
 
@@ -14,6 +14,7 @@ use crate::agent::AgentArgs;
 use crate::doctor::DoctorArgs;
 use crate::fleet::{ByAgentsArgs, FleetArgs};
 use crate::hosts::HostsArgs;
+use crate::load_flags::LoadArguments;
 use crate::origin;
 use crate::runs::RunsArgs;
 
@@ -150,12 +151,9 @@ pub(crate) struct LoadArgs {
     #[arg(value_name = "URL", required_unless_present = "urls")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
-    pub(crate) load: LoadOptions,
+    pub(crate) load: LoadArguments,
     #[command(flatten)]
     pub(crate) agents: ByAgentsArgs,
-    /// The options of the load that were typed.
-    #[arg(skip)]
-    pub(crate) typed: Vec<TypedOption>,
     /// Write the record as JSON; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
@@ -303,11 +301,8 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
-    pub(crate) load: LoadOptions,
-    /// The load options that were typed, except `seed`.
-    #[arg(skip)]
-    pub(crate) typed: Vec<TypedOption>,
-    /// The typed seed; here it sets the order of trials.
+    pub(crate) load: LoadArguments,
+    /// Seed of the order of trials. It is not a setting of the load.
     #[arg(skip)]
     pub(crate) seed: Option<u64>,
     /// True if `--creds` was typed. The environment may set credentials for other commands.
@@ -327,17 +322,6 @@ fn percentile(typed: &str) -> Result<f64, String> {
             "\"{typed}\" is not a percentile; write a number above 0 and up to 100, such as 99.9"
         )),
     }
-}
-
-/// One option as it was typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TypedOption {
-    /// Its long name without dashes.
-    pub(crate) name: String,
-    /// Its values; none for a bare flag.
-    pub(crate) values: Vec<String>,
-    /// True if it can be given several times.
-    pub(crate) repeatable: bool,
 }
 
 /// `prony init`.

@@ -1,10 +1,9 @@
 //! The command line of a load and a description of its machine, for the record.
 
 use prony_experiment::environment::MachineFacts;
+use prony_load::LoadSettings;
 use prony_record::redact;
 use prony_report::number;
-
-use crate::arguments::TypedOption;
 
 /// Headers whose values are not secret. The values of all other headers are omitted.
 const OPEN_HEADERS: [&str; 7] = [
@@ -21,27 +20,23 @@ const LEFT_OUT: &str = "…";
 
 /// The command line of a load, quoted for a shell, without the values of headers, bodies and
 /// passwords.
-pub(crate) fn of_load(url: Option<&str>, typed: &[TypedOption]) -> String {
+pub(crate) fn of_load(url: Option<&str>, settings: &LoadSettings) -> String {
     let mut words = vec!["prony".to_owned(), "load".to_owned()];
     words.extend(url.map(redact::url));
-    for option in typed {
-        let name = &option.name;
-        match option.values.as_slice() {
-            [] => words.push(format!("--{name}")),
-            values => {
-                let value = |value: &String| format!("--{name}={}", public_value(name, value));
-                words.extend(values.iter().map(value));
-            }
+    for mut setting in settings.given() {
+        for value in &mut setting.values {
+            *value = public_value(&setting.key, value);
         }
+        words.extend(setting.flags());
     }
     let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     quoted.join(" ")
 }
 
-/// The value of an option, without secrets.
-fn public_value(option: &str, value: &str) -> String {
+/// The value of a setting, without secrets.
+fn public_value(key: &str, value: &str) -> String {
     let is_open = |name: &str| OPEN_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str());
-    match (option, value.split_once(':')) {
+    match (key, value.split_once(':')) {
         ("header", Some((name, _))) if !is_open(name) => format!("{name}: {LEFT_OUT}"),
         ("header", _) => value.to_owned(),
         ("body" | "user", _) => LEFT_OUT.to_owned(),
@@ -83,29 +78,28 @@ pub(crate) fn machine(machine: &MachineFacts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
     #[test]
     fn a_command_is_kept_without_its_secrets() {
-        let option = |name: &str, values: &[&str]| TypedOption {
-            name: name.to_owned(),
-            values: values.iter().map(|value| (*value).to_owned()).collect(),
-            repeatable: values.len() > 1,
+        let settings = LoadSettings {
+            header: vec![
+                "Authorization: Bearer secret".to_owned(),
+                "Accept: text/html".to_owned(),
+            ],
+            body: Some("secret".to_owned()),
+            insecure: true,
+            proxy: "ann:secret@127.0.0.1:3128".parse().ok(),
+            duration: Some(Duration::from_secs(3)),
+            ..LoadSettings::default()
         };
-        let typed = [
-            option(
-                "header",
-                &["Authorization: Bearer secret", "Accept: text/html"],
-            ),
-            option("body", &["secret"]),
-            option("insecure", &[]),
-            option("proxy", &["ann:secret@127.0.0.1:3128"]),
-            option("duration", &["3s"]),
-        ];
-        let kept = of_load(Some("http://ann:secret@127.0.0.1:8080/a?b=c@d"), &typed);
+        let kept = of_load(Some("http://ann:secret@127.0.0.1:8080/a?b=c@d"), &settings);
         assert_eq!(
             kept,
-            "prony load 'http://127.0.0.1:8080/a?b=c@d' '--header=Authorization: …' \
-             '--header=Accept: text/html' --body=… --insecure --proxy=127.0.0.1:3128 --duration=3s"
+            "prony load 'http://127.0.0.1:8080/a?b=c@d' --duration=3s '--header=Authorization: …' \
+             '--header=Accept: text/html' --body=… --proxy=127.0.0.1:3128 --insecure"
         );
     }
 

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use prony_experiment::plan::Plan;
 use prony_experiment::runner::RunSettings;
+use prony_load::flag_of;
 use prony_record::redact;
 
-use crate::arguments::{CompareArgs, RunArgs, TypedOption};
+use crate::arguments::{CompareArgs, RunArgs};
 use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating};
 use crate::hosts::Hosts;
@@ -25,18 +26,13 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
                             machine (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
             }
-            let mut options = typed.typed.clone();
-            options.extend(typed.run.bodies.map(|rule| TypedOption {
-                name: "bodies".to_owned(),
-                values: vec![rule.name().to_owned()],
-                repeatable: false,
-            }));
             let given = Servers {
                 urls,
                 names: typed.names.as_deref(),
                 judge: &typed.judge,
+                bodies: typed.run.bodies,
             };
-            servers::plan(given, &typed.load, &options)?
+            servers::plan(given, &typed.load.settings)?
         }
         ([_, _, ..], Some(_)) => {
             let what = "--resume takes the plan from the folder; leave the URLs out";
@@ -141,14 +137,15 @@ fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
 }
 
 fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
-    // The environment may set this for other commands.
-    let mut typed = typed.typed.iter().filter(|option| option.name != "public");
-    match typed.next() {
+    // The environment may set `public` for other commands.
+    let given = typed.load.settings.given();
+    let mut given = given.iter().filter(|setting| setting.key != "public");
+    match given.next() {
         None => Ok(()),
-        Some(option) => Err(Failure::wrong(format!(
-            "--{} applies to URLs only; a plan has it in [load] as {}",
-            option.name,
-            option.name.replace('-', "_")
+        Some(setting) => Err(Failure::wrong(format!(
+            "{} applies to URLs only; a plan has it in [load] as {}",
+            flag_of(&setting.key),
+            setting.key
         ))),
     }
 }

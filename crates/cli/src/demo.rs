@@ -70,7 +70,7 @@ mod tests {
                 ));
             }
             let resolved = plan.resolve(0, &given.into_iter().collect()).unwrap();
-            assert_eq!(resolved.load.flags.cores.is_some(), cores_of_its_own);
+            assert_eq!(resolved.load.settings.cores.is_some(), cores_of_its_own);
             assert_eq!(
                 !resolved.services[0].spec.cores.is_empty(),
                 cores_of_its_own

@@ -94,7 +94,7 @@ struct CheckArgs {
     #[command(flatten)]
     server: ServerArgs,
     /// Agents to check: N, KEY=VALUE, N@KEY=VALUE, or names [default: all]
-    #[arg(long, value_name = "AGENTS_BUCKET")]
+    #[arg(long, value_name = "AGENTS")]
     agents: Option<AgentChoice>,
     /// Largest accepted clock error
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
@@ -138,7 +138,7 @@ pub(crate) struct ByAgentsArgs {
     /// Make the load with agents: N, KEY=VALUE (a label), N@KEY=VALUE, or names
     #[arg(
         long,
-        value_name = "AGENTS_BUCKET",
+        value_name = "AGENTS",
         requires = "creds",
         help_heading = "Agents"
     )]

@@ -3,7 +3,7 @@
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
-use crate::arguments::{LoadArgs, TypedOption};
+use crate::arguments::LoadArgs;
 use crate::ending::Failure;
 use crate::fleet::{self, ServerArgs};
 use crate::metrics::Metrics;
@@ -30,7 +30,7 @@ pub(crate) fn run(
     }
     let request = LoadRequest {
         url: typed.url.clone(),
-        words: words(&typed.typed),
+        settings: typed.load.settings.clone(),
         choice: choice.clone(),
         clock_bound: typed.agents.clock_bound(),
     };
@@ -53,45 +53,5 @@ pub(crate) fn run(
             Ok(None)
         }
         Err(error) => Err(fleet::failure(error)),
-    }
-}
-
-/// The options as agents take them, one word each.
-fn words(typed: &[TypedOption]) -> Vec<String> {
-    let of = |option: &TypedOption| -> Vec<String> {
-        match option.values.as_slice() {
-            [] => vec![format!("--{}", option.name)],
-            values => values
-                .iter()
-                .map(|value| format!("--{}={value}", option.name))
-                .collect(),
-        }
-    };
-    typed.iter().flat_map(of).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_option_is_one_word() {
-        let option = |name: &str, values: &[&str]| TypedOption {
-            name: name.to_owned(),
-            values: values.iter().map(|value| (*value).to_owned()).collect(),
-            repeatable: values.len() > 1,
-        };
-        let typed = [
-            option("header", &["A: 1", "B: -2"]),
-            option("insecure", &[]),
-            option("body", &["-x=y"]),
-        ];
-        let expected = [
-            "--header=A: 1",
-            "--header=B: -2",
-            "--insecure",
-            "--body=-x=y",
-        ];
-        assert_eq!(words(&typed), expected);
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_experiment::system::this_machine;
-use prony_load::{Control, LoadSpec, NotReady, SpecError, wait_for_server};
+use prony_load::{Control, LoadSettings, LoadSpec, NotReady, SpecError, wait_for_server};
 use prony_record::{Condition, FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, number, text, timeline};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         ("--timeline", typed.timeline.as_deref()),
     ];
     if let Some(choice) = &typed.agents.agents {
-        if typed.load.wait_for_server.is_some() {
+        if typed.load.settings.wait_for_server.is_some() {
             return Err(Failure::wrong(
                 "--wait-for-server with --agents: agents don't wait (leave one of the two out)",
             ));
@@ -48,12 +48,15 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         let Some((mut record, interrupted)) = ended else {
             return Ok(Ending::Interrupted);
         };
-        record.command = Some(command_line::of_load(typed.url.as_deref(), &typed.typed));
+        record.command = Some(command_line::of_load(
+            typed.url.as_deref(),
+            &typed.load.settings,
+        ));
         let ending = ending(&record, &conditions, interrupted, &progress);
         outputs.write(&record, &typed.percentiles, &conditions)?;
         return Ok(ending);
     }
-    let spec = resolve(typed.url.as_deref(), &typed.load)?;
+    let spec = resolve(typed.url.as_deref(), &typed.load.settings)?;
     let outputs = LoadOutputs::open(places)?;
     let progress = Progress::new(typed.progress);
     for finding in spec.forecast() {
@@ -62,7 +65,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let control = Arc::new(Control::new(spec.info().threads));
     let stop = control.clone();
     signals::stop_then_exit(move || stop.stop())?;
-    if let Some(limit) = typed.load.wait_for_server {
+    if let Some(limit) = typed.load.settings.wait_for_server {
         let report = |text: &str| progress.line(&format!("prony: {text}"));
         match wait_for_server(&spec, limit, &|| control.is_stopped(), &report) {
             Ok(()) => {}
@@ -78,7 +81,10 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         metrics.running(RunningLoad::here(&control, spec.info()));
     }
     let mut record = watched(&spec, &control, &progress)?;
-    record.command = Some(command_line::of_load(typed.url.as_deref(), &typed.typed));
+    record.command = Some(command_line::of_load(
+        typed.url.as_deref(),
+        &typed.load.settings,
+    ));
     record.machine = Some(command_line::machine(&this_machine()));
     let ending = ending(&record, &conditions, control.is_stopped(), &progress);
     outputs.write(&record, &typed.percentiles, &conditions)?;
@@ -97,14 +103,11 @@ fn conditions(typed: &LoadArgs) -> Result<Vec<Condition>, Failure> {
     forbidden.chain(required).collect()
 }
 
-/// Resolves the typed options into a load that can be run.
-pub(crate) fn resolve(
-    url: Option<&str>,
-    typed: &prony_load::LoadOptions,
-) -> Result<LoadSpec, Failure> {
-    LoadSpec::resolve(url, typed).map_err(|error| match error {
+/// Resolves the settings from the command line into a load that can be run.
+pub(crate) fn resolve(url: Option<&str>, settings: &LoadSettings) -> Result<LoadSpec, Failure> {
+    settings.resolve(url).map_err(|error| match error {
         SpecError::Environment(_) => Failure::refused(error),
-        SpecError::Arguments(_) | SpecError::Name { .. } => Failure::wrong(error),
+        SpecError::Settings(_) | SpecError::Name { .. } => Failure::wrong(error),
     })
 }
 

@@ -27,6 +27,8 @@ mod hosts;
 mod init;
 mod live;
 mod load;
+mod load_flags;
+mod load_keys;
 mod metrics;
 mod origin;
 mod other_tools;

@@ -123,10 +123,10 @@ fn length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
         .and_then(|wanted| plan.resolve(0, &made_up(&wanted, &|_| None)));
-    let flags = first.as_ref().ok().map(|resolved| &resolved.load.flags);
-    let warmup = span(flags.map_or(plan.trials.warmup, |flags| flags.warmup));
-    let requests = flags.and_then(|flags| flags.requests).map(number::count);
-    let duration = flags.map_or(Some(plan.trials.duration), |flags| flags.duration);
+    let load = first.as_ref().ok().map(|resolved| &resolved.load.settings);
+    let warmup = span(load.map_or(plan.trials.warmup, |load| load.warmup()));
+    let requests = load.and_then(|load| load.requests).map(number::count);
+    let duration = load.map_or(Some(plan.trials.duration), |load| load.duration);
     let measures = match (requests, duration.map(span)) {
         (Some(requests), Some(most)) => format!("measures {requests} requests, {most} at most,"),
         (Some(requests), None) => format!("measures {requests} requests"),
@@ -214,8 +214,9 @@ fn settings_of(resolved: &Resolved) -> Vec<Setting> {
     let load = &resolved.load;
     let word = |part: &str, text: String| Setting::new("load", part, SettingValue::Words(text));
     settings.push(word("", format!("prony load {}", load.url)));
-    for (option, text) in load.options.iter().zip(load.words_by_option()) {
-        settings.push(word(&option.name, redact::hide(&text)));
+    for setting in load.settings.given() {
+        let text = setting.flags().join(" ");
+        settings.push(word(&setting.key, redact::hide(&text)));
     }
     let agents = load.agents.as_ref().map(|agents| by_agents(agents));
     let place = agents.or_else(|| in_place(load.place, &resolved.topology));

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches};
-use prony_load::LoadOptions;
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 
-use crate::arguments::{Cli, Command, TypedOption};
+use crate::arguments::{Cli, Command};
+use crate::load_flags::LoadArguments;
 use crate::{other_tools, terminal, typed_body, unbuilt};
 
 /// The whole command line, for parsing, completion and the manual.
@@ -18,11 +18,10 @@ pub(crate) fn command() -> clap::Command {
         let seed = "Seed of the order within blocks [default: drawn, and stored]";
         compare
             .mut_arg("duration", |arg| arg.help(length))
-            .mut_arg("warmup", |arg| arg.help(warmup).hide_default_value(true))
+            .mut_arg("warmup", |arg| arg.help(warmup))
             .mut_arg("seed", |arg| {
                 arg.help(seed)
                     .help_heading("Experiment")
-                    .hide_default_value(true)
                     .conflicts_with("resume")
             })
     });
@@ -56,7 +55,6 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
         if let (Command::Load(load), Some(matches)) =
             (&mut command, matches.subcommand_matches("load"))
         {
-            load.typed = typed(matches);
             if load.agents.agents.is_none()
                 && let Some(option) = ["creds", "nats"]
                     .into_iter()
@@ -65,20 +63,14 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
                 let what = format!("--{option} needs --agents");
                 return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, what));
             }
-            load.stdin_body = body(&mut load.load, &mut load.typed)?;
-            load.typed
-                .extend(typed_seed(matches).map(|seed| TypedOption {
-                    name: "seed".to_owned(),
-                    values: vec![seed.to_string()],
-                    repeatable: false,
-                }));
+            load.stdin_body = body(&mut load.load)?;
         }
         if let (Command::Compare(compare), Some(matches)) =
             (&mut command, matches.subcommand_matches("compare"))
         {
-            (compare.typed, compare.seed) = (typed(matches), typed_seed(matches));
+            compare.seed = compare.load.settings.seed.take();
             compare.creds_typed = is_typed(matches, "creds");
-            compare.stdin_body = body(&mut compare.load, &mut compare.typed)?;
+            compare.stdin_body = body(&mut compare.load)?;
         }
         Ok(command)
     });
@@ -90,45 +82,8 @@ fn is_typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-fn body(
-    load: &mut LoadOptions,
-    typed: &mut Vec<TypedOption>,
-) -> Result<Option<tempfile::NamedTempFile>, clap::Error> {
-    typed_body::resolve(load, typed).map_err(|error| clap::Error::raw(ErrorKind::Io, error))
-}
-
-/// The options of a load that were typed, or set in the environment.
-fn typed(matches: &ArgMatches) -> Vec<TypedOption> {
-    let load = LoadOptions::augment_args(clap::Command::new("load"));
-    let options = load.get_arguments().filter_map(|arg| {
-        let id = arg.get_id().as_str();
-        let source = matches.value_source(id)?;
-        if source == ValueSource::DefaultValue || id == "seed" {
-            return None;
-        }
-        let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-        if is_flag && !matches.get_flag(id) {
-            return None;
-        }
-        let values = match is_flag {
-            true => Vec::new(),
-            false => matches
-                .get_raw(id)?
-                .map(|v| v.to_string_lossy().into_owned())
-                .collect(),
-        };
-        Some(TypedOption {
-            name: arg.get_long().unwrap_or(id).to_owned(),
-            values,
-            repeatable: matches!(arg.get_action(), ArgAction::Append),
-        })
-    });
-    options.collect()
-}
-
-fn typed_seed(matches: &ArgMatches) -> Option<u64> {
-    let is_typed = matches.value_source("seed") != Some(ValueSource::DefaultValue);
-    is_typed.then(|| matches.get_one("seed").copied()).flatten()
+fn body(load: &mut LoadArguments) -> Result<Option<tempfile::NamedTempFile>, clap::Error> {
+    typed_body::resolve(&mut load.settings).map_err(|error| clap::Error::raw(ErrorKind::Io, error))
 }
 
 fn refuse(error: &clap::Error) -> ExitCode {
@@ -193,27 +148,5 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&command());
-    }
-
-    #[test]
-    fn typed_options_are_distinguished_from_defaults() {
-        let words = [
-            "prony", "compare", "a", "b", "-c", "7", "-H", "A: 1", "-H", "B: 2", "--seed", "3",
-        ];
-        let matches = command().try_get_matches_from(words).unwrap();
-        let matches = matches.subcommand_matches("compare").unwrap();
-        let names: Vec<_> = typed(matches)
-            .into_iter()
-            .map(|o| (o.name, o.values))
-            .collect();
-        let expected = [("connections", vec!["7"]), ("header", vec!["A: 1", "B: 2"])];
-        let expected = expected.map(|(name, values)| {
-            (
-                name.to_owned(),
-                values.into_iter().map(str::to_owned).collect::<Vec<_>>(),
-            )
-        });
-        assert_eq!(names, expected);
-        assert_eq!(typed_seed(matches), Some(3));
     }
 }

@@ -5,13 +5,15 @@ use prony_experiment::plan::reference::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::load_keys;
+
 /// The manual of plans, as `prony man plan` prints it.
 pub(crate) const MANUAL: &str = include_str!("../plan.md");
 
 /// One table for each section of a plan.
 pub(crate) fn markdown() -> String {
     let mut text = String::new();
-    for section in reference::sections() {
+    for section in reference::sections(load_keys::all()) {
         let heading = match section.heading {
             TOP_LEVEL => "Top level".to_owned(),
             other => match other.split_once(" of ") {
@@ -83,7 +85,7 @@ fn type_name(value: &ValueType) -> String {
 
 /// The JSON schema of plans (draft 2020-12), which editors use to complete and check keys.
 pub(crate) fn schema() -> String {
-    let sections = reference::sections();
+    let sections = reference::sections(load_keys::all());
     let object = |heading: &str| match sections.iter().find(|section| section.heading == heading) {
         Some(section) => object_of(section),
         None => json!({}),

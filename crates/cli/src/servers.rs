@@ -3,16 +3,15 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::{MachineProfile, Plan, VARIANTS_MAX};
-use prony_load::{LoadOptions, split_url};
+use prony_experiment::plan::{BodyComparison, MachineProfile, Plan, VARIANTS_MAX};
+use prony_load::{LoadSettings, split_url};
 use prony_stats::Metric;
 use toml::{Table, Value};
 
-use crate::arguments::TypedOption;
 use crate::ending::Failure;
 use crate::load;
 
-/// Options that correspond to keys of `[trials]`.
+/// Settings that correspond to keys of `[trials]`.
 const LENGTHS: [&str; 2] = ["duration", "warmup"];
 
 /// The longest URL, in characters, that serves as a server's name in results.
@@ -39,33 +38,31 @@ pub(crate) struct Servers<'a> {
     pub(crate) names: Option<&'a str>,
     /// `--judge`: the metrics that decide.
     pub(crate) judge: &'a [Metric],
+    /// `--bodies`: how response bodies have to agree.
+    pub(crate) bodies: Option<BodyComparison>,
 }
 
 /// The plan that compares each server with the first one.
-pub(crate) fn plan(
-    given: Servers<'_>,
-    options: &LoadOptions,
-    typed: &[TypedOption],
-) -> Result<Plan, Failure> {
+pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, Failure> {
     if given.urls.len() > VARIANTS_MAX {
         return Err(Failure::wrong(format!(
             "{} URLs were given; at most {VARIANTS_MAX} can be compared",
             given.urls.len()
         )));
     }
-    if typed.iter().any(|option| option.name == "unix") {
+    if settings.unix.is_some() {
         return Err(Failure::wrong(
             "--unix would apply to every server; name each by its own address, such as \
              unix:/run/app.sock:/path",
         ));
     }
-    let servers = given.urls.iter().map(|url| server(url, options));
+    let servers = given.urls.iter().map(|url| server(url, settings));
     let mut servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
     match given.names {
         Some(names) => rename(&mut servers, names)?,
         None => tell_apart(&mut servers),
     }
-    let text = text(&servers, given.judge, typed);
+    let text = text(&servers, given, settings)?;
     let origin = Path::new("servers.toml");
     let plan = Plan::from_str(&text, origin, MachineProfile::this());
     let checked = plan.and_then(|plan| plan.check_machine().map(|()| plan));
@@ -83,8 +80,8 @@ pub(crate) fn plan(
 }
 
 /// Parses a server's URL. The engine's resolver checks that it can be loaded.
-fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
-    let mut options = options.clone();
+fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
+    let mut settings = settings.clone();
     let (remote, url) = match typed.strip_prefix("unix:") {
         Some(rest) => {
             let (socket, path) = rest.split_once(":/").unwrap_or((rest, ""));
@@ -93,7 +90,7 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
                     "\"{typed}\": write a UNIX socket's whole path, such as unix:/run/app.sock:/page"
                 )));
             }
-            options.unix = Some(socket.into());
+            settings.unix = Some(socket.into());
             (
                 Some(format!("unix:{socket}")),
                 format!("http://localhost/{path}"),
@@ -108,16 +105,16 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
     };
     // Credentials for every server take precedence over those of a URL.
     let has_own = |line: &String| line.to_ascii_lowercase().starts_with("authorization:");
-    let is_typed = options.user.is_some() || options.header.iter().any(has_own);
+    let is_typed = settings.user.is_some() || settings.header.iter().any(has_own);
     let credentials = credentials.filter(|_| !is_typed);
     let credentials = credentials.map(|credentials| credentials.as_str().to_owned());
-    let alone = LoadOptions {
+    let alone = LoadSettings {
         urls: None,
-        ..options.clone()
+        ..settings.clone()
     };
     let spec = load::resolve(Some(&url), &alone)?;
-    if options.urls.is_some() {
-        load::resolve(Some(&url), &options)?;
+    if settings.urls.is_some() {
+        load::resolve(Some(&url), &settings)?;
     }
     // A request's name is its method and URL, without a default port.
     let request = spec.request_name(0);
@@ -195,7 +192,11 @@ fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(servers: &[Server], judge: &[Metric], typed: &[TypedOption]) -> String {
+fn text(
+    servers: &[Server],
+    given: Servers<'_>,
+    settings: &LoadSettings,
+) -> Result<String, Failure> {
     let has_credentials = servers.iter().any(|server| server.credentials.is_some());
     let level = |server: &Server| {
         let mut level = table([
@@ -218,12 +219,17 @@ fn text(servers: &[Server], judge: &[Metric], typed: &[TypedOption]) -> String {
         load.insert("user".to_owned(), Value::from("{{ server.user }}"));
     }
     let mut trials = Table::new();
-    for option in typed {
-        let (key, value) = (option.name.replace('-', "_"), value_of(option));
-        match LENGTHS.contains(&option.name.as_str()) {
+    let settings = Table::try_from(settings).map_err(Failure::wrong)?;
+    for (key, value) in settings {
+        let value = without_templates(value);
+        match LENGTHS.contains(&key.as_str()) {
             true => trials.insert(key, value),
+            // Credentials for every server replace those of the levels.
             false => load.insert(key, value),
         };
+    }
+    if let Some(rule) = given.bodies {
+        load.insert("bodies".to_owned(), Value::from(rule.name()));
     }
     if !load.contains_key("urls") {
         load.insert("path".to_owned(), Value::from("{{ server.path }}"));
@@ -246,11 +252,11 @@ fn text(servers: &[Server], judge: &[Metric], typed: &[TypedOption]) -> String {
         ),
         ("load", Value::Table(load)),
     ]);
-    if !judge.is_empty() {
-        let names = judge.iter().map(|metric| Value::from(metric.name()));
+    if !given.judge.is_empty() {
+        let names = given.judge.iter().map(|metric| Value::from(metric.name()));
         plan.insert("metrics".to_owned(), Value::Array(names.collect()));
     }
-    plan.to_string()
+    Ok(plan.to_string())
 }
 
 fn plan_name(servers: &[Server]) -> &'static str {
@@ -282,15 +288,12 @@ fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
         .collect()
 }
 
-fn value_of(option: &TypedOption) -> Value {
-    let mut values = option
-        .values
-        .iter()
-        .map(|value| Value::String(verbatim(value)));
-    match (option.repeatable, values.len()) {
-        (_, 0) => Value::Boolean(true),
-        (false, 1) => values.next().unwrap_or(Value::Boolean(true)),
-        _ => Value::Array(values.collect()),
+/// A value whose strings a plan's templates leave as they are.
+fn without_templates(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(verbatim(&text)),
+        Value::Array(values) => Value::Array(values.into_iter().map(without_templates).collect()),
+        other => other,
     }
 }
 
@@ -306,48 +309,38 @@ fn verbatim(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::TypedOption;
-    use clap::FromArgMatches;
     use std::collections::BTreeMap;
-
-    fn options() -> LoadOptions {
-        let command = <LoadOptions as clap::Args>::augment_args(clap::Command::new("load"));
-        let matches = command.try_get_matches_from(["load"]).unwrap();
-        LoadOptions::from_arg_matches(&matches).unwrap()
-    }
-
-    fn typed(name: &str, values: &[&str], repeatable: bool) -> TypedOption {
-        let values = values.iter().map(|value| (*value).to_owned()).collect();
-        TypedOption {
-            name: name.to_owned(),
-            values,
-            repeatable,
-        }
-    }
+    use std::time::Duration;
 
     fn compared(
         urls: &[&str],
         names: Option<&str>,
-        typed: &[TypedOption],
+        settings: &LoadSettings,
     ) -> Result<Plan, Failure> {
         let given = Servers {
             urls,
             names,
             judge: &[],
+            bodies: None,
         };
-        plan(given, &options(), typed)
+        plan(given, settings)
+    }
+
+    fn plain(urls: &[&str], names: Option<&str>) -> Result<Plan, Failure> {
+        compared(urls, names, &LoadSettings::default())
     }
 
     #[test]
     fn urls_become_a_plan_with_the_first_as_baseline() {
-        let typed = [
-            typed("connections", &["7"], false),
-            typed("duration", &["1s"], false),
-            typed("header", &["A: {{ b }}"], true),
-            typed("no-keepalive", &[], false),
-        ];
+        let settings = LoadSettings {
+            connections: Some(7),
+            duration: Some(Duration::from_secs(1)),
+            header: vec!["A: {{ b }}".to_owned()],
+            no_keepalive: true,
+            ..LoadSettings::default()
+        };
         let urls = ["http://127.0.0.1:8001/a", "127.0.0.1"];
-        let plan = compared(&urls, None, &typed).unwrap();
+        let plan = compared(&urls, None, &settings).unwrap();
         assert_eq!(plan.baseline.get("server"), Some(urls[0]));
         assert_eq!(
             plan.question,
@@ -356,9 +349,9 @@ mod tests {
         assert_eq!(plan.trials.duration.as_secs(), 1);
         let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.load.url, "http://127.0.0.1:8001/a");
-        assert_eq!(resolved.load.flags.connections, 7);
-        assert_eq!(resolved.load.flags.header, ["A: {{ b }}"]);
-        assert!(resolved.load.flags.no_keepalive);
+        assert_eq!(resolved.load.settings.connections, Some(7));
+        assert_eq!(resolved.load.settings.header, ["A: {{ b }}"]);
+        assert!(resolved.load.settings.no_keepalive);
         assert_eq!(
             plan.resolve(1, &BTreeMap::new()).unwrap().load.url,
             "http://127.0.0.1:80/"
@@ -367,14 +360,14 @@ mod tests {
 
     #[test]
     fn equal_urls_and_sockets_are_allowed() {
-        let same = compared(&["http://127.0.0.1/", "http://127.0.0.1/"], None, &[]).unwrap();
+        let same = plain(&["http://127.0.0.1/", "http://127.0.0.1/"], None).unwrap();
         assert_eq!(same.variants.len(), 2);
         let urls = ["unix:/tmp/a.sock:/x", "unix:/tmp/b.sock"];
-        let socket = compared(&urls, None, &[]).unwrap();
+        let socket = plain(&urls, None).unwrap();
         let resolved = socket.resolve(0, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.load.url, "http://localhost/x");
         assert_eq!(
-            resolved.load.flags.unix.as_deref(),
+            resolved.load.settings.unix.as_deref(),
             Some(Path::new("/tmp/a.sock"))
         );
     }
@@ -382,7 +375,7 @@ mod tests {
     #[test]
     fn names_that_are_typed_take_the_place_of_urls() {
         let urls = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
-        let named = |names| compared(&urls, Some(names), &[]);
+        let named = |names| plain(&urls, Some(names));
         let plan = named("old, new").unwrap();
         let variants = plan.variants.iter();
         let names: Vec<_> = variants.map(|v| v.levels.get("server")).collect();
@@ -397,14 +390,14 @@ mod tests {
     #[test]
     fn braces_in_a_url_stay_what_they_are() {
         let urls = ["http://127.0.0.1/a?{{b}}", "http://127.0.0.1/a?{{c}}"];
-        let plan = compared(&urls, None, &[]).unwrap();
+        let plan = plain(&urls, None).unwrap();
         let url = plan.resolve(0, &BTreeMap::new()).unwrap().load.url;
         assert_eq!(url, "http://127.0.0.1:80/a?{{b}}");
     }
 
     #[test]
     fn strangers_and_relative_sockets_are_refused() {
-        let refused = |urls: &[&str]| compared(urls, None, &[]).unwrap_err().to_string();
+        let refused = |urls: &[&str]| plain(urls, None).unwrap_err().to_string();
         assert!(refused(&["http://8.8.8.8/", "http://127.0.0.1/"]).contains("--public"));
         assert!(refused(&["unix:app.sock", "http://127.0.0.1/"]).contains("whole path"));
         let many = vec!["http://127.0.0.1/"; VARIANTS_MAX + 1];
@@ -418,8 +411,9 @@ mod tests {
             urls: &urls,
             names: None,
             judge: &[Metric::P99Us, Metric::RatePerS],
+            bodies: None,
         };
-        let plan = plan(given, &options(), &[]).unwrap();
+        let plan = plan(given, &LoadSettings::default()).unwrap();
         assert_eq!(plan.metrics, [Metric::P99Us, Metric::RatePerS]);
         let variants = plan.variants.iter();
         let names: Vec<_> = variants.map(|v| v.levels.get("server").unwrap()).collect();
@@ -432,11 +426,11 @@ mod tests {
     #[test]
     fn each_url_keeps_its_own_credentials_and_no_name_shows_them() {
         let urls = ["http://me:a%40b@127.0.0.1:1/", "http://127.0.0.1:2/"];
-        let plan = compared(&urls, None, &[]).unwrap();
+        let plan = plain(&urls, None).unwrap();
         assert_eq!(plan.baseline.get("server"), Some("http://127.0.0.1:1/"));
         let loads = [0, 1].map(|variant| plan.resolve(variant, &BTreeMap::new()).unwrap().load);
-        let user = loads[0].flags.user.as_ref().unwrap();
+        let user = loads[0].settings.user.as_ref().unwrap();
         assert_eq!(user.as_str(), "me:a@b");
-        assert_eq!(loads[1].flags.user, None);
+        assert_eq!(loads[1].settings.user, None);
     }
 }

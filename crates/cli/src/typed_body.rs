@@ -3,10 +3,8 @@
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use prony_load::LoadOptions;
+use prony_load::LoadSettings;
 use tempfile::NamedTempFile;
-
-use crate::arguments::TypedOption;
 
 /// Maximum size in bytes of a body from standard input.
 const STDIN_BYTES_MAX: u64 = 64 << 20;
@@ -17,10 +15,7 @@ const STDIN_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 ///
 /// Standard input can't be read or copied; the message names the option.
-pub(crate) fn resolve(
-    load: &mut LoadOptions,
-    typed: &mut Vec<TypedOption>,
-) -> Result<Option<NamedTempFile>, String> {
+pub(crate) fn resolve(load: &mut LoadSettings) -> Result<Option<NamedTempFile>, String> {
     let file = match (load.body.as_deref(), load.body_file.as_deref()) {
         (Some("-" | "@-"), _) => None,
         (Some(text), _) => match text.strip_prefix('@') {
@@ -38,12 +33,6 @@ pub(crate) fn resolve(
         ),
     };
     let file = file.or_else(|| copy.as_ref().map(|copy| copy.path().to_owned()));
-    typed.retain(|option| option.name != "body" && option.name != "body-file");
-    typed.extend(file.as_ref().map(|file| TypedOption {
-        name: "body-file".to_owned(),
-        values: vec![file.to_string_lossy().into_owned()],
-        repeatable: false,
-    }));
     (load.body, load.body_file) = (None, file);
     Ok(copy)
 }
@@ -63,29 +52,23 @@ fn copied(from: &mut dyn Read) -> io::Result<NamedTempFile> {
 mod tests {
     use super::*;
 
-    fn resolved(body: &str) -> (LoadOptions, Vec<TypedOption>) {
-        let mut load = LoadOptions {
+    fn resolved(body: &str) -> LoadSettings {
+        let mut load = LoadSettings {
             body: Some(body.to_owned()),
-            ..LoadOptions::default()
+            ..LoadSettings::default()
         };
-        let mut typed = vec![TypedOption {
-            name: "body".to_owned(),
-            values: vec![body.to_owned()],
-            repeatable: false,
-        }];
-        assert!(resolve(&mut load, &mut typed).unwrap().is_none());
-        (load, typed)
+        assert!(resolve(&mut load).unwrap().is_none());
+        load
     }
 
     #[test]
     fn a_body_with_an_at_sign_is_a_file() {
-        let (load, typed) = resolved("@in.json");
+        let load = resolved("@in.json");
         assert_eq!(load.body, None);
         assert_eq!(load.body_file.as_deref(), Some(Path::new("in.json")));
-        assert_eq!((typed[0].name.as_str(), typed.len()), ("body-file", 1));
-        let (load, typed) = resolved("a@b");
+        let load = resolved("a@b");
         assert_eq!(load.body.as_deref(), Some("a@b"));
-        assert_eq!(typed[0].name, "body");
+        assert_eq!(load.body_file, None);
     }
 
     #[test]

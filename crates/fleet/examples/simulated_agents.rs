@@ -23,7 +23,7 @@ use prony_fleet::wire::{
     AGENT_SCHEMA, AgentOrder, Command, EndReason, LoadOrder, PRONY_VERSION, PartEnd, ReadyReport,
     Registration, Reply, ResultMessage,
 };
-use prony_load::{LoadOptions, LoadSpec, Part};
+use prony_load::Part;
 use prony_record::{
     Delta, EncodedDelta, Exchange, Generator, LoadInfo, MeasuredPart, Nanos, Negotiated, Outcome,
     Record, Recorder,
@@ -207,17 +207,17 @@ impl Simulation {
 }
 
 fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
-    let options = LoadOptions::parse_words(&order.words)?;
+    let options = &order.settings;
     let part = Part {
         first: order.shard.first,
         workers: order.shard.workers,
         of: order.shard.of,
     };
-    let spec = LoadSpec::resolve_part(order.url.as_deref(), &options, Some(part));
+    let spec = options.resolve_part(order.url.as_deref(), Some(part));
     let info = spec.map_err(|error| error.to_string())?.info().clone();
     let seconds = options.duration.ok_or("give --duration")?.as_secs();
     let rate = options.rate.ok_or("give --rate")? / f64::from(order.shard.of);
-    let warmup = Nanos(u64::try_from(options.warmup.as_nanos()).unwrap_or(0));
+    let warmup = Nanos(u64::try_from(options.warmup().as_nanos()).unwrap_or(0));
     let patterns = (0..PATTERNS).map(|seed| measured(seed as u64 + 1, warmup, seconds, rate));
     Ok((info, patterns.collect()))
 }

@@ -1,7 +1,7 @@
 //! Runs loads with the arguments and the output of hey, wrk, ab and siege.
 //!
 //! Enters: the arguments of such a tool. Leaves: that tool's output on standard output and standard
-//! error, and an exit status. Arguments become [`prony_load::LoadOptions`], the engine makes a
+//! error, and an exit status. Arguments become [`prony_load::LoadSettings`], the engine makes a
 //! record, and the record becomes output; this crate drives no connection. docs/front-ends.md lists
 //! the differences.
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_load::script::Director;
-use prony_load::{Control, LoadOptions, LoadSpec, RunResult, SpecError, run_with};
+use prony_load::{Control, LoadSettings, LoadSpec, RunResult, SpecError, run_with};
 
 use crate::output::complain;
 
@@ -78,7 +78,7 @@ pub(crate) type Words = [(&'static str, &'static str)];
 
 /// Replacements for the engine's flags, which front ends don't have.
 const NO_FLAGS: &Words = &[
-    ("say so with --public", "set PRONY_PUBLIC=1"),
+    ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
     (", or give one with --resolve", ""),
 ];
@@ -115,10 +115,10 @@ impl Refusal {
 }
 
 /// Resolves what was typed to a load that can run.
-pub(crate) fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, Refusal> {
-    LoadSpec::resolve(url, options).map_err(|error| match error {
+pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
+    options.resolve(url).map_err(|error| match error {
         SpecError::Environment(_) => Refusal::Environment(told(&error)),
-        SpecError::Arguments(_) | SpecError::Name { .. } => Refusal::Wrong(told(&error)),
+        SpecError::Settings(_) | SpecError::Name { .. } => Refusal::Wrong(told(&error)),
     })
 }
 

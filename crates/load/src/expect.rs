@@ -3,8 +3,8 @@
 use prony_record::Outcome;
 use sha2::{Digest, Sha256};
 
-use crate::options::LoadOptions;
 use crate::quantity::StatusSet;
+use crate::settings::LoadSettings;
 
 /// `--expect-status`, `--expect-size`, `--expect-sha256`.
 #[derive(Debug, Clone)]
@@ -29,11 +29,11 @@ impl Expectations {
         &self.status
     }
 
-    pub(crate) fn new(options: &LoadOptions) -> Expectations {
+    pub(crate) fn new(settings: &LoadSettings) -> Expectations {
         Expectations {
-            status: options.expect_status.clone(),
-            size: options.expect_size,
-            sha256: options.expect_sha256.map(|hash| hash.0),
+            status: settings.expect_status(),
+            size: settings.expect_size,
+            sha256: settings.expect_sha256.map(|hash| hash.0),
         }
     }
 }

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use prony_protocol::h1::{self, Version};
 
 use crate::credentials::decoded;
-use crate::options::LoadOptions;
+use crate::settings::{LoadSettings, SettingsError};
 use crate::socket::Peer;
 use crate::spec::SpecError;
 use crate::target::{Resolver, Url};
@@ -68,6 +68,14 @@ impl HttpProxy {
         format!("{}:{}", url.bracketed_host(), url.port)
     }
 
+    /// As it is typed, with its credentials.
+    pub(crate) fn url_with_credentials(&self) -> String {
+        match &self.credentials {
+            Some(credentials) => format!("http://{}@{}", encoded(credentials), self.name()),
+            None => self.name(),
+        }
+    }
+
     fn url(&self) -> Url {
         Url {
             tls: false,
@@ -76,6 +84,19 @@ impl HttpProxy {
             path: "/".to_owned(),
         }
     }
+}
+
+/// `USER:PASSWORD` percent-encoded, so that [`decoded`] gives it back.
+fn encoded(credentials: &str) -> String {
+    let mut text = String::new();
+    for byte in credentials.bytes() {
+        match byte {
+            b':' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
+            byte => text += &format!("%{byte:02X}"),
+        }
+    }
+    text
 }
 
 /// The proxy of a load, looked up.
@@ -95,23 +116,23 @@ impl Forward {
     /// Where the proxy has no address, or one that `--public` doesn't allow, or can't be spoken to as
     /// the load wants.
     pub(crate) fn new(
-        options: &LoadOptions,
+        settings: &LoadSettings,
         resolver: &Resolver,
     ) -> Result<Option<Forward>, SpecError> {
-        let Some(proxy) = &options.proxy else {
+        let Some(proxy) = &settings.proxy else {
             return Ok(None);
         };
-        let own = options
+        let own = settings
             .header
             .iter()
             .filter_map(|line| line.split_once(':'));
         let mut own = own.filter(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
-        let credentials = options.proxy_auth.as_ref().or(proxy.credentials.as_ref());
+        let credentials = settings.proxy_auth.as_ref().or(proxy.credentials.as_ref());
         let basic = credentials.map(|it| format!("Basic {}", BASE64_STANDARD.encode(it)));
         Ok(Some(Forward {
             peer: resolver.peer(&proxy.url())?,
             authorization: basic.or_else(|| own.next().map(|(_, value)| value.trim().to_owned())),
-            public: options.public,
+            public: settings.public,
         }))
     }
 
@@ -134,12 +155,16 @@ impl Forward {
                 let addresses: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
                 resolver.allow(url, &addresses)
             }
-            (Err(_), Some(permits)) => permits.ask(&url.host, None).map_err(SpecError::Arguments),
-            (Err(_), None) => Err(SpecError::Arguments(format!(
-                "{} has no address here, so that only the proxy knows whose server it is; if it is \
-                 yours to load, say so with --public, or give its address with --resolve",
-                url.host
-            ))),
+            (Err(_), Some(permits)) => Ok(permits.ask(&url.host, None)?),
+            (Err(_), None) => {
+                let error = SettingsError::from(format!(
+                    "{} has no address here, so only the proxy knows whose server it is; if you may \
+                     load it, set ",
+                    url.host
+                ));
+                let error = error.name("public").text(", or give its address with ");
+                Err(error.name("resolve").into())
+            }
         }
     }
 
@@ -180,7 +205,7 @@ impl Forward {
             keep_alive: true,
         };
         h1::encode_request(&request)
-            .map_err(|error| SpecError::Arguments(format!("--proxy: {error}")))
+            .map_err(|error| SettingsError::of("proxy").text(format!(": {error}")).into())
     }
 }
 
@@ -205,7 +230,9 @@ mod tests {
             ("http://u:p@w@h", "h", 80, Some("u:p@w")),
         ] {
             let expected = (host.to_owned(), port, credentials.map(str::to_owned));
-            assert_eq!(parsed(typed), Ok(expected), "{typed}");
+            assert_eq!(parsed(typed), Ok(expected.clone()), "{typed}");
+            let written = typed.parse::<HttpProxy>().unwrap().url_with_credentials();
+            assert_eq!(parsed(&written), Ok(expected), "{written}");
         }
         for (typed, why) in [
             ("https://h:1", "in clear"),

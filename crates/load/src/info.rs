@@ -3,9 +3,9 @@
 use prony_record::{LoadInfo, redact};
 
 use crate::credentials;
-use crate::options::{LoadOptions, TlsVersion};
 use crate::request::wanted;
-use crate::spec::{SpecError, arrivals};
+use crate::settings::LoadSettings;
+use crate::spec::SpecError;
 
 /// What is known of a load's URLs.
 pub(crate) struct Typed<'a> {
@@ -22,44 +22,44 @@ pub(crate) struct Typed<'a> {
 /// # Errors
 ///
 /// Where a URL or the list of URLs can't be read.
-pub fn typed_info(url: Option<&str>, options: &LoadOptions) -> Result<LoadInfo, SpecError> {
-    let wanted = wanted(url, options)?;
+pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
+    let wanted = wanted(url, settings)?;
     let first = wanted.first().map(|it| it.url.text()).unwrap_or_default();
     let known = Typed {
         url: url.unwrap_or(&first),
         requests: wanted.len(),
         uses_tls: wanted.iter().any(|it| it.url.tls),
     };
-    Ok(typed(options, &known))
+    Ok(typed(settings, &known))
 }
 
 /// See [`typed_info`].
-pub(crate) fn typed(options: &LoadOptions, known: &Typed<'_>) -> LoadInfo {
+pub(crate) fn typed(settings: &LoadSettings, known: &Typed<'_>) -> LoadInfo {
     let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    let is_open = options.rate.is_some();
+    let is_open = settings.rate.is_some();
     LoadInfo {
         url: shown_url(known.url),
         model: if is_open { "open" } else { "closed" }.to_owned(),
-        connections: to_u32(options.connections),
-        streams: to_u32(options.streams),
-        duration_s: options.planned().map(|planned| planned.as_secs_f64()),
-        requests: options.requests,
-        warmup_s: options.warmup.as_secs_f64(),
-        rate_per_s: options.rate,
-        arrivals: is_open.then(|| arrivals(options).name().to_owned()),
-        http: match (options.http, known.uses_tls) {
+        connections: to_u32(settings.connections()),
+        streams: to_u32(settings.streams()),
+        duration_s: settings.planned().map(|planned| planned.as_secs_f64()),
+        requests: settings.requests,
+        warmup_s: settings.warmup().as_secs_f64(),
+        rate_per_s: settings.rate,
+        arrivals: is_open.then(|| settings.arrivals().name().to_owned()),
+        http: match (settings.http, known.uses_tls) {
             (Some(typed), _) => typed.name(),
             (None, true) => "auto",
             (None, false) => "1.1",
         }
         .to_owned(),
-        keepalive: !options.no_keepalive,
-        tls: known.uses_tls.then(|| describe_tls(options)),
-        follow: options.follow,
-        proxy: options.proxy.as_ref().map(|proxy| proxy.name()),
+        keepalive: !settings.no_keepalive,
+        tls: known.uses_tls.then(|| describe_tls(settings)),
+        follow: settings.follow.unwrap_or(0),
+        proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
         urls: u32::try_from(known.requests).unwrap_or(u32::MAX),
-        timeout_s: options.timeout.as_secs_f64(),
-        proxy_protocol: options.proxy_protocol.map(|it| it.name().to_owned()),
+        timeout_s: settings.timeout().as_secs_f64(),
+        proxy_protocol: settings.proxy_protocol.map(|it| it.name().to_owned()),
         ..LoadInfo::default()
     }
 }
@@ -70,29 +70,25 @@ fn shown_url(typed: &str) -> String {
 }
 
 /// Whatever decides what is agreed on: two loads with the same words were asked for the same.
-fn describe_tls(options: &LoadOptions) -> String {
-    let verified = if options.insecure {
+fn describe_tls(settings: &LoadSettings) -> String {
+    let verified = if settings.insecure {
         "unverified"
     } else {
         "verified"
     };
-    let resumed = if options.no_resumption {
+    let resumed = if settings.no_resumption {
         "full handshakes"
     } else {
         "sessions resumed"
     };
-    let version = |of: TlsVersion| match of {
-        TlsVersion::Tls12 => "1.2",
-        TlsVersion::Tls13 => "1.3",
-    };
-    let versions = match (options.tls_min, options.tls_max) {
+    let versions = match (settings.tls_min, settings.tls_max) {
         (None, None) => String::new(),
-        (Some(min), None) => format!(", TLS {} and later", version(min)),
-        (None, Some(max)) => format!(", up to TLS {}", version(max)),
-        (Some(min), Some(max)) if min == max => format!(", TLS {} only", version(min)),
-        (Some(min), Some(max)) => format!(", TLS {} to {}", version(min), version(max)),
+        (Some(min), None) => format!(", TLS {min} and later"),
+        (None, Some(max)) => format!(", up to TLS {max}"),
+        (Some(min), Some(max)) if min == max => format!(", TLS {min} only"),
+        (Some(min), Some(max)) => format!(", TLS {min} to {max}"),
     };
-    let ciphers = match options.ciphers.as_slice() {
+    let ciphers = match settings.ciphers.as_slice() {
         [] => String::new(),
         names => format!(", ciphers {}", names.join(" ")),
     };
@@ -102,7 +98,6 @@ fn describe_tls(options: &LoadOptions) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LoadSpec;
 
     #[test]
     fn what_was_typed_describes_the_load_that_is_resolved() {
@@ -118,11 +113,11 @@ mod tests {
             "--proxy-protocol v2 --insecure",
             &urls,
         ] {
-            let options = LoadOptions::typed(words);
+            let settings = LoadSettings::typed(words);
             for url in ["http://127.0.0.1:9/x", "https://127.0.0.1:9"] {
-                let resolved = LoadSpec::resolve(Some(url), &options).unwrap();
+                let resolved = settings.resolve(Some(url)).unwrap();
                 let resolved = resolved.info();
-                let typed = typed_info(Some(url), &options).unwrap();
+                let typed = typed_info(Some(url), &settings).unwrap();
                 let expected = LoadInfo {
                     threads: resolved.threads,
                     io: resolved.io.clone(),

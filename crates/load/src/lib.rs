@@ -1,6 +1,6 @@
 //! A load spec in, a record out.
 //!
-//! Enters: flags as typed ([`LoadOptions`]), resolved once into a [`LoadSpec`]. Leaves: a
+//! Enters: settings ([`LoadSettings`]), resolved once into a [`LoadSpec`]. Leaves: a
 //! [`prony_record::Record`]. In between one worker a thread runs pacing, connections and sockets and
 //! shares nothing with the others while it runs. Nothing here knows of plans, services or reports.
 //!
@@ -17,7 +17,6 @@ pub mod input_file;
 mod location;
 mod lookup;
 mod meter;
-mod options;
 mod pacing;
 mod part;
 mod permits;
@@ -33,6 +32,7 @@ mod request;
 mod run;
 pub mod script;
 mod sequence;
+mod settings;
 mod socket;
 mod source;
 mod spec;
@@ -49,10 +49,6 @@ pub use findings::{so_far as findings_so_far, stall_text};
 pub use forward::HttpProxy;
 pub use info::typed_info;
 pub use meter::WorkerUtilization;
-pub use options::{
-    ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
-    SourceOrder, TlsVersion,
-};
 pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, Share, arrivals_by_worker};
 pub use part::Part;
 pub use permits::Permits;
@@ -61,6 +57,10 @@ pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
 pub use run::{RunError, RunResult, run, run_at, run_with};
+pub use settings::{
+    CoreList, GivenSetting, HttpVersion, IoChoice, LoadSettings, Notation, PUBLIC_VARIABLE,
+    ProxyVersion, RequestOrder, SettingsError, Sha256, SourceOrder, TlsVersion, flag_of,
+};
 pub use source::SourceRange;
 pub use spec::{LoadSpec, Model, SpecError};
 pub use writer::Writer;

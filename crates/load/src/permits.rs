@@ -28,6 +28,13 @@ impl Permits {
     }
 }
 
+/// Clones of the same are equal.
+impl PartialEq for Permits {
+    fn eq(&self, other: &Permits) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl fmt::Debug for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Permits")
@@ -40,7 +47,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::{LoadOptions, LoadSpec};
+    use crate::LoadSettings;
 
     /// Returns the checks made for a load with these flags, of which only `good` is permitted.
     fn asked(url: &str, words: &str, good: &'static str) -> (bool, Vec<(String, String)>) {
@@ -54,9 +61,9 @@ mod tests {
                 false => Err("no".to_owned()),
             }
         });
-        let mut options = LoadOptions::typed(words);
-        (options.public, options.permits) = (true, Some(permits));
-        let resolved = LoadSpec::resolve(Some(url), &options);
+        let mut settings = LoadSettings::typed(words);
+        (settings.public, settings.permits) = (true, Some(permits));
+        let resolved = settings.resolve(Some(url));
         let asked = asked.lock().unwrap().clone();
         (resolved.is_ok(), asked)
     }
@@ -92,7 +99,7 @@ mod tests {
         )
         .unwrap();
         let words = format!("--urls {} --ca ca.pem --body-file b", list.display());
-        let files = LoadOptions::typed(&words).files().unwrap();
+        let files = LoadSettings::typed(&words).files().unwrap();
         let body = folder.path().join("body");
         let others = ["b", "ca.pem", "/etc/passwd"].map(PathBuf::from);
         assert_eq!(files.len(), 5);
@@ -102,6 +109,6 @@ mod tests {
                 .chain([&list, &body])
                 .all(|it| files.contains(it))
         );
-        assert!(LoadOptions::typed("--urls /nowhere").files().is_err());
+        assert!(LoadSettings::typed("--urls /nowhere").files().is_err());
     }
 }

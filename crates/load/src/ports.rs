@@ -23,8 +23,8 @@ use std::net::SocketAddr;
 
 use prony_record::{Finding, FindingId, Severity};
 
-use crate::options::SourceOrder;
 use crate::request::Target;
+use crate::settings::{SettingsError, SourceOrder};
 use crate::socket::{Peer, local};
 use crate::source::Sources;
 use crate::spec::SpecError;
@@ -136,12 +136,14 @@ impl Market {
             1 => "one address to one address has".to_owned(),
             pairs => format!("each of {pairs} pairs of addresses have"),
         };
-        Err(SpecError::Environment(format!(
-            "--connections {connections} needs as many local ports, and {pairs} {ports} \
-             ({}); use at most {} connections, let them come from more addresses (--source \
-             FIRST-LAST, such as 127.0.0.2-127.0.0.9 on the loopback), or widen the range",
+        let error = SettingsError::value("connections", connections).text(format!(
+            " needs as many local ports, and {pairs} {ports} ({}); use at most {} connections, \
+             connect from more addresses (",
             local::PORT_RANGE_NAME,
             self.most(1.0)
+        ));
+        Err(SpecError::Environment(error.name("source").text(
+            " FIRST-LAST, such as 127.0.0.2-127.0.0.9 on the loopback), or widen the range",
         )))
     }
 

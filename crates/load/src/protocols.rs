@@ -2,12 +2,12 @@
 
 use prony_protocol::h2::ClientSettings;
 
-use crate::options::{HttpFlag, LoadOptions};
 use crate::request::Target;
+use crate::settings::{HttpVersion, LoadSettings, SettingsError};
 use crate::spec::SpecError;
 
-/// The most requests that may be under way at once: each takes some 200 bytes.
-const MOST_CONCURRENT: u64 = 4 * 1024 * 1024;
+/// Maximum number of requests in flight: each takes some 200 bytes.
+const CONCURRENT_MAX: u64 = 4 * 1024 * 1024;
 
 /// Which HTTP a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,10 +22,10 @@ pub(crate) enum Http {
 }
 
 impl Http {
-    pub(crate) fn of(options: &LoadOptions) -> Http {
-        match options.http {
-            Some(HttpFlag::Http10 | HttpFlag::Http11) => Http::One,
-            Some(HttpFlag::Http2) => Http::Two,
+    pub(crate) fn of(settings: &LoadSettings) -> Http {
+        match settings.http {
+            Some(HttpVersion::Http10 | HttpVersion::Http11) => Http::One,
+            Some(HttpVersion::Http2) => Http::Two,
             None => Http::Agreed,
         }
     }
@@ -51,46 +51,55 @@ pub(crate) struct Protocols {
 impl Protocols {
     /// # Errors
     ///
-    /// Where the flags don't go together; the text names them.
+    /// The settings contradict each other.
     pub(crate) fn resolve(
-        options: &LoadOptions,
+        settings: &LoadSettings,
         targets: &[Target],
     ) -> Result<Protocols, SpecError> {
-        let http = Http::of(options);
-        let streams = options.streams;
+        let http = Http::of(settings);
+        let streams = settings.streams();
         let is_possible = match http {
             Http::One => false,
             Http::Two => true,
             Http::Agreed => targets.iter().all(|target| target.tls.is_some()),
         };
+        let is_too_many = streams > u64::from(ClientSettings::STREAMS_MAX);
+        let concurrent = streams.saturating_mul(settings.connections());
+        let wrong = SettingsError::value("streams", streams);
         let wrong = match streams {
-            1 => None,
-            _ if !is_possible => Some(match options.http {
-                Some(typed) => format!("needs HTTP/2, and --http {} rules it out", typed.name()),
-                None => {
-                    "needs HTTP/2, which http:// URLs are loaded by with --http 2 only".to_owned()
-                }
-            }),
-            _ if options.no_keepalive => Some(
-                "contradicts --no-keepalive, by which a connection carries one request".to_owned(),
-            ),
-            _ if streams > u64::from(ClientSettings::STREAMS_MAX) => Some(format!(
-                "is too many; a connection has at most {}",
+            1 => {
+                return Ok(Protocols { http, streams: 1 });
+            }
+            _ if !is_possible => match settings.http {
+                Some(http) => wrong
+                    .text(" needs HTTP/2, and ")
+                    .and_value("http", http)
+                    .text(" rules it out"),
+                None => wrong
+                    .text(" needs HTTP/2, which cleartext URLs use only with ")
+                    .and_value("http", HttpVersion::Http2),
+            },
+            _ if settings.no_keepalive => wrong
+                .text(" contradicts ")
+                .name("no_keepalive")
+                .text(", which limits a connection to one request"),
+            _ if is_too_many => wrong.text(format!(
+                " is too many; a connection has at most {}",
                 ClientSettings::STREAMS_MAX
             )),
-            _ if streams.saturating_mul(options.connections) > MOST_CONCURRENT => Some(format!(
-                "on each of {} connections are more than {MOST_CONCURRENT} requests at once; use fewer",
-                options.connections
+            _ if concurrent > CONCURRENT_MAX => wrong.text(format!(
+                " on each of {} connections is more than {CONCURRENT_MAX} requests in flight; use \
+                 fewer",
+                settings.connections()
             )),
-            _ => None,
+            _ => {
+                return Ok(Protocols {
+                    http,
+                    streams: streams as u32,
+                });
+            }
         };
-        match wrong {
-            Some(wrong) => Err(SpecError::Arguments(format!("--streams {streams} {wrong}"))),
-            None => Ok(Protocols {
-                http,
-                streams: streams as u32,
-            }),
-        }
+        Err(wrong.into())
     }
 
     /// It will be HTTP/2, or nothing.

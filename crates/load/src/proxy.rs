@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::options::{ProxyVersion, SourceOrder};
 use crate::request::Target;
+use crate::settings::{ProxyVersion, SourceOrder};
 use crate::socket::Peer;
 use crate::source::{Addresses, Turn};
 
@@ -52,16 +52,6 @@ impl<'a> Begun<'a> {
             peer: &target.peer,
             local,
             port: if target.tls.is_some() { 443 } else { 80 },
-        }
-    }
-}
-
-impl ProxyVersion {
-    /// As it is typed.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            ProxyVersion::V1 => "v1",
-            ProxyVersion::V2 => "v2",
         }
     }
 }

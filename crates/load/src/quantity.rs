@@ -4,6 +4,7 @@
 //! caller knows the flag's name and adds it.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A time such as `500ms`, `30s`, `5m`, `1h`, `250us`; a bare number means seconds.
@@ -30,6 +31,16 @@ pub fn positive_time(typed: &str) -> Result<Duration, String> {
     match time(typed)? {
         Duration::ZERO => Err("a time above zero is needed".to_owned()),
         time => Ok(time),
+    }
+}
+
+/// A time as [`time`] reads it, in the largest unit that leaves no fraction: `30s`, `500ms`, `0.5us`.
+pub fn time_text(time: Duration) -> String {
+    match time.as_nanos() {
+        ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        ns => format!("{}.{:03}us", ns / 1_000, ns % 1_000),
     }
 }
 
@@ -117,6 +128,11 @@ impl StatusSet {
         StatusSet(vec![(0, u16::MAX)])
     }
 
+    /// Successes and redirects: 200 to 399.
+    pub fn success() -> StatusSet {
+        StatusSet(vec![(200, 399)])
+    }
+
     /// Whether `status` belongs to the set.
     pub fn contains(&self, status: u16) -> bool {
         self.0
@@ -136,6 +152,14 @@ impl fmt::Display for StatusSet {
             }
         }
         Ok(())
+    }
+}
+
+impl FromStr for StatusSet {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<StatusSet, String> {
+        statuses(typed)
     }
 }
 
@@ -205,6 +229,9 @@ mod tests {
             assert!(time(bad).is_err(), "{bad}");
         }
         assert!(positive_time("0s").is_err());
+        for text in ["0s", "90s", "1500ms", "250us", "0.500us"] {
+            assert_eq!(time_text(time(text).unwrap()), text);
+        }
     }
 
     #[test]

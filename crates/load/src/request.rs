@@ -11,8 +11,8 @@ use rustls::pki_types::ServerName;
 use crate::credentials::{self, Credentials};
 use crate::forward::Forward;
 use crate::input_file::{self, DATA_BYTES_MAX};
-use crate::options::{HttpFlag, LoadOptions};
 use crate::protocols::Http;
+use crate::settings::{HttpVersion, LoadSettings, SettingsError};
 use crate::socket::Peer;
 use crate::source::Sources;
 use crate::spec::SpecError;
@@ -161,31 +161,31 @@ pub(crate) struct Requests {
 /// See [`SpecError`]; the text names the flag, or the file and line.
 pub(crate) fn requests(
     url: Option<&str>,
-    options: &LoadOptions,
+    settings: &LoadSettings,
     sources: &Sources,
 ) -> Result<Requests, SpecError> {
-    let fixed = Resolve::all(&options.resolve)?;
+    let fixed = Resolve::all(&settings.resolve)?;
     let resolver = Resolver {
         fixed: &fixed,
         sources,
-        public: options.public,
-        permits: options.permits.as_ref(),
+        public: settings.public,
+        permits: settings.permits.as_ref(),
         chosen_by_server: false,
     };
-    let forward = Forward::new(options, &resolver)?;
+    let forward = Forward::new(settings, &resolver)?;
     let forward = forward.as_ref();
-    let headers = headers(options)?;
-    let authorization = Authorization::new(url, options)?;
+    let headers = headers(settings)?;
+    let authorization = Authorization::new(url, settings)?;
     let mut indices = Indices::new();
     let mut base = None;
     let mut targets: Vec<Target> = Vec::new();
     let mut requests = Vec::new();
-    for wanted in wanted(url, options)? {
+    for wanted in wanted(url, settings)? {
         let address = (wanted.url.host.clone(), wanted.url.port, wanted.url.tls);
         let target = match indices.get(&address) {
             Some(&index) => index,
             None => {
-                let new = target(&wanted.url, options, &resolver, forward)?;
+                let new = target(&wanted.url, settings, &resolver, forward)?;
                 let index = match forward {
                     // All that go to the proxy in clear share their connections.
                     Some(_) => targets.iter().position(|it| it.is_same_clear(&new)),
@@ -205,7 +205,7 @@ pub(crate) fn requests(
             .cloned()
             .chain(own.map(Authorization::header));
         let headers: Vec<(String, String)> = headers.collect();
-        let request = written(&wanted, target, &headers, options, forward)?;
+        let request = written(&wanted, target, &headers, settings, forward)?;
         targets[target as usize].nodelay |= request.is_long();
         requests.push(request);
         base.get_or_insert(wanted.url);
@@ -218,40 +218,40 @@ pub(crate) fn requests(
             base,
             forward: forward.cloned(),
         }),
-        None => Err(SpecError::Arguments(
-            "there is nothing to request".to_owned(),
-        )),
+        None => Err(SettingsError::from("there is nothing to request").into()),
     }
 }
 
-pub(crate) fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecError> {
+pub(crate) fn wanted(url: Option<&str>, settings: &LoadSettings) -> Result<Vec<Wanted>, SpecError> {
     let base = url.map(base_url).transpose()?.map(|(base, _)| base);
-    let body = match (&options.body, &options.body_file) {
+    let body = match (&settings.body, &settings.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(file)) => read("--body-file", file)?,
+        (None, Some(file)) => read(file)?,
         (None, None) => Vec::new(),
     };
-    let Some(file) = &options.urls else {
-        let url =
-            base.ok_or_else(|| SpecError::Arguments("a URL is needed, or --urls FILE".to_owned()))?;
+    let Some(file) = &settings.urls else {
+        let url = base.ok_or_else(|| {
+            let error = SettingsError::from("a URL is needed, or ");
+            error.and_value("urls", "FILE")
+        })?;
         return Ok(vec![Wanted {
             url,
-            method: options.method.clone(),
+            method: settings.method().to_owned(),
             body,
             place: String::new(),
         }]);
     };
-    let lines = urls::read(file).map_err(|error| SpecError::Arguments(error.to_string()))?;
+    let lines = urls::read(file)?;
     lines
         .into_iter()
         .map(|line| {
             let place = format!("{}:{}: ", file.display(), line.number);
             let url = Url::parse(&line.url, base.as_ref())
-                .map_err(|error| SpecError::Arguments(format!("{place}{error}")))?;
+                .map_err(|error| SettingsError::about("urls").text(place.clone() + &error))?;
             // A line that names a method means it whole: the flags' body isn't carried over.
             let (method, body) = match line.method {
                 Some(method) => (method, line.body.unwrap_or_default()),
-                None => (options.method.clone(), body.clone()),
+                None => (settings.method().to_owned(), body.clone()),
             };
             Ok(Wanted {
                 url,
@@ -265,8 +265,8 @@ pub(crate) fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wan
 
 /// The load's own URL, which may hold credentials.
 fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
-    let split = credentials::split_url(typed).map_err(SpecError::Arguments)?;
-    let url = Url::parse(&split.0, None).map_err(SpecError::Arguments)?;
+    let split = credentials::split_url(typed)?;
+    let url = Url::parse(&split.0, None)?;
     Ok((url, split.1))
 }
 
@@ -279,18 +279,17 @@ struct Authorization {
 
 impl Authorization {
     /// The load's own. A typed Authorization header takes precedence over credentials in the URL.
-    fn new(url: Option<&str>, options: &LoadOptions) -> Result<Option<Authorization>, SpecError> {
-        let mut names = options
+    fn new(url: Option<&str>, settings: &LoadSettings) -> Result<Option<Authorization>, SpecError> {
+        let mut names = settings
             .header
             .iter()
             .filter_map(|line| line.split_once(':'));
         let is_typed = names.any(|(name, _)| name.trim().eq_ignore_ascii_case(AUTHORIZATION));
-        if let Some(credentials) = &options.user {
+        if let Some(credentials) = &settings.user {
             if is_typed {
-                return Err(SpecError::Arguments(
-                    "--user and --header 'Authorization: …' set the same header; leave one out"
-                        .to_owned(),
-                ));
+                let error = SettingsError::of("user").text(" and ");
+                let error = error.and_value("header", "'Authorization: …'");
+                return Err(error.text(" set the same header; leave one out").into());
             }
             return Ok(Some(Authorization {
                 credentials: credentials.clone(),
@@ -319,15 +318,15 @@ impl Authorization {
 /// Where requests for a URL go.
 pub(crate) fn target(
     url: &Url,
-    options: &LoadOptions,
+    settings: &LoadSettings,
     resolver: &Resolver,
     forward: Option<&Forward>,
 ) -> Result<Target, SpecError> {
-    let peer = match (&options.unix, forward) {
+    let peer = match (&settings.unix, forward) {
         (Some(path), _) => {
             let name = format!("unix:{}", path.display());
             let permitted = resolver.permits.map_or(Ok(()), |it| it.ask(&name, None));
-            permitted.map_err(SpecError::Arguments)?;
+            permitted?;
             unix_peer(path)?
         }
         (None, Some(forward)) => {
@@ -338,22 +337,29 @@ pub(crate) fn target(
     };
     let tunnel = match forward {
         Some(forward) if url.tls => Some(forward.tunnel(url)?),
-        Some(_) if Http::of(options) == Http::Two => {
-            return Err(SpecError::Arguments(
-                "--proxy with --http 2: HTTP/2 goes through a proxy over TLS only, by a tunnel; \
-                 load https:// URLs, or leave one of the two out"
-                    .to_owned(),
-            ));
+        Some(_) if Http::of(settings) == Http::Two => {
+            let error = SettingsError::of("proxy").text(" with ");
+            let error = error.and_value("http", HttpVersion::Http2).text(
+                ": HTTP/2 passes a proxy over TLS only, through a tunnel; load https:// URLs, or \
+                 leave one of the two out",
+            );
+            return Err(error.into());
         }
         _ => None,
     };
-    let name = options.sni.as_ref().unwrap_or(&url.host);
+    let name = settings.sni.as_ref().unwrap_or(&url.host);
     let tls = url
         .tls
         .then(|| ServerName::try_from(name.clone()))
         .transpose()
-        .map_err(|_| SpecError::Arguments(format!("\"{name}\" can't be a server's name in TLS")))?;
-    let nodelay = tls.is_some() || Http::of(options) == Http::Two;
+        .map_err(|_| {
+            let error = match settings.sni {
+                Some(_) => SettingsError::about("sni"),
+                None => SettingsError::from(""),
+            };
+            error.text(format!("\"{name}\" can't be a server's name in TLS"))
+        })?;
+    let nodelay = tls.is_some() || Http::of(settings) == Http::Two;
     Ok(Target {
         peer,
         tls,
@@ -365,29 +371,29 @@ pub(crate) fn target(
 fn unix_peer(path: &Path) -> Result<Peer, SpecError> {
     match socket2::SockAddr::unix(path) {
         Ok(_) => Ok(Peer::Unix(path.to_owned())),
-        Err(_) => Err(SpecError::Arguments(format!(
-            "--unix {}: the path is longer than a UNIX socket's may be (107 bytes)",
-            path.display()
-        ))),
+        Err(_) => Err(SettingsError::value("unix", path.display())
+            .text(": the path is longer than a UNIX socket's may be (107 bytes)")
+            .into()),
     }
 }
 
-fn headers(options: &LoadOptions) -> Result<Vec<(String, String)>, SpecError> {
-    options
+fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> {
+    settings
         .header
         .iter()
         .map(|typed| match typed.split_once(':') {
             Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
-            None => Err(SpecError::Arguments(format!(
-                "--header \"{typed}\": write it like 'Accept: text/html'"
-            ))),
+            None => Err(SettingsError::value("header", format!("\"{typed}\""))
+                .text(": write it like 'Accept: text/html'")
+                .into()),
         })
         .collect()
 }
 
-fn read(flag: &str, file: &Path) -> Result<Vec<u8>, SpecError> {
-    input_file::read(file, DATA_BYTES_MAX)
-        .map_err(|error| SpecError::Arguments(format!("{flag} {}: {error}", file.display())))
+fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
+    input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
+        SettingsError::value("body_file", file.display()).text(format!(": {error}"))
+    })
 }
 
 /// A request, written out.
@@ -395,15 +401,14 @@ pub(crate) fn written(
     wanted: &Wanted,
     target: u32,
     headers: &[(String, String)],
-    options: &LoadOptions,
+    settings: &LoadSettings,
     forward: Option<&Forward>,
 ) -> Result<Request, SpecError> {
     let method = wanted.method.as_str();
     if method == "CONNECT" {
-        return Err(SpecError::Arguments(format!(
-            "{}--method CONNECT: tunnels are not loaded; name the server itself",
-            wanted.place
-        )));
+        let error = SettingsError::value("method", "CONNECT")
+            .text(": tunnels are not loaded; name the server itself");
+        return Err(error.after(wanted.place.clone()).into());
     }
     let host = wanted.url.host_header();
     let (whole, all);
@@ -422,17 +427,17 @@ pub(crate) fn written(
     let request = h1::RequestSpec {
         method,
         target: path,
-        version: match options.http {
-            Some(HttpFlag::Http10) => Version::Http10,
+        version: match settings.http {
+            Some(HttpVersion::Http10) => Version::Http10,
             _ => Version::Http11,
         },
         host: &host,
         headers,
         body: &wanted.body,
-        keep_alive: !options.no_keepalive,
+        keep_alive: !settings.no_keepalive,
     };
-    let wrong = |error| SpecError::Arguments(format!("{}{error}", wanted.place));
-    let http = Http::of(options);
+    let wrong = |error| SpecError::from(format!("{}{error}", wanted.place));
+    let http = Http::of(settings);
     let bytes = match http {
         Http::Two => Vec::new(),
         Http::One | Http::Agreed => h1::encode_request(&request).map_err(wrong)?,
@@ -452,7 +457,7 @@ pub(crate) fn written(
         bytes,
         frames,
         bytes_in_frames,
-        origin: (options.follow > 0).then(|| {
+        origin: (settings.follow.unwrap_or(0) > 0).then(|| {
             Arc::new(Written {
                 url: wanted.url.clone(),
                 headers: headers.to_vec(),

@@ -3,8 +3,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::options::Order;
 use crate::pacing::Share;
+use crate::settings::RequestOrder;
 use crate::spec::{LoadSpec, Model};
 
 /// One worker's position in the list of requests.
@@ -28,7 +28,7 @@ impl Sequence {
             (Model::Closed, Some(limit)) => (share.parts_before(limit), 1),
             (Model::Closed, None) => (count * share.worker / share.of, 1),
         };
-        let random = (spec.order == Order::Random && count > 1)
+        let random = (spec.order == RequestOrder::Random && count > 1)
             .then(|| ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(share.worker)));
         let mut sequence = Sequence {
             count: count as u32,

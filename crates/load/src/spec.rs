@@ -7,12 +7,12 @@ use prony_record::{Finding, LoadInfo, Nanos};
 
 use crate::expect::Expectations;
 use crate::info::{self, Typed};
-use crate::options::{ArrivalsFlag, LoadOptions, Order};
 use crate::pacing::{Arrivals, Share};
 use crate::part::Part;
 use crate::protocols::Protocols;
 use crate::quantity::HIGHEST_RATE_PER_S;
 use crate::request::{Request, Target, requests};
+use crate::settings::{IoChoice, LoadSettings, Notation, RequestOrder, SettingsError};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
 use crate::writer::Writer;
@@ -21,34 +21,65 @@ use crate::{ports, tls};
 /// Why a load can't be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecError {
-    /// What was typed is wrong or contradicts itself.
-    Arguments(String),
-    /// A host's name has no address.
+    /// The settings are wrong or contradict each other.
+    Settings(SettingsError),
+    /// A host name has no address.
     Name {
         /// The name.
         host: String,
         /// The resolver's reason.
         error: String,
     },
-    /// This machine can't do it.
-    Environment(String),
+    /// This machine can't make the load.
+    Environment(SettingsError),
 }
 
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl SpecError {
+    /// The key of the setting at fault, if there is one.
+    pub fn setting(&self) -> Option<&'static str> {
         match self {
-            SpecError::Arguments(text) | SpecError::Environment(text) => f.write_str(text),
+            SpecError::Settings(error) | SpecError::Environment(error) => error.setting(),
+            SpecError::Name { .. } => None,
+        }
+    }
+
+    /// The text, with settings named in this notation.
+    pub fn in_notation(&self, notation: Notation) -> String {
+        match self {
+            SpecError::Settings(error) | SpecError::Environment(error) => {
+                error.in_notation(notation)
+            }
             SpecError::Name { host, error } => {
-                write!(
-                    f,
-                    "{host}: no address for this name ({error}); check it, or give one with --resolve"
-                )
+                let text = format!(
+                    "{host}: no address for this name ({error}); check it, or give one with "
+                );
+                let error = SettingsError::from(text).name("resolve");
+                error.in_notation(notation)
             }
         }
     }
 }
 
+/// In the notation of flags.
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_notation(Notation::Flags))
+    }
+}
+
 impl std::error::Error for SpecError {}
+
+impl From<SettingsError> for SpecError {
+    fn from(error: SettingsError) -> SpecError {
+        SpecError::Settings(error)
+    }
+}
+
+impl From<String> for SpecError {
+    fn from(text: String) -> SpecError {
+        SpecError::Settings(text.into())
+    }
+}
 
 /// When requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,7 +105,7 @@ pub struct LoadSpec {
     pub(crate) sources: Sources,
     /// What may go wrong, as far as it can be told before the load.
     pub(crate) forecast: Vec<Finding>,
-    pub(crate) order: Order,
+    pub(crate) order: RequestOrder,
     pub(crate) seed: u64,
     pub(crate) model: Model,
     pub(crate) connections: u32,
@@ -109,58 +140,62 @@ const FILES_BESIDE: u64 = 48;
 /// Files that a worker needs beside its connections: its poller's.
 const FILES_A_WORKER: u64 = 4;
 
-impl LoadSpec {
-    /// Resolves what was typed: reads files, serialises requests, looks names up, checks limits.
+impl LoadSettings {
+    /// Resolves settings into a load: reads files, serializes requests, looks names up, checks
+    /// limits.
     ///
-    /// `url` may be missing where `--urls` names absolute URLs.
+    /// `url` may be absent if `urls` has absolute URLs.
     ///
     /// # Errors
     ///
-    /// See [`SpecError`]; the text names the flag.
-    pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
-        LoadSpec::resolve_part(url, options, None)
+    /// See [`SpecError`], which names the setting.
+    pub fn resolve(&self, url: Option<&str>) -> Result<LoadSpec, SpecError> {
+        self.resolve_part(url, None)
     }
 
-    /// [`LoadSpec::resolve`], of which only a part runs here.
+    /// Like [`LoadSettings::resolve`], for a load of which only a part runs here.
     ///
     /// # Errors
     ///
-    /// As [`LoadSpec::resolve`]; limits are those of the part.
+    /// As [`LoadSettings::resolve`]; limits apply to the part.
     pub fn resolve_part(
+        &self,
         url: Option<&str>,
-        options: &LoadOptions,
         part: Option<Part>,
     ) -> Result<LoadSpec, SpecError> {
-        let mut sources = Sources::new(options)?;
-        let asked = requests(url, options, &sources)?;
-        let protocols = Protocols::resolve(options, &asked.targets)?;
+        let settings = self;
+        settings.check()?;
+        let mut sources = Sources::new(settings)?;
+        let asked = requests(url, settings, &sources)?;
+        let protocols = Protocols::resolve(settings, &asked.targets)?;
         sources.check(&asked.targets)?;
-        let connections = connections(options)?;
-        check_rate(options)?;
+        let connections = connections(settings)?;
+        check_rate(settings)?;
         let part = match part {
             Some(part) => checked(part, connections)?,
-            None => Part::whole(threads(options, connections)?),
+            None => Part::whole(threads(settings, connections)?),
         };
         let threads = part.workers;
         sources.belong_to(part);
         let connections_here = part.of_whole(u64::from(connections)) as u32;
         check_open_files(connections_here, threads)?;
         let scarce = ports::foresee(connections_here, &mut sources, &asked.targets)?;
-        let model = match options.rate {
+        let model = match settings.rate {
             None => Model::Closed,
             Some(rate_per_s) => Model::Open {
                 rate_per_s,
-                arrivals: arrivals(options),
+                arrivals: settings.arrivals(),
             },
         };
-        let duration = options.planned();
+        let duration = settings.planned();
         let uses_tls = asked.targets.iter().any(|target| target.tls.is_some());
-        let writer = Writer::new(options, sources.clone(), &asked)?;
+        let writer = Writer::new(settings, sources.clone(), &asked)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let nanos = |time: std::time::Duration| Nanos::from(time);
         let slots = connections_here.div_ceil(threads);
         let (backend, fallback) =
-            Backend::choose(options.io, threads, slots).map_err(SpecError::Environment)?;
+            Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, slots)
+                .map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
             requests: asked.requests,
             targets: asked.targets,
@@ -168,37 +203,39 @@ impl LoadSpec {
             tls,
             sources,
             forecast: scarce.into_iter().collect(),
-            order: options.order,
-            seed: options.seed,
+            order: settings.order.unwrap_or(RequestOrder::Sequence),
+            seed: settings.seed.unwrap_or(0),
             model,
             connections,
             protocols,
             threads,
             part,
-            cores: options
+            cores: settings
                 .cores
                 .clone()
                 .map(|cores| cores.0)
                 .unwrap_or_default(),
-            limit: options.requests,
+            limit: settings.requests,
             duration: duration.map(nanos),
-            warmup: nanos(options.warmup),
-            keepalive: !options.no_keepalive,
+            warmup: nanos(settings.warmup()),
+            keepalive: !settings.no_keepalive,
             opens_before: false,
-            timeout: Some(nanos(options.timeout)).filter(|t| t.0 > 0),
-            connect_timeout: nanos(options.connect_timeout),
-            buffers: buffers(options)?,
-            expect: Expectations::new(options),
-            follow: options.follow,
-            fails_beyond_follow: options.fails_beyond_follow,
+            timeout: Some(nanos(settings.timeout())).filter(|t| t.0 > 0),
+            connect_timeout: nanos(settings.connect_timeout()),
+            buffers: buffers(settings)?,
+            expect: Expectations::new(settings),
+            follow: settings.follow.unwrap_or(0),
+            fails_beyond_follow: settings.fails_beyond_follow,
             backend,
             fallback,
             info: LoadInfo::default(),
         };
-        spec.info = spec.describe(url, options);
+        spec.info = spec.describe(url, settings);
         Ok(spec)
     }
+}
 
+impl LoadSpec {
     /// Writes further requests for this load, before or while it runs.
     pub fn writer(&self) -> Writer {
         self.writer.clone()
@@ -282,7 +319,7 @@ impl LoadSpec {
         self.duration.map(|duration| duration + self.warmup)
     }
 
-    fn describe(&self, url: Option<&str>, options: &LoadOptions) -> LoadInfo {
+    fn describe(&self, url: Option<&str>, settings: &LoadSettings) -> LoadInfo {
         let typed = Typed {
             url: url.unwrap_or(&self.requests[0].url),
             requests: self.requests.len(),
@@ -292,7 +329,7 @@ impl LoadSpec {
             threads: self.threads,
             io: self.backend.name().to_owned(),
             sources: self.sources.count(),
-            ..info::typed(options, &typed)
+            ..info::typed(settings, &typed)
         }
     }
 
@@ -330,21 +367,14 @@ impl LoadSpec {
     }
 }
 
-/// `--socket-buffer`, as far as a system takes a number for it.
-fn buffers(options: &LoadOptions) -> Result<Option<u32>, SpecError> {
+/// Size of socket buffers, if the system can be given that number.
+fn buffers(settings: &LoadSettings) -> Result<Option<u32>, SpecError> {
     let fits = |size: &u64| (1..=i32::MAX as u64).contains(size);
-    match options.socket_buffer {
-        Some(size) if !fits(&size) => Err(SpecError::Arguments(format!(
-            "--socket-buffer {size}: from 1 byte to 2 GiB less one"
-        ))),
+    match settings.socket_buffer {
+        Some(size) if !fits(&size) => Err(SettingsError::value("socket_buffer", size)
+            .text(": from 1 byte to 2 GiB less one")
+            .into()),
         size => Ok(size.map(|size| size as u32)),
-    }
-}
-
-pub(crate) fn arrivals(options: &LoadOptions) -> Arrivals {
-    match options.arrivals {
-        Some(ArrivalsFlag::Poisson) => Arrivals::Poisson,
-        Some(ArrivalsFlag::Constant) | None => Arrivals::Constant,
     }
 }
 
@@ -352,45 +382,49 @@ fn checked(part: Part, connections: u32) -> Result<Part, SpecError> {
     if part.is_sound() && part.of <= connections {
         return Ok(part);
     }
-    Err(SpecError::Arguments(format!(
-        "workers {} to {} of {} can't share --connections {connections}",
+    let error = SettingsError::about("connections").text(format!(
+        "workers {} to {} of {} can't share ",
         part.first,
         u64::from(part.first) + u64::from(part.workers),
         part.of,
-    )))
+    ));
+    Err(error.and_value("connections", connections).into())
 }
 
-fn connections(options: &LoadOptions) -> Result<u32, SpecError> {
-    let asked = options.connections;
-    let refused = |_| SpecError::Arguments(format!("--connections {asked}: at most {}", u32::MAX));
-    u32::try_from(asked).map_err(refused)
+fn connections(settings: &LoadSettings) -> Result<u32, SpecError> {
+    let asked = settings.connections();
+    u32::try_from(asked).map_err(|_| {
+        let error = SettingsError::value("connections", asked);
+        error.text(format!(": at most {}", u32::MAX)).into()
+    })
 }
 
 /// Every request that is due is accounted for, begun or not: what is due must be within reach.
-fn check_rate(options: &LoadOptions) -> Result<(), SpecError> {
-    match options.rate {
+fn check_rate(settings: &LoadSettings) -> Result<(), SpecError> {
+    match settings.rate {
         Some(rate) if !(rate > 0.0 && rate <= HIGHEST_RATE_PER_S) => {
-            Err(SpecError::Arguments(format!(
-                "--rate {rate}: more than 0 and at most {HIGHEST_RATE_PER_S} requests a second"
-            )))
+            let error = SettingsError::value("rate", rate);
+            let range =
+                format!(": more than 0 and at most {HIGHEST_RATE_PER_S} requests per second");
+            Err(error.text(range).into())
         }
         _ => Ok(()),
     }
 }
 
-fn threads(options: &LoadOptions, connections: u32) -> Result<u32, SpecError> {
-    let cores = match &options.cores {
+fn threads(settings: &LoadSettings, connections: u32) -> Result<u32, SpecError> {
+    let cores = match &settings.cores {
         Some(cores) => cores.0.len(),
         None => std::thread::available_parallelism().map_or(1, |n| n.get()),
     };
-    let Some(threads) = options.threads else {
+    let Some(threads) = settings.threads else {
         return Ok(connections.min(u32::try_from(cores).unwrap_or(u32::MAX)));
     };
     if threads > u64::from(connections) {
-        return Err(SpecError::Arguments(format!(
-            "--threads {threads} is more than --connections {connections}; a thread without a \
-             connection has nothing to do"
-        )));
+        let error = SettingsError::value("threads", threads).text(" is more than ");
+        let error = error.and_value("connections", connections);
+        let reason = "; a thread without a connection has nothing to do";
+        return Err(error.text(reason).into());
     }
     Ok(threads as u32)
 }
@@ -413,29 +447,36 @@ fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     )))
 }
 
-/// Says how a load fits a limit of open files.
-fn too_few_files(connections: u32, threads: u32, limit: u64) -> String {
+/// The error of a load that needs more open files than the limit, with the largest load that fits.
+fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
     let needed = open_files(connections, threads);
     let room = limit.saturating_sub(open_files(0, threads));
     let threads_max = limit.saturating_sub(FILES_BESIDE) / (FILES_A_WORKER + 1);
-    let (asked, fits) = if room >= u64::from(threads) {
-        let fits = format!("use --connections {room} or fewer, or ");
-        (format!("--connections {connections} needs"), fits)
+    let needs = format!(" needs {needed} open files, and this process may have {limit} (");
+    let error = SettingsError::value("connections", connections);
+    let error = if room >= u64::from(threads) {
+        let error = error.text(needs + "use ").and_value("connections", room);
+        error.text(" or fewer, or ")
     } else {
-        let asked = format!("--connections {connections} with --threads {threads} needs");
-        let fits = match threads_max {
-            0 => String::new(),
+        let error = error
+            .text(" with ")
+            .and_value("threads", threads)
+            .text(needs);
+        match threads_max {
+            0 => error,
             threads => {
                 let connections = limit - FILES_BESIDE - FILES_A_WORKER * threads;
-                format!("use --threads {threads} --connections {connections}, or ")
+                let error = error.text("use ").and_value("threads", threads);
+                error
+                    .text(" ")
+                    .and_value("connections", connections)
+                    .text(", or ")
             }
-        };
-        (asked, fits)
+        }
     };
-    format!(
-        "{asked} {needed} open files, and this process may have {limit} ({fits}raise the limit as root \
-         with ulimit -n {needed}, or in limits.conf)"
-    )
+    error.text(format!(
+        "raise the limit as root with ulimit -n {needed}, or in limits.conf)"
+    ))
 }
 
 #[cfg(test)]
@@ -447,7 +488,7 @@ mod tests {
         for (connections, threads, limit) in
             [(50, 2, 64), (100, 100, 64), (18_000, 2, 1_024), (8, 8, 90)]
         {
-            let text = too_few_files(connections, threads, limit);
+            let text = too_few_files(connections, threads, limit).to_string();
             let number = |flag: &str| -> Option<u32> {
                 let fits = text.split_once("(use ")?.1;
                 let word = fits.split_once(flag)?.1.split([' ', ',']).next()?;
@@ -458,7 +499,7 @@ mod tests {
             assert!(connections >= threads && threads > 0, "{text}");
             assert!(open_files(connections, threads) <= limit, "{text}");
         }
-        let text = too_few_files(1, 1, 20);
+        let text = too_few_files(1, 1, 20).to_string();
         assert!(
             !text.contains("use --") && text.contains("ulimit -n 53"),
             "{text}"

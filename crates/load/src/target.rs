@@ -7,6 +7,7 @@ use http::Uri;
 use prony_record::redact;
 
 use crate::permits::Permits;
+use crate::settings::SettingsError;
 use crate::socket::Peer;
 use crate::source::Sources;
 use crate::spec::SpecError;
@@ -163,8 +164,8 @@ impl Resolve {
     /// Names the first that is wrong.
     pub(crate) fn all(typed: &[String]) -> Result<Vec<Resolve>, SpecError> {
         let all = typed.iter().map(|typed| Resolve::parse(typed));
-        all.collect::<Result<Vec<_>, _>>()
-            .map_err(SpecError::Arguments)
+        all.collect::<Result<Vec<_>, SettingsError>>()
+            .map_err(SpecError::from)
     }
 
     /// Returns whether it gives the address of a URL's host.
@@ -172,7 +173,7 @@ impl Resolve {
         self.host == url.host && self.port == url.port
     }
 
-    pub(crate) fn parse(typed: &str) -> Result<Resolve, String> {
+    pub(crate) fn parse(typed: &str) -> Result<Resolve, SettingsError> {
         let mut parts = typed.splitn(3, ':');
         let (host, port, address) = (parts.next(), parts.next(), parts.next());
         let port = port.and_then(|port| port.parse().ok());
@@ -183,9 +184,8 @@ impl Resolve {
                 port,
                 address,
             }),
-            _ => Err(format!(
-                "--resolve \"{typed}\": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1"
-            )),
+            _ => Err(SettingsError::value("resolve", format!("\"{typed}\""))
+                .text(": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1")),
         }
     }
 }
@@ -241,7 +241,7 @@ impl Resolver<'_> {
                 true => permits.ask(&address.to_string(), Some(*address)),
                 false => permits.ask(&url.host, Some(*address)),
             });
-            return permitted.map_err(SpecError::Arguments);
+            return Ok(permitted?);
         }
         if self.public {
             return Ok(());
@@ -251,19 +251,23 @@ impl Resolver<'_> {
             ip => format!("{} ({ip})", url.host),
         };
         if let Some(address) = addresses.iter().find(|address| is_public(**address)) {
-            return Err(SpecError::Arguments(format!(
-                "{} is outside the loopback, private and link-local ranges; if that server is yours \
-                 to load, say so with --public",
+            let error = SettingsError::from(format!(
+                "{} is outside the loopback, private and link-local ranges; if you may load that \
+                 server, set ",
                 named(address)
-            )));
+            ));
+            return Err(error.name("public").into());
         }
         let mut addresses = addresses.iter();
         match addresses.find(|address| self.chosen_by_server && is_metadata(**address)) {
-            Some(address) => Err(SpecError::Arguments(format!(
-                "{} is a link-local or metadata address, which a server's redirect must not choose; \
-                 if that server is yours to load, say so with --public",
-                named(address)
-            ))),
+            Some(address) => {
+                let error = SettingsError::from(format!(
+                    "{} is a link-local or metadata address, which a server's redirect must not \
+                     choose; if you may load that server, set ",
+                    named(address)
+                ));
+                Err(error.name("public").into())
+            }
             None => Ok(()),
         }
     }
@@ -275,10 +279,11 @@ impl Resolver<'_> {
             && let IpAddr::V6(v6) = address.ip()
             && v6.is_unicast_link_local()
         {
-            return Err(SpecError::Arguments(format!(
+            let error = SettingsError::from(format!(
                 "{v6} is link-local and means nothing without a zone, which can't be given; give the \
                  server another address, such as a unique local one (fd00::/8)"
-            )));
+            ));
+            return Err(error.into());
         }
         let ips: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
         self.allow(url, &ips)?;

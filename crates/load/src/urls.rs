@@ -1,9 +1,9 @@
 //! A file with one request a line: `URL`, `URL POST body` or `URL POST <file`; `#` begins a comment.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::input_file::{self, DATA_BYTES_MAX};
+use crate::settings::SettingsError;
 
 /// One line's request; the method and body of the flags hold where the line gives none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,31 +18,16 @@ pub(crate) struct Line {
     pub(crate) number: usize,
 }
 
-/// What is wrong with a file of URLs, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UrlsError(String);
-
-impl fmt::Display for UrlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UrlsError {}
-
 /// Reads the file at `path`.
 ///
 /// # Errors
 ///
 /// Names the file and line: what can't be read, is no UTF-8 or holds no request at all.
-pub(crate) fn read(path: &Path) -> Result<Vec<Line>, UrlsError> {
-    let shown = path.display();
+pub(crate) fn read(path: &Path) -> Result<Vec<Line>, SettingsError> {
     let text = read_text(path)?;
-    let lines = parse(&text, &shown.to_string(), folder_of(path))?;
+    let lines = parse(&text, &path.display().to_string(), folder_of(path))?;
     if lines.is_empty() {
-        return Err(UrlsError(format!(
-            "--urls {shown}: no URL in it; write one a line"
-        )));
+        return Err(of_file(path, "no URL in it; write one per line"));
     }
     Ok(lines)
 }
@@ -52,7 +37,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Line>, UrlsError> {
 /// # Errors
 ///
 /// As [`read`], where the file itself can't be read.
-pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, UrlsError> {
+pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     let text = read_text(path)?;
     let named = requests(&text).filter_map(|(_, request)| match request.body {
         Body::File(name) => Some(folder_of(path).join(name)),
@@ -61,12 +46,14 @@ pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, UrlsError> {
     Ok(named.collect())
 }
 
-fn read_text(path: &Path) -> Result<String, UrlsError> {
-    let shown = path.display();
+fn read_text(path: &Path) -> Result<String, SettingsError> {
     let bytes = input_file::read(path, DATA_BYTES_MAX)
-        .map_err(|error| UrlsError(format!("--urls {shown}: {error}")))?;
-    String::from_utf8(bytes)
-        .map_err(|_| UrlsError(format!("--urls {shown}: not a text file in UTF-8")))
+        .map_err(|error| of_file(path, &error.to_string()))?;
+    String::from_utf8(bytes).map_err(|_| of_file(path, "not a text file in UTF-8"))
+}
+
+fn of_file(path: &Path, error: &str) -> SettingsError {
+    SettingsError::value("urls", path.display()).text(format!(": {error}"))
 }
 
 /// Names in the file are relative to where it lies.
@@ -105,7 +92,7 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, Parts<'_>)> {
     })
 }
 
-fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, UrlsError> {
+fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, SettingsError> {
     let mut lines = Vec::new();
     for (number, Parts { url, method, body }) in requests(text) {
         let body = match body {
@@ -114,7 +101,8 @@ fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, UrlsError>
             Body::File(name) => {
                 let file = folder.join(name);
                 Some(input_file::read(&file, DATA_BYTES_MAX).map_err(|error| {
-                    UrlsError(format!("{shown}:{number}: {}: {error}", file.display()))
+                    SettingsError::about("urls")
+                        .text(format!("{shown}:{number}: {}: {error}", file.display()))
                 })?)
             }
         };

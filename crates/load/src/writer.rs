@@ -8,8 +8,8 @@ use prony_protocol::h1::Expects;
 
 use crate::forward::Forward;
 use crate::lookup::{LOOKUP_TIMEOUT, Lookup, LookupPool};
-use crate::options::LoadOptions;
 use crate::request::{Request, Requests, Target, Wanted, target, written};
+use crate::settings::LoadSettings;
 use crate::source::Sources;
 use crate::spec::SpecError;
 use crate::target::{Resolve, Resolver, Url};
@@ -43,7 +43,7 @@ pub(crate) enum TargetState {
 pub struct Writer(Arc<Inner>);
 
 struct Inner {
-    options: LoadOptions,
+    settings: LoadSettings,
     /// The load's own URL, or the first in its list.
     base: Url,
     fixed: Vec<Resolve>,
@@ -67,14 +67,14 @@ struct Known {
 impl Writer {
     /// A writer for a load with these requests' targets.
     pub(crate) fn new(
-        options: &LoadOptions,
+        settings: &LoadSettings,
         sources: Sources,
         requests: &Requests,
     ) -> Result<Writer, SpecError> {
         Ok(Writer(Arc::new(Inner {
-            options: options.clone(),
+            settings: settings.clone(),
             base: requests.base.clone(),
-            fixed: Resolve::all(&options.resolve)?,
+            fixed: Resolve::all(&settings.resolve)?,
             sources,
             forward: requests.forward.clone(),
             known: Mutex::new(Known {
@@ -88,7 +88,7 @@ impl Writer {
         })))
     }
 
-    /// A request with these headers and no others of the user's: those of the load's options are not
+    /// A request with these headers and no others of the user's: those of the load's settings are not
     /// added. What every request has (Host, User-Agent, Accept, and the length of a body) is, unless
     /// it is among them.
     ///
@@ -106,7 +106,7 @@ impl Writer {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Result<Arc<Request>, SpecError> {
-        let url = Url::parse(url, Some(&self.0.base)).map_err(SpecError::Arguments)?;
+        let url = Url::parse(url, Some(&self.0.base))?;
         self.write(method, url, headers, body)
     }
 
@@ -138,7 +138,7 @@ impl Writer {
             place: String::new(),
         };
         let forward = self.0.forward.as_ref();
-        written(&wanted, target, headers, &self.0.options, forward).map(Arc::new)
+        written(&wanted, target, headers, &self.0.settings, forward).map(Arc::new)
     }
 
     /// A request whose bytes for HTTP/1 are written already, to the target of the load's own URL.
@@ -160,7 +160,7 @@ impl Writer {
         method: &str,
         bytes: Vec<u8>,
     ) -> Result<Arc<Request>, SpecError> {
-        let url = Url::parse(url, Some(&self.0.base)).map_err(SpecError::Arguments)?;
+        let url = Url::parse(url, Some(&self.0.base))?;
         let target = self.target_of(&url)?;
         Ok(self.raw_at(method, &url, target, bytes))
     }
@@ -172,7 +172,7 @@ impl Writer {
     ///
     /// It is no URL.
     pub fn look_up(&self, url: &str) -> Result<bool, SpecError> {
-        let url = Url::parse(url, Some(&self.0.base)).map_err(SpecError::Arguments)?;
+        let url = Url::parse(url, Some(&self.0.base))?;
         Ok(match self.find_target(&url) {
             // Why there is no address is said to those who write a request.
             Ok(TargetState::Known(_)) | Err(_) => true,
@@ -271,7 +271,7 @@ impl Writer {
     fn needs_lookup(&self, url: &Url) -> bool {
         let is_address = url.host.parse::<IpAddr>().is_ok();
         let is_fixed = self.0.fixed.iter().any(|fixed| fixed.is_for(url));
-        !is_address && !is_fixed && self.0.options.unix.is_none()
+        !is_address && !is_fixed && self.0.settings.unix.is_none()
     }
 
     /// Resolves a URL's host and adds it to the targets.
@@ -304,12 +304,12 @@ impl Writer {
         let resolver = Resolver {
             fixed: &self.0.fixed,
             sources: &self.0.sources,
-            public: self.0.options.public,
-            permits: self.0.options.permits.as_ref(),
+            public: self.0.settings.public,
+            permits: self.0.settings.permits.as_ref(),
             chosen_by_server: true,
         };
         let forward = self.0.forward.as_ref();
-        let target = target(url, &self.0.options, &resolver, forward)?;
+        let target = target(url, &self.0.settings, &resolver, forward)?;
         if url.tls {
             self.tls()?;
         }
@@ -325,7 +325,7 @@ impl Writer {
 
     /// What TLS is to be like, where any is spoken.
     pub(crate) fn tls(&self) -> Result<Arc<tls::TlsSettings>, SpecError> {
-        let settings = || tls::TlsSettings::resolve(&self.0.options).map(Arc::new);
+        let settings = || tls::TlsSettings::resolve(&self.0.settings).map(Arc::new);
         self.0.tls.get_or_init(settings).clone()
     }
 }

@@ -9,8 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use clap::Parser;
-use prony_load::{Control, LoadOptions, LoadSpec, run};
+use prony_load::{Control, LoadSettings, run};
 use prony_origin::{Config, Origin, Tls};
 use prony_record::Record;
 
@@ -68,17 +67,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-#[derive(Parser)]
-struct Typed {
-    #[command(flatten)]
-    load: LoadOptions,
-}
+#[path = "flags/mod.rs"]
+mod flags;
 
 /// Runs a load and returns its record and the allocations of its workers.
 fn load(url: &str, words: &str) -> (Record, u64) {
-    let words = words.split_whitespace();
-    let options = Typed::parse_from(std::iter::once("prony").chain(words)).load;
-    let spec = LoadSpec::resolve(Some(url), &options).unwrap();
+    let flags = flags::settings(words.split_whitespace());
+    let options: LoadSettings = serde_json::from_value(flags).unwrap();
+    let spec = options.resolve(Some(url)).unwrap();
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     let record = run(&spec, &Control::new(2)).unwrap();
     assert_eq!(record.totals.failed, 0, "{:?}", record.outcomes);

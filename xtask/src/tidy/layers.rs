@@ -44,6 +44,9 @@ const IMPURE: &[&str] = &[
     "tokio",
 ];
 
+/// External crates that read flags: below `cli`, settings are data.
+const COMMAND_LINE: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
+
 /// Crates that are pure functions of their input.
 pub(super) const PURE: &[&str] = &["protocol", "stats", "report"];
 
@@ -107,6 +110,10 @@ fn check_manifest(name: &str, path: &str, text: &str, complaints: &mut Vec<Compl
                 line,
                 format!("{name} has no clock, socket or thread, so no {dependency}"),
             );
+        }
+        if name != "cli" && COMMAND_LINE.contains(&dependency.as_str()) {
+            let text = format!("flags are read in cli alone, so no {dependency} in {name}");
+            complain(line, text);
         }
         let Some(lower) = crate_of(&dependency) else {
             continue;
@@ -225,6 +232,15 @@ mod tests {
         assert_eq!(complaints("protocol", renamed).len(), 1);
         let platform = "[target.'cfg(unix)'.dependencies]\nprony-load.workspace = true\n";
         assert_eq!(complaints("record", platform).len(), 1);
+    }
+
+    #[test]
+    fn flags_are_read_in_cli_alone() {
+        let uses = "[dependencies]\nclap.workspace = true\n";
+        assert!(complaints("cli", uses).is_empty());
+        assert_eq!(complaints("load", uses).len(), 1);
+        let in_tests = "[dev-dependencies]\nclap.workspace = true\n";
+        assert_eq!(complaints("experiment", in_tests).len(), 1);
     }
 
     #[test]

@@ -59,7 +59,10 @@ fn a_target_outside_an_agents_policy_is_refused_by_its_rule_and_nothing_is_sent(
 fn orders(run: &str) -> Vec<Vec<u8>> {
     let load = LoadOrder {
         url: Some(URL.to_owned()),
-        words: vec!["--duration=60s".to_owned()],
+        settings: prony_load::LoadSettings {
+            duration: Some(Duration::from_secs(60)),
+            ..prony_load::LoadSettings::default()
+        },
         shard: AgentShard {
             first: 0,
             workers: 1,

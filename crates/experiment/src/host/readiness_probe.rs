@@ -4,8 +4,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use clap::{Args, FromArgMatches};
-use prony_load::{LoadOptions, LoadSpec, probe};
+use prony_load::{LoadSettings, probe};
 use serde::{Deserialize, Serialize};
 
 use crate::service::Endpoint;
@@ -39,12 +38,14 @@ impl ReadinessProbe {
             Endpoint::Unix(socket) => (format!("localhost{path}"), Some(socket.clone())),
         };
         let scheme = if self.https { "https" } else { "http" };
-        let mut options = plain_options()?;
-        options.unix = unix;
-        // Readiness does not depend on trust.
-        options.insecure = true;
-        let spec = LoadSpec::resolve(Some(&format!("{scheme}://{url}")), &options)
-            .map_err(|error| error.to_string())?;
+        let settings = LoadSettings {
+            unix,
+            // Readiness does not depend on trust.
+            insecure: true,
+            ..LoadSettings::from_environment()
+        };
+        let spec = settings.resolve(Some(&format!("{scheme}://{url}")));
+        let spec = spec.map_err(|error| error.to_string())?;
         probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
     }
 
@@ -55,13 +56,4 @@ impl ReadinessProbe {
         }
         .map_err(|error| format!("connecting: {error}"))
     }
-}
-
-/// Options of `prony load` without any flag.
-fn plain_options() -> Result<LoadOptions, String> {
-    let command = LoadOptions::augment_args(clap::Command::new("load").no_binary_name(true));
-    command
-        .try_get_matches_from(Vec::<String>::new())
-        .and_then(|matches| LoadOptions::from_arg_matches(&matches))
-        .map_err(|error| error.to_string())
 }

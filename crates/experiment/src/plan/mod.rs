@@ -30,8 +30,8 @@ pub use model::{
     TrialSettings, VARIANTS_MAX, metric_to_judge,
 };
 pub use render::{
-    LoadOption, Model, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme,
-    TelemetrySettings,
+    Model, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme, TelemetrySettings,
+    is_load_key,
 };
 
 /// The plan that `prony init` writes.

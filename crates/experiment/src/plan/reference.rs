@@ -3,11 +3,6 @@
 //! `docs/plan.md`, `prony man plan` and the JSON schema of plans are made from these tables. A test
 //! compares them with the keys that plans accept, so that every key is documented.
 
-use clap::{Arg, ArgAction, Args};
-use prony_load::LoadOptions;
-
-use super::render::load;
-
 /// The type of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueType {
@@ -82,7 +77,10 @@ pub struct ReferenceSection {
 
 /// The sections of a plan that have fixed keys. Factors, levels and environment variables are left out,
 /// since the plan's author chooses their names.
-pub fn sections() -> Vec<ReferenceSection> {
+///
+/// `settings` are the keys of `[load]` that are settings of a load. The flags of `prony load`
+/// document them.
+pub fn sections(settings: Vec<ReferenceKey>) -> Vec<ReferenceSection> {
     let section = |heading, templates, keys| ReferenceSection {
         heading,
         templates,
@@ -95,7 +93,7 @@ pub fn sections() -> Vec<ReferenceSection> {
         section("[service.NAME]", true, service()),
         section("ready of [service.NAME]", true, ready()),
         section("[service.NAME.files]", true, files()),
-        section("[load]", true, load_keys()),
+        section("[load]", true, [own_load_keys(), settings].concat()),
         section("[place.NAME]", true, place()),
         section("[link.NAME]", true, link()),
         section("[telemetry]", true, telemetry()),
@@ -257,16 +255,6 @@ fn telemetry() -> Vec<ReferenceKey> {
     ]
 }
 
-/// The keys of `[load]`: those that only plans have, then the long flags of `prony load`.
-fn load_keys() -> Vec<ReferenceKey> {
-    let flags = LoadOptions::augment_args(clap::Command::new("load"));
-    let flags = flags.get_arguments().filter(|arg| load::is_key(arg));
-    own_load_keys()
-        .into_iter()
-        .chain(flags.map(of_flag))
-        .collect()
-}
-
 #[rustfmt::skip]
 fn own_load_keys() -> Vec<ReferenceKey> {
     use ValueType::{Either, Text};
@@ -282,119 +270,17 @@ fn own_load_keys() -> Vec<ReferenceKey> {
     ]
 }
 
-/// Makes a key of a flag of `prony load`.
-fn of_flag(arg: &Arg) -> ReferenceKey {
-    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let (meaning, in_help) = match help.split_once(" [default: ") {
-        Some((meaning, default)) => (meaning.to_owned(), default.trim_end_matches(']').to_owned()),
-        None => (help, String::new()),
-    };
-    let name = arg.get_long().unwrap_or_default().replace('-', "_");
-    let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
-    let default = match arg.get_default_values().first() {
-        _ if is_switch => "false".to_owned(),
-        _ if ["duration", "warmup"].contains(&name.as_str()) => "that of [trials]".to_owned(),
-        None => in_help,
-        Some(value) => {
-            let value = value.to_string_lossy();
-            match value.parse::<f64>() {
-                Ok(_) => value.into_owned(),
-                Err(_) => format!("\"{value}\""),
-            }
-        }
-    };
-    ReferenceKey {
-        value: type_of(arg),
-        default,
-        example: load_example(&name).to_owned(),
-        meaning: lower_case_start(&meaning),
-        required: false,
-        name,
-    }
-}
-
-/// Makes the first letter lowercase, unless the first word is an abbreviation.
-fn lower_case_start(text: &str) -> String {
-    let mut letters = text.chars();
-    match (letters.next(), letters.next()) {
-        (Some(first), Some(second)) if !second.is_uppercase() => {
-            first.to_lowercase().chain(text.chars().skip(1)).collect()
-        }
-        _ => text.to_owned(),
-    }
-}
-
-/// The type of a flag's value, from its declaration.
-fn type_of(arg: &Arg) -> ValueType {
-    let choices: Vec<String> = arg
-        .get_possible_values()
-        .iter()
-        .filter(|value| !value.is_hide_set())
-        .map(|value| value.get_name().to_owned())
-        .collect();
-    let names = arg.get_value_names().unwrap_or_default();
-    let name = names.first().map_or("", |name| name.as_str());
-    match (arg.get_action(), name) {
-        (ArgAction::SetTrue, _) => ValueType::Bool,
-        (ArgAction::Append, "K: V") => {
-            ValueType::Either(vec![ValueType::List, ValueType::TextTable])
-        }
-        (ArgAction::Append, _) => ValueType::List,
-        _ if !choices.is_empty() => ValueType::Choice(choices),
-        (_, "TIME") => ValueType::Time,
-        (_, "SIZE") => ValueType::Size,
-        (_, "FILE" | "PATH") => ValueType::Path,
-        (_, "N") if arg.get_id() == "rate" => ValueType::Rate,
-        (_, "N") if arg.get_id() == "expect_size" => ValueType::Size,
-        (_, "N") => ValueType::Count,
-        (_, "LIST") => match arg.get_id().as_str() {
-            "cores" => ValueType::Cores,
-            _ => ValueType::List,
-        },
-        (_, "1.2|1.3") => choice(&["1.2", "1.3"]),
-        _ => ValueType::Text,
-    }
-}
-
-/// An example for the flags whose form does not follow from their type.
-fn load_example(name: &str) -> &'static str {
-    match name {
-        "connections" => "64",
-        "requests" => "100000",
-        "duration" | "timeout" | "wait_for_server" => "\"30s\"",
-        "warmup" | "connect_timeout" => "\"1s\"",
-        "rate" => "2000",
-        "arrivals" => "\"poisson\"",
-        "cores" => "\"1\"",
-        "method" => "\"POST\"",
-        "header" => "{ Accept-Encoding = \"gzip\" }",
-        "user" => "\"alice:secret\"",
-        "body" => "\"a=1\"",
-        "urls" => "\"urls.txt\"",
-        "http" => "\"2\"",
-        "streams" => "32",
-        "proxy" => "\"10.0.0.3:3128\"",
-        "source" | "proxy_source" => "[\"10.50.0.0/16\"]",
-        "resolve" => "[\"example.org:443:127.0.0.1\"]",
-        "socket_buffer" | "expect_size" => "\"64K\"",
-        "expect_status" => "\"200,304\"",
-        "sni" => "\"example.org\"",
-        "ciphers" => "[\"TLS13_AES_128_GCM_SHA256\"]",
-        "ca" => "\"ca.pem\"",
-        _ => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::plan::model::{document, trials};
+    use crate::plan::render::load;
     use crate::plan::render::{files, networks, ready, services, telemetry};
 
     fn documented(heading: &str) -> BTreeSet<String> {
-        let found = sections()
+        let found = sections(Vec::new())
             .into_iter()
             .find(|section| section.heading == heading)
             .unwrap_or_else(|| panic!("no section {heading}"));
@@ -427,17 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_a_load_are_documented_keys_unless_plans_replace_them() {
-        let keys = documented("[load]");
-        for key in ["connections", "rate", "http", "expect_status", "source"] {
-            assert!(keys.contains(key), "{key}");
-        }
-        assert!(!keys.contains("unix"));
-    }
-
-    #[test]
     fn a_meaning_is_one_phrase() {
-        for section in sections() {
+        for section in sections(Vec::new()) {
             for key in section.keys {
                 let words = key.meaning.split_whitespace().count();
                 assert!((1..=20).contains(&words), "{}: {words} words", key.name);
@@ -448,7 +325,7 @@ mod tests {
 
     #[test]
     fn examples_are_toml() {
-        for section in sections() {
+        for section in sections(Vec::new()) {
             for key in section.keys.iter().filter(|key| !key.example.is_empty()) {
                 let text = format!("{} = {}", key.name, key.example);
                 assert!(text.parse::<toml::Table>().is_ok(), "{text}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use prony_load::{Control, LoadSpec};
+use prony_load::{Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 
 /// A load for agents.
@@ -12,8 +12,8 @@ pub struct AgentLoadRequest<'a> {
     pub agents: &'a str,
     /// URL, as on the command line of `prony load`.
     pub url: &'a str,
-    /// Options, as on the command line, including the seed.
-    pub words: &'a [String],
+    /// Settings of the load, including the seed.
+    pub settings: &'a LoadSettings,
     /// The same load, resolved on this machine.
     pub spec: &'a LoadSpec,
     /// Stops the load when it is stopped.

@@ -184,7 +184,7 @@ impl<'a> TrialReading<'a> {
             summary,
             resolved,
             load_percent: percent(summary.host.generator_cpu_s, summary.elapsed_s),
-            load_is_free: load.agents.is_none() && load.flags.cores.is_none(),
+            load_is_free: load.agents.is_none() && load.settings.cores.is_none(),
         }
     }
 
@@ -206,7 +206,7 @@ impl<'a> TrialReading<'a> {
             join(&mut groups, group);
         }
         let load = &self.resolved.load;
-        if let (None, Some(cores)) = (&load.agents, &load.flags.cores) {
+        if let (None, Some(cores)) = (&load.agents, &load.settings.cores) {
             let group = CoreGroup {
                 cores: cores.0.iter().map(|&core| (None, core)).collect(),
                 has_load: true,

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use prony_load::LoadOptions;
+use prony_load::LoadSettings;
 
 use super::folder::ExperimentFolder;
 use super::trial::{ProbePace, ProbedLoad, Trial};
@@ -126,21 +126,21 @@ fn add(a: Duration, b: Duration) -> Duration {
 
 /// Returns the time of a trial, or `None` if a number of requests ends its load.
 fn planned_trial(variant: &Resolved) -> Option<Duration> {
-    let load = planned_load(&variant.load.flags)?;
+    let load = planned_load(&variant.load.settings)?;
     Some(load.saturating_add(TRIAL_OVERHEAD_GUESS))
 }
 
-fn planned_load(flags: &LoadOptions) -> Option<Duration> {
-    let measured = match (flags.requests, flags.rate) {
-        (None, _) => flags.planned()?,
+fn planned_load(settings: &LoadSettings) -> Option<Duration> {
+    let measured = match (settings.requests, settings.rate) {
+        (None, _) => settings.planned()?,
         (Some(requests), Some(rate_per_s)) => {
             let scheduled = Duration::try_from_secs_f64(requests as f64 / rate_per_s);
             let scheduled = scheduled.unwrap_or(Duration::MAX);
-            scheduled.min(flags.duration.unwrap_or(Duration::MAX))
+            scheduled.min(settings.duration.unwrap_or(Duration::MAX))
         }
         (Some(_), None) => return None,
     };
-    Some(measured.saturating_add(flags.warmup))
+    Some(measured.saturating_add(settings.warmup()))
 }
 
 /// Returns the reason why this process must not or can't probe a variant, if there is one.
@@ -211,7 +211,7 @@ pub fn probe_block_time(
         let ProbedLoad::Measured(pace) = probed else {
             return unknown(UnknownTime::UnsafeRequests);
         };
-        match pace.trial(&resolved.load.flags) {
+        match pace.trial(&resolved.load.settings) {
             Some(trial) => block = block.saturating_add(trial),
             None => return unknown(UnknownTime::ProbeFailed),
         }
@@ -222,14 +222,14 @@ pub fn probe_block_time(
 impl ProbePace {
     /// Returns the time of a trial with this load. `None` if most requests failed: failures such as
     /// refused connections are too fast to say anything about the pace.
-    fn trial(&self, flags: &LoadOptions) -> Option<Duration> {
-        let asked = flags.requests?;
+    fn trial(&self, settings: &LoadSettings) -> Option<Duration> {
+        let asked = settings.requests?;
         if self.ok == 0 || self.failed > self.ok {
             return None;
         }
         let measured = extrapolated(asked, self.ok.saturating_add(self.failed), self.took);
-        let measured = measured.min(flags.duration.unwrap_or(Duration::MAX));
-        Some(add(add(self.overhead, flags.warmup), measured))
+        let measured = measured.min(settings.duration.unwrap_or(Duration::MAX));
+        Some(add(add(self.overhead, settings.warmup()), measured))
     }
 }
 
@@ -241,11 +241,14 @@ fn extrapolated(asked: u64, made: u64, took: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn options(words: &[&str]) -> LoadOptions {
-        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        LoadOptions::parse_words(&words).unwrap()
+    fn settings(words: &[&str]) -> LoadSettings {
+        let words = words.iter().filter_map(|word| word.split_once('='));
+        let settings: BTreeMap<&str, &str> = words.collect();
+        serde_json::from_value(serde_json::json!(settings)).unwrap()
     }
 
     fn pace(took_ms: u64, ok: u64, failed: u64) -> ProbePace {
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_probe_extrapolates_to_the_requests_asked_for() {
-        let load = options(&["--requests=60000", "--warmup=2s"]);
+        let load = settings(&["requests=60000", "warmup=2s"]);
         let trial = |pace: ProbePace| pace.trial(&load);
         let seconds = Duration::from_secs_f64;
         // 500 requests a second: 120 s of load, 2 s of warm-up, 0.3 s of overhead.
@@ -268,9 +271,9 @@ mod tests {
         // All requests fit into the probe.
         assert_eq!(trial(pace(400, 60_000, 0)), Some(seconds(2.7)));
         // The plan's own limit ends the load earlier.
-        let limited = options(&["--requests=60000", "--duration=10s", "--warmup=0s"]);
+        let limited = settings(&["requests=60000", "duration=10s", "warmup=0s"]);
         assert_eq!(pace(1000, 500, 0).trial(&limited), Some(seconds(10.3)));
-        let endless = options(&[&format!("--requests={}", u64::MAX), "--warmup=1s"]);
+        let endless = settings(&[&format!("requests={}", u64::MAX), "warmup=1s"]);
         assert!(pace(1000, 1, 0).trial(&endless) > Some(Duration::from_secs(1 << 60)));
     }
 
@@ -293,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_probe_without_successes_says_nothing_about_time() {
-        let load = options(&["--requests=1000"]);
+        let load = settings(&["requests=1000"]);
         assert_eq!(pace(1000, 0, 0).trial(&load), None);
         assert_eq!(pace(1000, 0, 9).trial(&load), None);
         assert_eq!(pace(1000, 4, 5).trial(&load), None);
@@ -301,12 +304,9 @@ mod tests {
 
     #[test]
     fn only_a_closed_loop_that_counts_requests_has_no_planned_time() {
-        let planned = |words: &[&str]| planned_load(&options(words)).map(|time| time.as_secs());
-        assert_eq!(planned(&["--duration=5s", "--warmup=1s"]), Some(6));
-        assert_eq!(planned(&["--requests=100", "--warmup=1s"]), None);
-        assert_eq!(
-            planned(&["--requests=100", "--rate=10", "--warmup=1s"]),
-            Some(11)
-        );
+        let planned = |words: &[&str]| planned_load(&settings(words)).map(|time| time.as_secs());
+        assert_eq!(planned(&["duration=5s", "warmup=1s"]), Some(6));
+        assert_eq!(planned(&["requests=100", "warmup=1s"]), None);
+        assert_eq!(planned(&["requests=100", "rate=10", "warmup=1s"]), Some(11));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_load::{CoreList, LoadOptions, LoadSpec, Part, Permits, SpecError, probe, reach};
+use prony_load::{CoreList, LoadSettings, LoadSpec, Part, Permits, SpecError, probe, reach};
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::AgentSettings;
@@ -63,7 +63,7 @@ pub(super) fn resolve(
         workers: shard.workers,
         of: shard.of,
     };
-    let mut options = LoadOptions::parse_words(&load.words).map_err(Rejection::Wrong)?;
+    let mut options = load.settings.clone();
     set_file_paths(&mut options, files).map_err(Rejection::Wrong)?;
     options.threads = None;
     if !settings.cores.is_empty() {
@@ -72,8 +72,8 @@ pub(super) fn resolve(
     let refused = Arc::new(Mutex::new(None));
     options.permits = Some(permits(&settings.policy, &refused));
     let rate = options.rate;
-    let connections = options.connections;
-    let resolved = LoadSpec::resolve_part(load.url.as_deref(), &options, Some(part));
+    let connections = options.connections();
+    let resolved = options.resolve_part(load.url.as_deref(), Some(part));
     let mut spec = resolved.map_err(|error| {
         let refusal = refused
             .lock()
@@ -81,7 +81,7 @@ pub(super) fn resolve(
             .take();
         match (refusal, error) {
             (Some(refusal), _) => Rejection::Refused(refusal),
-            (None, SpecError::Environment(text)) => Rejection::Environment(text),
+            (None, SpecError::Environment(error)) => Rejection::Environment(error.to_string()),
             (None, error) => Rejection::Wrong(error.to_string()),
         }
     })?;
@@ -114,7 +114,7 @@ fn permits(policy: &Policy, refused: &Arc<Mutex<Option<PolicyViolation>>>) -> Pe
 
 /// Replaces the file names in the options by the paths of files that were sent. No other file of this
 /// machine is read: its contents would be sent to the target.
-fn set_file_paths(options: &mut LoadOptions, files: &FilePaths) -> Result<(), String> {
+fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), String> {
     let named = [
         ("--body-file", &mut options.body_file),
         ("--urls", &mut options.urls),
@@ -130,7 +130,7 @@ fn set_file_paths(options: &mut LoadOptions, files: &FilePaths) -> Result<(), St
         }
     }
     let was_sent = |path: &PathBuf| files.values().any(|sent| sent == path);
-    let all = options.files()?;
+    let all = options.files().map_err(|error| error.to_string())?;
     match all.iter().find(|path| !was_sent(path)) {
         Some(path) => Err(missing("--urls", path)),
         None => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_load::LoadOptions;
+use prony_load::LoadSettings;
 use prony_record::Finding;
 
 use super::choice::{AgentChoice, ListedAgent};
@@ -107,7 +107,7 @@ impl Fleet {
         // Each agent checks a load of its own, with one connection.
         let load = LoadOrder {
             url: Some(url.to_owned()),
-            words: words_of_environment(),
+            settings: check_settings(),
             shard: AgentShard {
                 first: 0,
                 workers: 1,
@@ -146,10 +146,9 @@ impl Fleet {
 
 /// Options of the check. Like for loads, `PRONY_PUBLIC` permits public targets as far as the agents'
 /// policies do.
-fn words_of_environment() -> Vec<String> {
-    if LoadOptions::default().public {
-        vec!["--public".to_owned(), "--connections=1".to_owned()]
-    } else {
-        vec!["--connections=1".to_owned()]
+fn check_settings() -> LoadSettings {
+    LoadSettings {
+        connections: Some(1),
+        ..LoadSettings::from_environment()
     }
 }

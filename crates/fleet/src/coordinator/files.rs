@@ -3,39 +3,37 @@
 use std::fs;
 use std::path::Path;
 
-use prony_load::LoadOptions;
-
-use super::option_words::OptionWords;
+use prony_load::{LoadSettings, flag_of};
 
 /// Files by the names that they have on the agents.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
 
-/// Reads the files that `options` name, and changes `words` to the names on the agents.
+/// Reads the files that the settings name, and replaces their paths by the names on the agents.
 ///
 /// # Errors
 ///
 /// The option and the file that can't be read.
-pub(super) fn gather(options: &LoadOptions, words: &mut OptionWords) -> Result<Files, String> {
+pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
     let mut files = Files::new();
-    for (option, path) in [
-        ("body-file", &options.body_file),
-        ("ca", &options.ca),
-        ("cert", &options.cert),
-        ("key", &options.key),
+    for (key, path) in [
+        ("body_file", &mut settings.body_file),
+        ("ca", &mut settings.ca),
+        ("cert", &mut settings.cert),
+        ("key", &mut settings.key),
     ] {
         if let Some(path) = path {
-            files.push((option.to_owned(), read(&format!("--{option}"), path)?));
-            words.set(option, option);
+            files.push((key.to_owned(), read(&flag_of(key), path)?));
+            *path = key.into();
         }
     }
-    if let Some(path) = &options.urls {
+    if let Some(path) = &mut settings.urls {
         let shown = format!("--urls {}", path.display());
         let list = String::from_utf8(read("--urls", path)?)
             .map_err(|_| format!("{shown}: not a text file in UTF-8"))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let list = with_bodies(&list, &shown, folder, &mut files)?;
         files.push(("urls".to_owned(), list.into_bytes()));
-        words.set("urls", "urls");
+        *path = "urls".into();
     }
     Ok(files)
 }
@@ -103,22 +101,20 @@ mod tests {
             path("a")
         );
         fs::write(path("sub/list"), list).unwrap();
-        let typed = [
-            format!("--urls={}", path("sub/list")),
-            format!("--ca={}", path("ca.pem")),
-            "--connections=3".to_owned(),
-        ];
-        let options = LoadOptions {
+        let mut settings = LoadSettings {
+            connections: Some(3),
             urls: Some(path("sub/list").into()),
             ca: Some(path("ca.pem").into()),
-            ..LoadOptions::default()
+            ..LoadSettings::default()
         };
-        let mut words = OptionWords::new(&typed);
-        let files = gather(&options, &mut words).unwrap();
-        assert_eq!(
-            words.into_words(),
-            ["--connections=3", "--ca=ca", "--urls=urls"]
-        );
+        let files = gather(&mut settings).unwrap();
+        let renamed = LoadSettings {
+            connections: Some(3),
+            urls: Some("urls".into()),
+            ca: Some("ca".into()),
+            ..LoadSettings::default()
+        };
+        assert_eq!(settings, renamed);
         let bytes = |name: &str| {
             let found = files.iter().find(|(it, _)| it == name);
             found.unwrap_or_else(|| panic!("{name}")).1.as_slice()
@@ -138,11 +134,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("list");
         fs::write(&list, "/a\n/b POST <none\n").unwrap();
-        let options = LoadOptions {
+        let mut settings = LoadSettings {
             urls: Some(list.clone()),
-            ..LoadOptions::default()
+            ..LoadSettings::default()
         };
-        let error = gather(&options, &mut OptionWords::default()).unwrap_err();
+        let error = gather(&mut settings).unwrap_err();
         let place = format!("--urls {}:2: ", list.display());
         assert!(
             error.starts_with(&place) && error.contains("none"),

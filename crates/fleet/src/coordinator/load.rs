@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use prony_load::{LoadOptions, typed_info};
-use prony_record::{LoadInfo, redact};
+use prony_load::{LoadSettings, typed_info};
+use prony_record::LoadInfo;
 
 use super::choice::AgentChoice;
 use super::clock_recheck::{ClockRecheck, UncheckedReason};
@@ -17,7 +17,6 @@ use super::fleet::Fleet;
 use super::followed_run::FollowedRun;
 use super::leadership::{Leadership, LeadershipGuard};
 use super::lease::{AgentContact, Lease, LeaseGuard, LeaseTimeouts, RenewalOutcome};
-use super::option_words::OptionWords;
 use super::request::{FinishedRun, LoadRequest};
 use super::stop::StopRequest;
 use super::{orders, record, sources};
@@ -167,7 +166,6 @@ impl Fleet {
             // The server keeps the manifest for a week. Credentials are only in the orders, which
             // are not stored.
             url: wanted.url.as_ref().map(|_| divide_load.info.url.clone()),
-            words: wanted.words.iter().map(|word| redact::hide(word)).collect(),
             load: divide_load.info.clone(),
             seed: divide_load.seed,
             clock_bound_ns: u64::try_from(wanted.clock_bound.as_nanos()).unwrap_or(u64::MAX),
@@ -442,26 +440,26 @@ fn divide_load(
     agents: &[&Registration],
     timeouts: LeaseTimeouts,
 ) -> Result<DividedLoad, FleetError> {
-    let options = LoadOptions::parse_words(&wanted.words).map_err(FleetError::Wrong)?;
-    let mut words = OptionWords::new(&wanted.words);
-    let files = files::gather(&options, &mut words).map_err(FleetError::Wrong)?;
-    let given = sources::divide(&options.source, agents).map_err(FleetError::Wrong)?;
-    let threads = agents.iter().map(|agent| match options.threads {
+    let typed = typed_info(wanted.url.as_deref(), &wanted.settings);
+    let typed = typed.map_err(|error| FleetError::Wrong(error.to_string()))?;
+    let mut settings = wanted.settings.clone();
+    let files = files::gather(&mut settings).map_err(FleetError::Wrong)?;
+    let given = sources::divide(&settings.source, agents).map_err(FleetError::Wrong)?;
+    let threads = settings.threads.take();
+    let threads = agents.iter().map(|agent| match threads {
         Some(threads) => u32::try_from(threads).unwrap_or(u32::MAX),
         None => agent.cores,
     });
-    let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
+    let connections = u32::try_from(settings.connections()).unwrap_or(u32::MAX);
     let shards = divide(&threads.collect::<Vec<_>>(), connections)?;
-    words.remove("threads");
-    words.remove("source");
     let mut parts = BTreeMap::new();
     let mut twice = None;
     for ((agent, shard), sources) in agents.iter().zip(shards).zip(given.each) {
-        let mut words = words.clone();
-        sources
-            .iter()
-            .for_each(|source| words.add("source", source));
-        let part = part(wanted, agent, shard, words, timeouts);
+        let settings = LoadSettings {
+            source: sources,
+            ..settings.clone()
+        };
+        let part = part(wanted, agent, shard, settings, timeouts);
         if parts.insert(agent.name.clone(), part).is_some() {
             twice = Some(&agent.name);
         }
@@ -470,15 +468,13 @@ fn divide_load(
     if let Some(name) = twice {
         return Err(FleetError::Wrong(format!("agent {name} is chosen twice")));
     }
-    let typed = typed_info(wanted.url.as_deref(), &options);
-    let typed = typed.map_err(|error| FleetError::Wrong(error.to_string()))?;
     Ok(DividedLoad {
         info: LoadInfo {
             threads: parts.values().map(|(part, _)| part.shard.workers).sum(),
             sources: given.count,
             ..typed
         },
-        seed: options.seed,
+        seed: settings.seed.unwrap_or(0),
         parts,
         files,
         notes: given.notes,
@@ -489,7 +485,7 @@ fn part(
     wanted: &LoadRequest,
     agent: &Registration,
     shard: AgentShard,
-    words: OptionWords,
+    settings: LoadSettings,
     timeouts: LeaseTimeouts,
 ) -> (PartAssignment, LoadOrder) {
     let part = PartAssignment {
@@ -501,7 +497,7 @@ fn part(
     };
     let load = LoadOrder {
         url: wanted.url.clone(),
-        words: words.into_words(),
+        settings,
         shard,
         lease_ms: timeouts.lease_ms(),
     };

@@ -22,7 +22,6 @@ mod leadership;
 mod lease;
 mod load;
 mod loss;
-mod option_words;
 mod orders;
 mod purge;
 mod record;

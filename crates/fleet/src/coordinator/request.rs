@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prony_load::LoadSettings;
 use prony_record::Record;
 
 use super::choice::AgentChoice;
@@ -16,7 +17,7 @@ pub struct LoadRequest {
     /// The URL, as `prony load` takes it.
     pub url: Option<String>,
     /// The load's options, each `--name=value` or `--name`.
-    pub words: Vec<String>,
+    pub settings: LoadSettings,
     /// The agents that make the load.
     pub choice: AgentChoice,
     /// Largest accepted error of an agent's clock.

@@ -14,8 +14,8 @@ use crate::wire::Registration;
 /// Source addresses by agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SourceDivision {
-    /// Values of `--source` for each agent, in the order of the agents.
-    pub(super) each: Vec<Vec<String>>,
+    /// Addresses of each agent, in the order of the agents.
+    pub(super) each: Vec<Vec<SourceRange>>,
     /// Total number of addresses.
     pub(super) count: u64,
     /// Notes about assumptions, for the user.
@@ -49,7 +49,7 @@ pub(super) fn divide(
             };
             let mine = agent.addresses.iter().filter(has);
             found.extend(mine.clone());
-            sources.extend(mine.map(IpAddr::to_string));
+            sources.extend(mine.map(|address| SourceRange::between(*address, *address)));
         }
         match (found.len(), first == last) {
             (1.., true) => {}
@@ -78,7 +78,6 @@ pub(super) fn divide(
         }
         None => {
             let ranges = division.each.iter().flatten();
-            let ranges = ranges.filter_map(|it| it.parse::<SourceRange>().ok());
             let counts = ranges.map(|range| count(range.first(), range.last()));
             let all = counts.fold(0u128, u128::saturating_add);
             division.count = u64::try_from(all).unwrap_or(u64::MAX);
@@ -111,26 +110,18 @@ fn count(first: IpAddr, last: IpAddr) -> u128 {
 
 /// Gives each agent a contiguous part. If there are fewer addresses than agents, every agent gets
 /// all of them.
-fn divide_range(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
+fn divide_range(first: IpAddr, last: IpAddr, each: &mut [Vec<SourceRange>]) {
     let (from, count) = (number_of(first), count(first, last));
     let agents = each.len() as u128;
     for (n, sources) in (0u128..).zip(each) {
         if count < agents {
-            sources.push(range_text(first, last));
+            sources.push(SourceRange::between(first, last));
             continue;
         }
         let before = |n: u128| count / agents * n + n.min(count % agents);
         let begin = address_of(first, from + before(n));
         let end = address_of(first, from + before(n + 1) - 1);
-        sources.push(range_text(begin, end));
-    }
-}
-
-fn range_text(first: IpAddr, last: IpAddr) -> String {
-    if first == last {
-        first.to_string()
-    } else {
-        format!("{first}-{last}")
+        sources.push(SourceRange::between(begin, end));
     }
 }
 
@@ -175,6 +166,11 @@ mod tests {
         }
     }
 
+    fn each(division: &SourceDivision) -> Vec<Vec<String>> {
+        let text = |ranges: &Vec<SourceRange>| ranges.iter().map(ToString::to_string).collect();
+        division.each.iter().map(text).collect()
+    }
+
     fn division_of(given: &[&str]) -> Result<SourceDivision, String> {
         let a = agent("a", &["10.0.0.1", "10.0.0.2", "fd00::1"]);
         let b = agent("b", &["10.0.0.7"]);
@@ -186,16 +182,16 @@ mod tests {
     fn an_address_goes_to_the_agent_that_has_it() {
         let division = division_of(&["10.0.0.0/24"]).unwrap();
         assert_eq!(
-            division.each,
+            each(&division),
             [vec!["10.0.0.1", "10.0.0.2"], vec!["10.0.0.7"]]
         );
         let division = division_of(&["10.0.0.7", "10.0.0.2", "fd00::1"]).unwrap();
         assert!(division.notes.is_empty());
         assert_eq!(
-            division.each,
+            each(&division),
             [vec!["10.0.0.2", "fd00::1"], vec!["10.0.0.7"]]
         );
-        assert_eq!(division_of(&[]).unwrap().each, [[""; 0], [""; 0]]);
+        assert_eq!(each(&division_of(&[]).unwrap()), [[""; 0], [""; 0]]);
     }
 
     #[test]
@@ -219,15 +215,15 @@ mod tests {
     #[test]
     fn unregistered_ranges_are_divided_completely() {
         let division = division_of(&["10.9.0.1-10.9.0.5"]).unwrap();
-        let each = [vec!["10.9.0.1-10.9.0.3"], vec!["10.9.0.4-10.9.0.5"]];
-        assert_eq!(division.each, each);
+        let parts = [vec!["10.9.0.1-10.9.0.3"], vec!["10.9.0.4-10.9.0.5"]];
+        assert_eq!(each(&division), parts);
         assert!(division.notes[0].starts_with("--source 10.9.0.1-10.9.0.5: "));
         let division = division_of(&["127.0.0.2-127.0.0.3", "127.0.0.9"]).unwrap();
-        let each = [
+        let parts = [
             vec!["127.0.0.2", "127.0.0.9"],
             vec!["127.0.0.3", "127.0.0.9"],
         ];
-        assert_eq!(division.each, each);
+        assert_eq!(each(&division), parts);
         assert!(division.notes.is_empty());
     }
 

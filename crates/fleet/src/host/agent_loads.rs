@@ -120,7 +120,7 @@ impl AgentLoads<'_> {
         self.retry_while_busy(stop, feed.as_ref(), |observer| {
             let request = LoadRequest {
                 url: Some(asked.url.to_owned()),
-                words: asked.words.to_vec(),
+                settings: asked.settings.clone(),
                 choice: AgentChoice::Names(names.clone()),
                 clock_bound: self.clock_bound,
             };

@@ -25,8 +25,6 @@ pub struct RunManifest {
     pub made_at: String,
     /// The URL without its credentials.
     pub url: Option<String>,
-    /// The load's options as typed, with credentials redacted.
-    pub words: Vec<String>,
     /// The load as the record describes it.
     pub load: LoadInfo,
     /// Seed of arrivals and of random order.

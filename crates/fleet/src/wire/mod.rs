@@ -24,5 +24,5 @@ pub use order::{AgentOrder, CheckReport, Command, LEASE_RANGE_MS, LoadOrder, Rea
 pub use registration::{AGENT_SCHEMA, Registration, Reservation};
 pub use result::{EndReason, PartEnd, ResultMessage};
 
-/// The version of prony, which coordinator and agent must share.
-pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of prony and of the message format. Coordinator and agent must have the same.
+pub const PRONY_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+wire2");

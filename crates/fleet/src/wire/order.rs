@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use prony_load::LoadSettings;
 use prony_record::{Finding, LoadInfo};
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +69,8 @@ pub enum Command {
 pub struct LoadOrder {
     /// The URL, as `prony load` takes it.
     pub url: Option<String>,
-    /// The load's options as typed. Options that name files name files that were sent.
-    pub words: Vec<String>,
+    /// The load's settings. Settings that name files name files that were sent.
+    pub settings: LoadSettings,
     /// The workers of the load that this agent runs.
     #[serde(rename = "stretch")]
     pub shard: AgentShard,
@@ -148,7 +149,10 @@ mod tests {
         };
         let load = LoadOrder {
             url: Some("http://x/".to_owned()),
-            words: vec!["--rate=5".to_owned()],
+            settings: LoadSettings {
+                rate: Some(5.0),
+                ..LoadSettings::default()
+            },
             shard: AgentShard {
                 first: 3,
                 workers: 2,

@@ -9,7 +9,7 @@ use prony_experiment::runner::{AgentLoadRequest, AgentLoadRunner};
 use prony_fleet::coordinator::Fleet;
 use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::permissions::Role;
-use prony_load::{Control, LoadOptions, LoadSpec};
+use prony_load::Control;
 
 use crate::harness::{RunningAgent, TestCoordinator, origin, settings, wait_until};
 use crate::nats_server::TestServer;
@@ -23,13 +23,13 @@ fn makers(maker: &mut AgentLoads<'_>, agents: &str) -> Vec<String> {
     makers_of(maker, agents, URL, &[])
 }
 
-fn makers_of(maker: &mut AgentLoads<'_>, agents: &str, url: &str, words: &[String]) -> Vec<String> {
-    let options = LoadOptions::parse_words(words).unwrap();
+fn makers_of(maker: &mut AgentLoads<'_>, agents: &str, url: &str, words: &[&str]) -> Vec<String> {
+    let options = crate::harness::load_settings(words);
     let record = maker.make(&AgentLoadRequest {
         agents,
         url,
-        words,
-        spec: &LoadSpec::resolve(Some(url), &options).unwrap(),
+        settings: &options,
+        spec: &options.resolve(Some(url)).unwrap(),
         control: &Arc::new(Control::new(1)),
         measured_from: &|_| {},
     });
@@ -89,7 +89,7 @@ fn an_agent_that_replaces_a_lost_one_is_reserved() {
         show: None,
         previous: BTreeMap::from([("2".to_owned(), names)]),
     };
-    let words = ["--connections=2", "--threads=1", "--requests=20"].map(str::to_owned);
+    let words = ["--connections=2", "--threads=1", "--requests=20"];
     assert_eq!(makers_of(&mut maker, "2", &url, &words), ["a", "b"]);
 
     lost.end(true).unwrap();

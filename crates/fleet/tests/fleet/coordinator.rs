@@ -38,7 +38,7 @@ pub(crate) fn with_agents(
 pub(crate) fn wanted(words: &[&str]) -> LoadRequest {
     LoadRequest {
         url: Some("http://127.0.0.1:9/".to_owned()),
-        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        settings: crate::harness::load_settings(words),
         choice: AgentChoice::All,
         // On a busy machine agents start late.
         clock_bound: Duration::from_secs(5),
@@ -142,7 +142,10 @@ fn parts_add_up_to_the_last_bucket() {
             "its counts agree"
         );
         let load = &agent.seen.loads()[0];
-        assert_eq!(load.words, ["--connections=50", "--seed=7"]);
+        assert_eq!(
+            load.settings,
+            crate::harness::load_settings(&["-c", "50", "--seed", "7"])
+        );
         assert_eq!(load.shard.of, 6);
     }
     // The run stays on the server, and gives the same record again.
@@ -218,11 +221,8 @@ fn files_and_sources_go_where_they_are_used() {
     load(&fleet, &wanted(&words)).unwrap();
     for (agent, address) in agents.iter().zip(["10.0.0.1", "10.0.0.2"]) {
         let load = &agent.seen.loads()[0];
-        let words = [
-            "--body-file=body-file".to_owned(),
-            format!("--source={address}"),
-        ];
-        assert_eq!(load.words, words);
+        let flags = ["--body-file", "body_file", "--source", address];
+        assert_eq!(load.settings, crate::harness::load_settings(&flags));
         assert_eq!((load.shard.workers, load.shard.of), (1, 2));
         let orders = agent.seen.orders.lock().unwrap();
         let pieces = orders.iter().filter_map(|command| match command {

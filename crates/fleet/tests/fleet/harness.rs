@@ -221,11 +221,19 @@ impl Results {
     }
 }
 
+/// The settings that these flags give.
+pub(crate) fn load_settings(flags: &[&str]) -> prony_load::LoadSettings {
+    serde_json::from_value(flags::settings(flags.iter().copied())).unwrap()
+}
+
+#[path = "../../../load/tests/flags/mod.rs"]
+pub(crate) mod flags;
+
 /// An order for a whole load with this number of workers.
 pub(crate) fn load(url: &str, words: &str, workers: u32) -> LoadOrder {
     LoadOrder {
         url: Some(url.to_owned()),
-        words: words.split_whitespace().map(str::to_owned).collect(),
+        settings: load_settings(&words.split_whitespace().collect::<Vec<_>>()),
         shard: AgentShard {
             first: 0,
             workers,

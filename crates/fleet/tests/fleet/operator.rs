@@ -171,9 +171,7 @@ impl Operated {
         });
         let wanted = LoadRequest {
             url: Some(url),
-            words: ["--requests=101", "--connections=2"]
-                .map(str::to_owned)
-                .to_vec(),
+            settings: crate::harness::load_settings(&["--requests=101", "--connections=2"]),
             choice: AgentChoice::All,
             clock_bound: Duration::from_secs(1),
         };

@@ -32,9 +32,11 @@ fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>)
     let fleet = fleet.with_lease(LEASE);
     let wanted = LoadRequest {
         url: Some(url),
-        words: ["--connections=2", "--threads=1", "--duration=60s"]
-            .map(str::to_owned)
-            .to_vec(),
+        settings: crate::harness::load_settings(&[
+            "--connections=2",
+            "--threads=1",
+            "--duration=60s",
+        ]),
         choice: AgentChoice::All,
         clock_bound: Duration::from_secs(5),
     };

@@ -40,9 +40,11 @@ fn reserving(nats: &TestServer, agents: &[&RunningAgent], lease: Duration) -> Fl
 fn make(fleet: &Fleet, url: &str, choice: &str) -> Result<FinishedRun, FleetError> {
     let wanted = LoadRequest {
         url: Some(url.to_owned()),
-        words: ["--connections=2", "--threads=1", "--requests=20"]
-            .map(str::to_owned)
-            .to_vec(),
+        settings: crate::harness::load_settings(&[
+            "--connections=2",
+            "--threads=1",
+            "--requests=20",
+        ]),
         choice: choice.parse().unwrap(),
         clock_bound: Duration::from_secs(5),
     };

@@ -13,7 +13,6 @@ use prony_fleet::wire::{
     AGENT_SCHEMA, AgentOrder, CheckReport, Command, EndReason, LoadOrder, PRONY_VERSION, PartEnd,
     ReadyReport, Registration, Reply, ResultMessage,
 };
-use prony_load::LoadOptions;
 use prony_record::{Delta, EncodedDelta, Finding, Generator, LoadInfo, Nanos, Negotiated, Outcome};
 
 use crate::nats_server::{TestServer, agent};
@@ -347,9 +346,9 @@ impl ScriptedLoad {
     /// The measured part according to the order.
     fn span(&self) -> (u64, u64) {
         let load = self.seen.loads().pop().unwrap();
-        let options = LoadOptions::parse_words(&load.words).unwrap_or_default();
+        let options = &load.settings;
         let measured = options.planned().unwrap_or(Duration::from_secs(3));
-        let begin = options.warmup.as_nanos() as u64;
+        let begin = options.warmup().as_nanos() as u64;
         (begin, begin + measured.as_nanos() as u64)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
-use prony_load::{HttpFlag, LoadOptions, TlsVersion};
+use prony_load::{HttpVersion, LoadSettings, TlsVersion};
 
 use super::arguments::AbArguments;
 use super::secured;
@@ -13,22 +13,22 @@ use crate::session::Words;
 const LONGEST_CONNECT: Duration = Duration::from_secs(130);
 
 /// The load's options, without its request.
-pub(super) fn options(arguments: &AbArguments) -> LoadOptions {
-    let mut options = LoadOptions {
-        connections: arguments.concurrency,
+pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
+    let mut options = LoadSettings {
+        connections: Some(arguments.concurrency),
         requests: Some(arguments.requests),
         duration: arguments.time_limit,
-        method: arguments.method.clone(),
-        http: Some(HttpFlag::Http10),
+        method: Some(arguments.method.clone()),
+        http: Some(HttpVersion::Http10),
         no_keepalive: !arguments.keepalive,
         source: arguments.sources.clone(),
         socket_buffer: arguments.window.map(u64::from),
         proxy: arguments.proxy.as_ref().map(|proxy| proxy.target.clone()),
         // For tunnels only. Requests to the proxy already contain the header.
         proxy_auth: arguments.proxy_login.clone(),
-        timeout: arguments.timeout,
-        connect_timeout: arguments.timeout.min(LONGEST_CONNECT),
-        expect_status: StatusSet::all(),
+        timeout: Some(arguments.timeout),
+        connect_timeout: Some(arguments.timeout.min(LONGEST_CONNECT)),
+        expect_status: Some(StatusSet::all()),
         expect_size: arguments.expected_size,
         // ab verifies no certificate and resumes no session.
         insecure: true,
@@ -38,7 +38,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadOptions {
         ciphers: ciphers(arguments),
         cert: arguments.certificate.clone(),
         key: arguments.certificate.clone(),
-        ..LoadOptions::default()
+        ..LoadSettings::from_environment()
     };
     // If the host is an address, the handshake has no server name (RFC 6066, section 3).
     let named = secured::name(arguments).unwrap_or_else(|| "127.0.0.1".to_owned());
@@ -123,7 +123,7 @@ mod tests {
     use super::super::arguments::{AbCommand, parse};
     use super::*;
 
-    fn of(words: &str) -> LoadOptions {
+    fn of(words: &str) -> LoadSettings {
         let words: Vec<_> = words.split(' ').map(Into::into).collect();
         match parse(&words) {
             Ok(AbCommand::Load(arguments)) => options(&arguments),
@@ -136,15 +136,15 @@ mod tests {
         let load = of("h/");
         assert_eq!(
             (load.connections, load.requests, load.duration),
-            (1, Some(1), None)
+            (Some(1), Some(1), None)
         );
         assert_eq!(
             (load.http, load.no_keepalive),
-            (Some(HttpFlag::Http10), true)
+            (Some(HttpVersion::Http10), true)
         );
-        assert_eq!(load.timeout, Duration::from_secs(30));
+        assert_eq!(load.timeout, Some(Duration::from_secs(30)));
         assert!(load.insecure && load.no_resumption);
-        assert!(load.expect_status.contains(503));
+        assert!(load.expect_status.unwrap().contains(503));
         assert_eq!((load.sni, load.threads), (None, None));
     }
 

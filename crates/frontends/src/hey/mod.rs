@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use prony_load::{Control, LoadSpec, RunResult, probe};
+use prony_load::{Control, RunResult, probe};
 use prony_record::Outcome;
 
 use self::arguments::{HeyArguments, HeyError};
@@ -64,9 +64,9 @@ fn spread(arguments: &HeyArguments) -> Spread {
         return each;
     }
     let mut question = arguments.options(Spread::connections(1));
-    question.method = "HEAD".to_owned();
+    question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
-    let spec = LoadSpec::resolve(Some(&arguments.url), &question).ok();
+    let spec = question.resolve(Some(&arguments.url)).ok();
     let answer = spec.and_then(|spec| probe(&spec, 0, PATIENCE).ok());
     match answer.and_then(|answer| answer.negotiated.alpn).as_deref() {
         Some("h2") => Spread::streams(arguments.workers),

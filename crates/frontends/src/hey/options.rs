@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
-use prony_load::{HttpFlag, LoadOptions};
+use prony_load::{HttpVersion, LoadSettings};
 use prony_record::Nanos;
 
 use super::arguments::HeyArguments;
@@ -77,34 +77,34 @@ impl HeyArguments {
     }
 
     /// The engine's options for this load.
-    pub(super) fn options(&self, spread: Spread) -> LoadOptions {
+    pub(super) fn options(&self, spread: Spread) -> LoadSettings {
         let (requests, duration) = self.end();
-        LoadOptions {
-            connections: spread.connections,
-            streams: spread.streams,
+        LoadSettings {
+            connections: Some(spread.connections),
+            streams: Some(spread.streams),
             rate: self.total_rate(),
             requests,
             duration,
             threads: self.cores.map(|cores| cores.min(spread.connections)),
-            method: self.method.clone(),
+            method: Some(self.method.clone()),
             header: self.header_lines(),
             body: self.body.clone().filter(|_| self.body_file.is_none()),
             body_file: self.body_file.clone(),
             http: match self.h2 && self.is_tls() {
                 true => None,
-                false => Some(HttpFlag::Http11),
+                false => Some(HttpVersion::Http11),
             },
             no_keepalive: !self.keepalive,
-            follow: if self.redirects { REDIRECTS } else { 0 },
+            follow: self.redirects.then_some(REDIRECTS),
             fails_beyond_follow: self.redirects,
             proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),
-            timeout: self.timeout.unwrap_or_default(),
+            timeout: Some(self.timeout.unwrap_or_default()),
             // hey's timeout covers the whole request.
-            connect_timeout: self.timeout.unwrap_or(NEVER),
-            expect_status: StatusSet::all(),
+            connect_timeout: Some(self.timeout.unwrap_or(NEVER)),
+            expect_status: Some(StatusSet::all()),
             insecure: true,
             sni: self.host_name().filter(|_| self.is_tls()),
-            ..LoadOptions::default()
+            ..LoadSettings::from_environment()
         }
     }
 

@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_load::{HttpFlag, LoadOptions, LoadSpec};
+use prony_load::{HttpVersion, LoadSettings, LoadSpec};
 
 use self::arguments::{SiegeArguments, SiegeFlag};
 use self::listed::{ListedRequest, Method, UrlFile, UrlFileError};
@@ -167,7 +167,7 @@ fn in_words(error: &UrlFileError) -> String {
 }
 
 /// The load's options; a script provides the requests.
-fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
+fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
     let timeout = Duration::from_secs(settings.timeout_s.max(1));
     if settings.key.is_some() && settings.certificate.is_none() {
         return Err(Refusal::Wrong("ssl-key needs an ssl-cert".to_owned()));
@@ -182,18 +182,18 @@ fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
             .map_err(|error| Refusal::Wrong(format!("proxy-host: {error}")))
     });
     let proxy_login = settings.proxy_login();
-    Ok(LoadOptions {
+    Ok(LoadSettings {
         proxy: proxy.transpose()?,
         proxy_auth: proxy_login.map(|login| format!("{}:{}", login.name, login.password)),
-        connections: settings.users,
+        connections: Some(settings.users),
         duration: Some(settings.time_s.map_or(FOR_EVER, Duration::from_secs)),
         http: Some(match settings.http11 && !settings.get && !settings.print {
-            true => HttpFlag::Http11,
-            false => HttpFlag::Http10,
+            true => HttpVersion::Http11,
+            false => HttpVersion::Http10,
         }),
         no_keepalive: !settings.keep_alive,
-        timeout,
-        connect_timeout: timeout,
+        timeout: Some(timeout),
+        connect_timeout: Some(timeout),
         // As in siege, certificates are not verified.
         insecure: true,
         cert: settings.certificate.clone(),
@@ -204,7 +204,7 @@ fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
             .iter()
             .flat_map(|list| list.split([':', ',']).map(str::to_owned))
             .collect(),
-        ..LoadOptions::default()
+        ..LoadSettings::from_environment()
     })
 }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
-use prony_load::{LoadOptions, LoadSpec};
+use prony_load::LoadSettings;
 
 use crate::session::told;
 
@@ -51,7 +51,8 @@ impl Address {
         // Without a service the port is 0, so there is nothing to connect to.
         if self.0.port() != 0 {
             let url = format!("http://{}/", self.0);
-            LoadSpec::resolve(Some(&url), &LoadOptions::default())
+            LoadSettings::from_environment()
+                .resolve(Some(&url))
                 .map_err(|error| Error::runtime(told(&error)))?;
         }
         Ok(self.connect().is_ok())

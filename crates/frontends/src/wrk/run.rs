@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
-use prony_load::{HttpFlag, LoadOptions, LoadSpec, SpecError};
+use prony_load::{HttpVersion, LoadSettings, LoadSpec, SpecError};
 
 use super::address::Address;
 use super::arguments::WrkArguments;
@@ -56,19 +56,19 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Str
     }
 }
 
-fn options(arguments: &WrkArguments) -> LoadOptions {
-    LoadOptions {
-        connections: arguments.connections,
+fn options(arguments: &WrkArguments) -> LoadSettings {
+    LoadSettings {
+        connections: Some(arguments.connections),
         threads: Some(arguments.threads),
         duration: Some(Duration::from_secs(arguments.duration_s)),
         rate: arguments.rate_per_s.map(|rate| rate as f64),
-        http: Some(HttpFlag::Http11),
-        timeout: Duration::ZERO,
-        connect_timeout: CONNECT_TIMEOUT,
-        expect_status: StatusSet::all(),
+        http: Some(HttpVersion::Http11),
+        timeout: Some(Duration::ZERO),
+        connect_timeout: Some(CONNECT_TIMEOUT),
+        expect_status: Some(StatusSet::all()),
         insecure: true,
         sni: arguments.url.is_tls().then(|| arguments.url.host.clone()),
-        ..LoadOptions::default()
+        ..LoadSettings::from_environment()
     }
 }
 
@@ -78,8 +78,12 @@ fn own_url(arguments: &WrkArguments) -> String {
     format!("{}://{}/", url.scheme.to_ascii_lowercase(), url.authority())
 }
 
-fn resolve(url: &str, options: &LoadOptions, arguments: &WrkArguments) -> Result<LoadSpec, String> {
-    LoadSpec::resolve(Some(url), options).map_err(|error| match error {
+fn resolve(
+    url: &str,
+    options: &LoadSettings,
+    arguments: &WrkArguments,
+) -> Result<LoadSpec, String> {
+    options.resolve(Some(url)).map_err(|error| match error {
         SpecError::Name { error, .. } => {
             let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
             let (host, service) = (&arguments.url.host, arguments.url.service());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::options::IoFlag;
+use crate::settings::{IoChoice, SettingsError};
 
 /// A backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,22 +31,25 @@ impl Backend {
     ///
     /// This system lacks the backend that was asked for.
     pub(crate) fn choose(
-        flag: IoFlag,
+        flag: IoChoice,
         workers: u32,
         capacity: u32,
-    ) -> Result<(Backend, Option<String>), String> {
-        if flag == IoFlag::Poll {
+    ) -> Result<(Backend, Option<String>), SettingsError> {
+        if flag == IoChoice::Poll {
             return Ok((Backend::Poll, None));
         }
         match (flag, io_uring(workers, capacity)) {
             (_, Ok(backend)) => Ok((backend, None)),
-            (IoFlag::Uring, Err(error)) => Err(format!(
-                "--io uring: io_uring can't be had here ({error}); it needs Linux 6.1, and a kernel \
-                 and container that allow it (kernel.io_uring_disabled, seccomp, ulimit -l); \
-                 --io auto takes what there is"
-            )),
+            (IoChoice::Uring, Err(error)) => {
+                let refused = SettingsError::value("io", IoChoice::Uring).text(format!(
+                    ": io_uring is not available here ({error}); it needs Linux 6.1, and a kernel and \
+                     container that allow it (kernel.io_uring_disabled, seccomp, ulimit -l); "
+                ));
+                let refused = refused.and_value("io", IoChoice::Auto);
+                Err(refused.text(" uses what there is"))
+            }
             (_, Err(error)) => {
-                let note = format!("io_uring can't be had here ({error}), so epoll was used");
+                let note = format!("io_uring is not available here ({error}), so epoll was used");
                 Ok((Backend::Poll, cfg!(target_os = "linux").then_some(note)))
             }
         }
@@ -110,20 +113,22 @@ mod tests {
     #[test]
     fn without_io_uring_epoll_is_used_or_the_reason_is_reported() {
         for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter] {
-            let (backend, note) = without(call, || Backend::choose(IoFlag::Auto, 2, 100)).unwrap();
+            let (backend, note) =
+                without(call, || Backend::choose(IoChoice::Auto, 2, 100)).unwrap();
             assert_eq!(backend, Backend::Poll);
             let note = note.unwrap();
             assert!(
                 note.contains("not permitted") && note.contains("epoll"),
                 "{note}"
             );
-            let refused = without(call, || Backend::choose(IoFlag::Uring, 2, 100)).unwrap_err();
+            let refused = without(call, || Backend::choose(IoChoice::Uring, 2, 100)).unwrap_err();
+            let refused = refused.to_string();
             assert!(refused.starts_with("--io uring: "), "{refused}");
             assert!(refused.contains("--io auto"), "{refused}");
-            let asked = without(call, || Backend::choose(IoFlag::Poll, 2, 100));
+            let asked = without(call, || Backend::choose(IoChoice::Poll, 2, 100));
             assert_eq!(asked, Ok((Backend::Poll, None)));
         }
-        let free = Backend::choose(IoFlag::Uring, 2, 100);
+        let free = Backend::choose(IoChoice::Uring, 2, 100);
         assert_eq!(free, Ok((Backend::Uring, None)));
     }
 }

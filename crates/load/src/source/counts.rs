@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn sources(typed: &str) -> Sources {
-        Sources::new(&crate::LoadOptions::typed(typed)).unwrap()
+        Sources::new(&crate::LoadSettings::typed(typed)).unwrap()
     }
 
     #[test]

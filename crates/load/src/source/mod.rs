@@ -11,10 +11,10 @@ pub(crate) use addresses::Addresses;
 pub(crate) use counts::SourceCounts;
 pub use range::SourceRange;
 
-use crate::options::{LoadOptions, SourceOrder};
 use crate::part::Part;
 use crate::proxy::Proxy;
 use crate::request::Target;
+use crate::settings::{LoadSettings, SettingsError, SourceOrder};
 use crate::socket::Peer;
 use crate::socket::local::{self, Binding, LocalPorts, Source};
 use crate::spec::SpecError;
@@ -34,15 +34,6 @@ pub(crate) struct Turn {
 }
 
 impl SourceOrder {
-    /// As it is typed.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            SourceOrder::RoundRobin => "round-robin",
-            SourceOrder::Random => "random",
-            SourceOrder::PerUser => "per-user",
-        }
-    }
-
     /// Which of so many addresses it is; none of none.
     pub(crate) fn index(self, turn: Turn, count: u64) -> Option<u64> {
         match self {
@@ -87,26 +78,25 @@ impl Sources {
     /// # Errors
     ///
     /// Where an address was given twice, or an order of nothing.
-    pub(crate) fn new(options: &LoadOptions) -> Result<Sources, SpecError> {
-        let (v4, v6): (Vec<_>, Vec<_>) = options
+    pub(crate) fn new(settings: &LoadSettings) -> Result<Sources, SpecError> {
+        let (v4, v6): (Vec<_>, Vec<_>) = settings
             .source
             .iter()
             .partition(|range| range.first().is_ipv4());
-        let told = addresses("--proxy-source", &options.proxy_source)?;
-        if options.source_order.is_some() && options.source.is_empty() && told.count() == 0 {
-            return Err(SpecError::Arguments(
-                "--source-order is about the addresses of --source or --proxy-source; give some"
-                    .to_owned(),
-            ));
+        let told = addresses("proxy_source", &settings.proxy_source)?;
+        if settings.source_order.is_some() && settings.source.is_empty() && told.count() == 0 {
+            let error = SettingsError::of("source_order").text(" needs addresses; add ");
+            let error = error.name("source").text(" or ").name("proxy_source");
+            return Err(error.into());
         }
         Ok(Sources {
-            v4: addresses("--source", &v4)?,
-            v6: addresses("--source", &v6)?,
-            order: options.source_order.unwrap_or_default(),
+            v4: addresses("source", &v4)?,
+            v6: addresses("source", &v6)?,
+            order: settings.source_order.unwrap_or_default(),
             ports: None,
             binding_v6: Binding::default(),
             part: None,
-            proxy: options
+            proxy: settings
                 .proxy_protocol
                 .map(|version| Proxy::new(version, told)),
         })
@@ -246,11 +236,12 @@ impl Sources {
                 Peer::Unix(_) => false,
             });
             if !is_used {
-                return Err(SpecError::Arguments(format!(
-                    "--source {range}: {family} address can't connect to a target of the other \
-                     family; give sources and target of one family (--resolve chooses a target's \
-                     address)"
-                )));
+                let error = SettingsError::value("source", range).text(format!(
+                    ": {family} address can't connect to a target of the other family; give sources \
+                     and target of one family ("
+                ));
+                let error = error.name("resolve").text(" sets a target's address)");
+                return Err(error.into());
             }
             for &range in addresses.ranges() {
                 let binding = bindable(range)?;
@@ -263,12 +254,11 @@ impl Sources {
     }
 }
 
-fn addresses(flag: &str, given: &[SourceRange]) -> Result<Addresses, SpecError> {
+fn addresses(setting: &'static str, given: &[SourceRange]) -> Result<Addresses, SpecError> {
     Addresses::new(given).map_err(|[later, earlier]| {
-        SpecError::Arguments(format!(
-            "{flag} {later}: {} is in {flag} {earlier} as well",
-            later.first()
-        ))
+        let error = SettingsError::value(setting, later);
+        let error = error.text(format!(": {} is in ", later.first()));
+        error.and_value(setting, earlier).text(" as well").into()
     })
 }
 
@@ -279,11 +269,12 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
         match local::try_source(address) {
             Ok(binding) => all = all.max(binding),
             Err(error) => {
-                return Err(SpecError::Environment(format!(
-                    "--source {range}: {address} is not an address of this machine ({error}); {}. \
-                     A target on another machine needs a route back to it",
-                    mend::mend(range, address, std::env::consts::OS)
-                )));
+                let hint = mend::mend(range, address, std::env::consts::OS);
+                let error = SettingsError::value("source", range).text(format!(
+                    ": {address} is not an address of this machine ({error}); {hint}. A target on \
+                     another machine needs a route back to it"
+                ));
+                return Err(SpecError::Environment(error));
             }
         }
     }
@@ -301,7 +292,7 @@ mod tests {
     use super::*;
 
     fn sources(words: &str) -> Sources {
-        Sources::new(&LoadOptions::typed(words)).unwrap()
+        Sources::new(&LoadSettings::typed(words)).unwrap()
     }
 
     fn turn(connection: u64) -> Turn {
@@ -399,7 +390,7 @@ mod tests {
     #[test]
     fn contradictory_settings_are_refused() {
         let refused = |words: &str| {
-            let error = Sources::new(&LoadOptions::typed(words)).unwrap_err();
+            let error = Sources::new(&LoadSettings::typed(words)).unwrap_err();
             error.to_string()
         };
         let error = refused("--source 10.0.0.1-10.0.0.9 --source 10.0.0.9");

@@ -69,6 +69,14 @@ impl SourceRange {
         }
     }
 
+    /// The addresses from `first` to `last`, which must be of one family and in this order.
+    pub fn between(first: IpAddr, last: IpAddr) -> SourceRange {
+        SourceRange::new(
+            first,
+            number(last).saturating_sub(number(first)).saturating_add(1),
+        )
+    }
+
     /// How many addresses it has, at least one.
     pub(crate) fn count(self) -> u64 {
         self.count

@@ -1,5 +1,6 @@
 //! TLS settings of a load, and the client of each worker.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::sessions::SessionStore;
 use super::suites;
 use super::verify::{AcceptAny, CachingVerifier};
 use crate::input_file::{self, TEXT_BYTES_MAX};
-use crate::options::{HttpFlag, LoadOptions, TlsVersion};
+use crate::settings::{HttpVersion, LoadSettings, SettingsError, TlsVersion};
 use crate::spec::SpecError;
 
 /// Groups offered for the key exchange, the preferred one first.
@@ -58,25 +59,28 @@ impl TlsSettings {
     ///
     /// Where files can't be read or used, or the flags leave nothing to offer; the text names the
     /// flag.
-    pub(crate) fn resolve(options: &LoadOptions) -> Result<TlsSettings, SpecError> {
-        let versions = versions(options)?;
-        let provider = Arc::new(provider(options, &versions)?);
-        let verifier = verifier(options, &provider)?;
+    pub(crate) fn resolve(settings: &LoadSettings) -> Result<TlsSettings, SpecError> {
+        let versions = versions(settings)?;
+        let provider = Arc::new(provider(settings, &versions)?);
+        let verifier = verifier(settings, &provider)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
-            .map_err(|error| SpecError::Arguments(format!("--ciphers: {error}")))?
+            .map_err(|error| SettingsError::of("ciphers").text(format!(": {error}")))?
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone());
-        let mut config = match (&options.cert, &options.key) {
+        let mut config = match (&settings.cert, &settings.key) {
             (Some(cert), Some(key)) => builder
-                .with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?)
-                .map_err(|error| SpecError::Arguments(format!("--cert, --key: {error}")))?,
+                .with_client_auth_cert(certificates("cert", cert)?, private_key(key)?)
+                .map_err(|error| {
+                    let files = SettingsError::of("cert").text(", ").name("key");
+                    files.text(format!(": {error}"))
+                })?,
             _ => builder.with_no_client_auth(),
         };
-        let alpn: &[&[u8]] = match options.http {
+        let alpn: &[&[u8]] = match settings.http {
             None => &[HTTP2, HTTP1],
-            Some(HttpFlag::Http2) => &[HTTP2],
-            Some(HttpFlag::Http10 | HttpFlag::Http11) => &[HTTP1],
+            Some(HttpVersion::Http2) => &[HTTP2],
+            Some(HttpVersion::Http10 | HttpVersion::Http11) => &[HTTP1],
         };
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
@@ -85,7 +89,7 @@ impl TlsSettings {
         Ok(TlsSettings {
             config,
             verifier,
-            resumption: !options.no_resumption,
+            resumption: !settings.no_resumption,
             alpn,
         })
     }
@@ -108,12 +112,12 @@ impl TlsSettings {
 }
 
 fn provider(
-    options: &LoadOptions,
+    settings: &LoadSettings,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<CryptoProvider, SpecError> {
-    let cipher_suites = match options.ciphers.as_slice() {
+    let cipher_suites = match settings.ciphers.as_slice() {
         [] => suites::default_order(),
-        names => suites::chosen(names, versions).map_err(SpecError::Arguments)?,
+        names => suites::chosen(names, versions)?,
     };
     Ok(CryptoProvider {
         cipher_suites,
@@ -123,10 +127,10 @@ fn provider(
 }
 
 fn verifier(
-    options: &LoadOptions,
+    settings: &LoadSettings,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, SpecError> {
-    let roots = match (options.insecure, &options.ca) {
+    let roots = match (settings.insecure, &settings.ca) {
         (true, _) => {
             let algorithms = provider.signature_verification_algorithms;
             return Ok(Arc::new(AcceptAny(algorithms)));
@@ -137,21 +141,22 @@ fn verifier(
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .map_err(|error| {
-            SpecError::Environment(format!(
+            let error = SettingsError::from(format!(
                 "no authority's certificate to verify the server's by ({error}): install the \
-                 system's, name some with --ca, or accept any with --insecure"
-            ))
+                 system's, name some with "
+            ));
+            let error = error.name("ca").text(", or accept any with ");
+            SpecError::Environment(error.name("insecure"))
         })?;
     Ok(verifier)
 }
 
-fn versions(options: &LoadOptions) -> Result<Vec<&'static SupportedProtocolVersion>, SpecError> {
-    let min = options.tls_min.unwrap_or(TlsVersion::Tls12);
-    let max = options.tls_max.unwrap_or(TlsVersion::Tls13);
+fn versions(settings: &LoadSettings) -> Result<Vec<&'static SupportedProtocolVersion>, SpecError> {
+    let min = settings.tls_min.unwrap_or(TlsVersion::Tls12);
+    let max = settings.tls_max.unwrap_or(TlsVersion::Tls13);
     if min > max {
-        return Err(SpecError::Arguments(
-            "--tls-min is higher than --tls-max".to_owned(),
-        ));
+        let error = SettingsError::of("tls_min").text(" is higher than ");
+        return Err(error.name("tls_max").into());
     }
     let all = [
         (TlsVersion::Tls12, &rustls::version::TLS12),
@@ -172,34 +177,39 @@ fn system_roots() -> Result<RootCertStore, SpecError> {
 
 fn roots_of(file: &Path) -> Result<RootCertStore, SpecError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates("--ca", file)? {
+    for certificate in certificates("ca", file)? {
         roots
             .add(certificate)
-            .map_err(|error| SpecError::Arguments(format!("--ca {}: {error}", file.display())))?;
+            .map_err(|error| of_file("ca", file, &error))?;
     }
     Ok(roots)
 }
 
-fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, SpecError> {
-    let shown = file.display();
-    let text = read(flag, file)?;
+fn certificates(
+    setting: &'static str,
+    file: &Path,
+) -> Result<Vec<CertificateDer<'static>>, SpecError> {
+    let text = read(setting, file)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
-        .map_err(|error| SpecError::Arguments(format!("{flag} {shown}: {error}")))?;
+        .map_err(|error| of_file(setting, file, &error))?;
     if certificates.is_empty() {
-        return Err(SpecError::Arguments(format!(
-            "{flag} {shown}: no certificate in it (PEM)"
-        )));
+        return Err(of_file(setting, file, &"no certificate in it (PEM)"));
     }
     Ok(certificates)
 }
 
-fn read(flag: &str, file: &Path) -> Result<Vec<u8>, SpecError> {
-    input_file::read(file, TEXT_BYTES_MAX)
-        .map_err(|error| SpecError::Arguments(format!("{flag} {}: {error}", file.display())))
+fn read(setting: &'static str, file: &Path) -> Result<Vec<u8>, SpecError> {
+    input_file::read(file, TEXT_BYTES_MAX).map_err(|error| of_file(setting, file, &error))
+}
+
+/// An error in a file that a setting names.
+fn of_file(setting: &'static str, file: &Path, error: &dyn fmt::Display) -> SpecError {
+    SettingsError::value(setting, file.display())
+        .text(format!(": {error}"))
+        .into()
 }
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SpecError> {
-    PrivateKeyDer::from_pem_slice(&read("--key", file)?)
-        .map_err(|error| SpecError::Arguments(format!("--key {}: {error}", file.display())))
+    PrivateKeyDer::from_pem_slice(&read("key", file)?).map_err(|error| of_file("key", file, &error))
 }

@@ -3,6 +3,8 @@
 use rustls::crypto::aws_lc_rs;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
+use crate::settings::SettingsError;
+
 /// Default suites, the preferred one first.
 ///
 /// AES-128 with SHA-256 is first, as in Firefox, Chrome and Go: servers that follow the client's
@@ -25,7 +27,7 @@ pub(super) fn default_order() -> Vec<SupportedCipherSuite> {
 pub(super) fn chosen(
     names: &[String],
     versions: &[&'static SupportedProtocolVersion],
-) -> Result<Vec<SupportedCipherSuite>, String> {
+) -> Result<Vec<SupportedCipherSuite>, SettingsError> {
     names
         .iter()
         .map(|typed| {
@@ -33,18 +35,20 @@ pub(super) fn chosen(
             if versions.iter().any(|known| **known == *suite.version()) {
                 return Ok(suite);
             }
-            let (version, excluded_by) = match suite.tls13() {
-                Some(_) => ("1.3", "--tls-max 1.2"),
-                None => ("1.2", "--tls-min 1.3"),
+            let (version, setting, bound) = match suite.tls13() {
+                Some(_) => ("1.3", "tls_max", "1.2"),
+                None => ("1.2", "tls_min", "1.3"),
             };
-            Err(format!(
-                "--ciphers: {typed} is a cipher suite of TLS {version}, which {excluded_by} excludes"
-            ))
+            let error = SettingsError::of("ciphers");
+            let error = error.text(format!(
+                ": {typed} is a cipher suite of TLS {version}, which "
+            ));
+            Err(error.and_value(setting, bound).text(" excludes"))
         })
         .collect()
 }
 
-fn find(typed: &str) -> Result<SupportedCipherSuite, String> {
+fn find(typed: &str) -> Result<SupportedCipherSuite, SettingsError> {
     let all = aws_lc_rs::ALL_CIPHER_SUITES;
     let is_meant = |suite: &&SupportedCipherSuite| {
         let name = name(**suite);
@@ -52,10 +56,10 @@ fn find(typed: &str) -> Result<SupportedCipherSuite, String> {
     };
     all.iter().find(is_meant).copied().ok_or_else(|| {
         let known: Vec<_> = all.iter().map(|suite| name(*suite)).collect();
-        format!(
-            "--ciphers: \"{typed}\" is not in this TLS library; it has {}",
+        SettingsError::of("ciphers").text(format!(
+            ": \"{typed}\" is not in this TLS library; it has {}",
             known.join(", ")
-        )
+        ))
     })
 }
 
@@ -86,7 +90,10 @@ mod tests {
         [&rustls::version::TLS12, &rustls::version::TLS13];
 
     fn one(name: &str) -> Result<SupportedCipherSuite, String> {
-        chosen(&[name.to_owned()], &BOTH_VERSIONS).map(|suites| suites[0])
+        let suites = chosen(&[name.to_owned()], &BOTH_VERSIONS);
+        suites
+            .map(|suites| suites[0])
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -133,8 +140,11 @@ mod tests {
     #[test]
     fn unsupported_suites_and_version_conflicts_are_named() {
         let error = one("RC4-SHA").unwrap_err();
-        assert!(error.contains("\"RC4-SHA\""), "{error}");
-        assert!(error.contains("TLS_AES_128_GCM_SHA256"), "{error}");
+        assert!(error.to_string().contains("\"RC4-SHA\""), "{error}");
+        assert!(
+            error.to_string().contains("TLS_AES_128_GCM_SHA256"),
+            "{error}"
+        );
         for (version, suite, told) in [
             (BOTH_VERSIONS[0], "TLS_AES_128_GCM_SHA256", "--tls-max 1.2"),
             (
@@ -144,7 +154,10 @@ mod tests {
             ),
         ] {
             let error = chosen(&[suite.to_owned()], &[version]).unwrap_err();
-            assert!(error.contains(suite) && error.contains(told), "{error}");
+            assert!(
+                error.to_string().contains(suite) && error.to_string().contains(told),
+                "{error}"
+            );
         }
     }
 }

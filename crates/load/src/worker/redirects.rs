@@ -406,12 +406,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::LoadOptions;
+    use crate::settings::LoadSettings;
 
     #[test]
     fn cached_redirects_take_bounded_memory() {
-        let options = LoadOptions::typed("-c 1 --follow 5");
-        let spec = LoadSpec::resolve(Some("http://127.0.0.1:1/"), &options).unwrap();
+        let options = LoadSettings::typed("-c 1 --follow 5");
+        let spec = options.resolve(Some("http://127.0.0.1:1/")).unwrap();
         let mut redirects = Redirects::new(&spec, 1).unwrap();
         for number in 0..50_000_u32 {
             let redirect = CachedRedirect {

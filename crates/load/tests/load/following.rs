@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use prony_load::{Control, LoadSpec, Permits, run};
+use prony_load::{Control, Permits, run};
 use prony_record::Outcome;
 
 use crate::harness::*;
@@ -167,7 +167,7 @@ fn a_hanging_lookup_delays_no_other_request() {
         }
         Ok(())
     }));
-    let spec = LoadSpec::resolve(Some(&here.url()), &options).unwrap();
+    let spec = options.resolve(Some(&here.url())).unwrap();
     let control = Control::new(1);
     let record = std::thread::scope(|scope| {
         let load = scope.spawn(|| run(&spec, &control));

@@ -245,7 +245,7 @@ fn a_stalled_proxy_times_out() {
 #[test]
 fn non_local_targets_are_refused_through_a_proxy_too() {
     let refused = |url: &str, words: &[&str]| match resolve(url, words) {
-        Err(SpecError::Arguments(text)) => text,
+        Err(SpecError::Settings(error)) => error.to_string(),
         Err(other) => panic!("{url} {words:?}: {other}"),
         Ok(_) => panic!("{url} {words:?}: was taken"),
     };

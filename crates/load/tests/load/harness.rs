@@ -8,16 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use clap::Parser;
-use prony_load::{Control, LoadOptions, LoadSpec, SpecError, run};
+use prony_load::{Control, LoadSettings, LoadSpec, SpecError, run};
 use prony_origin::{Config, Origin, Tls};
 use prony_record::{FindingId, Outcome, Record};
 
-#[derive(Parser)]
-struct Typed {
-    #[command(flatten)]
-    load: LoadOptions,
-}
+#[path = "../flags/mod.rs"]
+mod flags;
 
 /// The backend that this crate of tests is about, as `--io` names it.
 pub(crate) fn io() -> &'static str {
@@ -28,9 +24,9 @@ pub(crate) fn io() -> &'static str {
     }
 }
 
-/// The flags of these words, with one worker where they name no number.
-pub(crate) fn options(words: &[&str]) -> LoadOptions {
-    let mut typed = vec!["prony"];
+/// The settings that these flags give, with one worker unless they give a number.
+pub(crate) fn options(words: &[&str]) -> LoadSettings {
+    let mut typed = Vec::new();
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
     }
@@ -38,11 +34,11 @@ pub(crate) fn options(words: &[&str]) -> LoadOptions {
         typed.extend(["--io", io()]);
     }
     typed.extend(words);
-    Typed::try_parse_from(typed).unwrap().load
+    serde_json::from_value(flags::settings(typed)).unwrap()
 }
 
 pub(crate) fn resolve(url: &str, words: &[&str]) -> Result<LoadSpec, SpecError> {
-    LoadSpec::resolve(Some(url), &options(words))
+    options(words).resolve(Some(url))
 }
 
 /// Runs a load; its words are separated by spaces.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, Part, RunError, run_at};
+use prony_load::{Control, Part, RunError, run_at};
 use prony_record::Record;
 
 use crate::harness::{Served, options, resolve};
@@ -15,7 +15,7 @@ fn parts(url: Option<&str>, words: &str, workers: &[u32]) -> Vec<Record> {
         let part = Part { first, workers, of };
         first += workers;
         let words: Vec<_> = words.split_whitespace().collect();
-        let spec = LoadSpec::resolve_part(url, &options(&words), Some(part)).unwrap();
+        let spec = options(&words).resolve_part(url, Some(part)).unwrap();
         let begin = || Some(Instant::now());
         let loaded = run_at(&spec, &Control::new(workers), None, &begin).unwrap();
         assert!(loaded.first_start.is_some());
@@ -106,7 +106,7 @@ fn an_invalid_part_is_refused() {
         let part = Part { first, workers, of };
         let options = options(&["-c", "7"]);
         let url = served.url("/");
-        let error = LoadSpec::resolve_part(Some(&url), &options, Some(part)).err();
+        let error = options.resolve_part(Some(&url), Some(part)).err();
         assert!(error.unwrap().to_string().contains("--connections 7"));
     }
 }

@@ -167,7 +167,7 @@ fn sources_are_taken_by_family() {
 
 fn refused(url: &str, source: &str) -> String {
     match resolve(url, &["--source", source]) {
-        Err(SpecError::Arguments(error) | SpecError::Environment(error)) => error,
+        Err(SpecError::Settings(error) | SpecError::Environment(error)) => error.to_string(),
         Err(other) => panic!("{source}: {other:?}"),
         Ok(_) => panic!("{source} was accepted"),
     }

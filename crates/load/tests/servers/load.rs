@@ -1,21 +1,23 @@
 //! Loads given as flags, and assertions on every record.
 
-use clap::Parser;
-use prony_load::{Control, LoadOptions, LoadSpec};
+use prony_load::{Control, LoadSettings};
 use prony_record::{Outcome, Record};
 
 /// The socket backends, as values of `--io`.
 pub(crate) const BACKENDS: [&str; 2] = ["uring", "poll"];
 
-#[derive(Parser)]
-struct Typed {
-    #[command(flatten)]
-    load: LoadOptions,
+#[path = "../flags/mod.rs"]
+mod flags;
+
+/// The settings that these flags give.
+pub(crate) fn settings(words: &[&str]) -> LoadSettings {
+    let flags = flags::settings(words.iter().copied());
+    serde_json::from_value(flags).unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
 /// Runs a load, with one worker by default.
 pub(crate) fn run(url: &str, words: &[&str]) -> Record {
-    let mut typed = vec!["prony"];
+    let mut typed = Vec::new();
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
     }
@@ -24,8 +26,7 @@ pub(crate) fn run(url: &str, words: &[&str]) -> Record {
         typed.extend(["--timeout", "2m"]);
     }
     typed.extend(words);
-    let typed = Typed::try_parse_from(typed).unwrap_or_else(|error| panic!("{words:?}: {error}"));
-    let spec = LoadSpec::resolve(Some(url), &typed.load);
+    let spec = settings(&typed).resolve(Some(url));
     let spec = spec.unwrap_or_else(|error| panic!("{url} {words:?}: {error}"));
     let record = prony_load::run(&spec, &Control::new(1)).unwrap();
     record.totals.check().unwrap();

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
-use prony_load::{LoadOptions, LoadSpec};
 use prony_record::Outcome;
 
 use crate::load::{self, BACKENDS, outcomes};
@@ -92,15 +90,9 @@ fn peers(server: &Server, seen: &mut usize, lines: u64) -> BTreeMap<String, u64>
     }
 }
 
-#[derive(Parser)]
-struct Typed {
-    #[command(flatten)]
-    load: LoadOptions,
-}
-
 fn refusal(url: &str, source: &str) -> String {
-    let options = Typed::parse_from(["prony", "--source", source]).load;
-    match LoadSpec::resolve(Some(url), &options) {
+    let options = load::settings(&["--source", source]);
+    match options.resolve(Some(url)) {
         Ok(_) => panic!("{source} was accepted"),
         Err(error) => error.to_string(),
     }

@@ -96,7 +96,7 @@ impl Plan {
                 }
                 if let Some(agents) = &layout.load_agents {
                     let load = rendered.load.as_ref();
-                    let connections = load.map(|load| load.flags.connections);
+                    let connections = load.map(|load| load.settings.connections());
                     let requirement = HostRequirement::Load {
                         agents,
                         connections,

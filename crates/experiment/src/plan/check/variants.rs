@@ -112,7 +112,7 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
     for (_, rendered) in all {
         let Some(load) = &rendered.load else { continue };
         let load_cores = load
-            .flags
+            .settings
             .cores
             .as_ref()
             .map_or(&[][..], |list| list.0.as_slice());
@@ -134,7 +134,7 @@ fn identical_variants(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
         let loads = match (&a.load, &b.load) {
             (Some(a), Some(b)) => {
                 let same_origin = a.place == b.place && a.agents == b.agents;
-                same_origin && a.url == b.url && a.words() == b.words()
+                same_origin && a.url == b.url && a.settings == b.settings
             }
             _ => false,
         };

@@ -1,13 +1,12 @@
-//! `[load]`: the long flags of `prony load`, checked by the very parser of the command line.
+//! `[load]`: keys that only plans have, and the settings of a load.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{ArgAction, Args, FromArgMatches};
-use prony_load::{LoadOptions, LoadSpec};
+use prony_load::{CoreList, LoadSettings, Notation, SpecError};
 
 use super::context::{MachineNeedKind, RenderContext};
+use super::load_settings;
 use super::service_layout::{RemoteAddress, ServiceLayout};
 use super::variant_layout::VariantLayout;
 use crate::place;
@@ -16,19 +15,19 @@ use crate::plan::model::{PlanFolder, TrialSettings};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 use crate::service::{Allocated, Endpoint, PlaceKind};
 
-/// The keys that are no flags.
+/// Keys that are not settings of a load.
 pub(crate) const OWN_KEYS: &[&str] = &[
     "target", "scheme", "model", "path", "place", "agents", "bodies",
 ];
 
-/// Flags whose value is a file; relative paths start from the plan's folder.
+/// Settings whose value is a file; relative paths start from the plan's folder.
 const FILES: &[&str] = &["urls", "body_file", "ca", "cert", "key"];
 
-/// ServiceFiles that stay where they are when an experiment copies what its plan names: results are passed
-/// on, private keys are not.
+/// Files that are not copied with the others that a plan names: results are passed on, and private
+/// keys must not be.
 const SECRETS: &[&str] = &["key"];
 
-/// Flags of `prony load` that a plan settles in another way, and how.
+/// Settings and flags of `prony load` that a plan expresses in another way.
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "unix",
@@ -70,17 +69,6 @@ impl Scheme {
     }
 }
 
-/// One flag of `prony load`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadOption {
-    /// The flag's long name without dashes: `connections`, `no-keepalive`.
-    pub name: String,
-    /// Its values; none for a bare flag, several for one that is given several times.
-    pub values: Vec<String>,
-    /// The plan's line, 0 for what prony adds itself.
-    pub line: usize,
-}
-
 /// The load of one variant with nothing left to decide.
 #[derive(Debug, Clone)]
 pub struct ResolvedLoad {
@@ -100,23 +88,33 @@ pub struct ResolvedLoad {
     pub model: Model,
     /// The URL for `prony load`, the plan's `path` included.
     pub url: String,
-    /// Its flags: the plan's, `unix` where the target is a UNIX socket, and `warmup` and `duration`
-    /// from `[trials]` where the plan's load has none.
-    pub options: Vec<LoadOption>,
-    /// The same flags as the command line's parser reads them.
-    pub flags: LoadOptions,
+    /// The load's settings: the plan's, `unix` if the target is a UNIX socket, and `warmup` and
+    /// `duration` from `[trials]` unless the plan's load has them.
+    pub settings: LoadSettings,
+    /// Lines of the settings that the plan gives.
+    pub(crate) lines: SettingLines,
 }
 
-impl ResolvedLoad {
-    /// The flags as they would be typed: `--connections`, `10`, ….
-    pub fn words(&self) -> Vec<String> {
-        words(&self.options)
+/// Lines of the settings that a plan gives, by key.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SettingLines(BTreeMap<String, usize>);
+
+impl SettingLines {
+    fn of(given: &TomlTable) -> SettingLines {
+        let lines = given.entries.iter();
+        SettingLines(lines.map(|it| (it.key.clone(), it.node.line)).collect())
     }
 
-    /// The same for each option alone, in the order of `options`.
-    pub fn words_by_option(&self) -> Vec<String> {
-        let of = |option: &LoadOption| words(std::slice::from_ref(option)).join(" ");
-        self.options.iter().map(of).collect()
+    /// Reports what is wrong with the settings, on the line of the one at fault.
+    fn report(&self, error: &SpecError, reader: &mut PlanReader<'_>) {
+        let line = error.setting().and_then(|key| self.0.get(key));
+        let text = one_line(&error.in_notation(Notation::Keys));
+        let message = format!("[load]: {text}");
+        reader.report(
+            DiagnosticKind::BadValue,
+            line.copied().unwrap_or(0),
+            message,
+        );
     }
 }
 
@@ -137,20 +135,26 @@ pub(crate) fn read_load(
 ) -> Option<ResolvedLoad> {
     let before = reader.diagnostics.count();
     let rendered = around.templates.table(table, reader);
-    let command = LoadOptions::augment_args(clap::Command::new("load").no_binary_name(true));
-    check_keys(table, &command, reader);
+    check_keys(table, reader);
     let target = read_target(&rendered, around.layout, reader);
-    let mut options = read_options(&rendered, &command, around, reader);
-    let cores = read_cores(&rendered, &mut options, around.layout);
-    add_lengths(&mut options, load_context, reader);
-    if around.layout.load_agents.is_none()
-        && let Some(node) = &cores
-        && let Some(cores) = reader.cores(node, "cores of [load]")
+    let given = settings_of(&rendered, around, reader);
+    let mut lines = SettingLines::of(&given);
+    let mut settings = load_settings::read(&given, reader);
+    settings.public |= LoadSettings::from_environment().public;
+    if let Some(node) = read_cores(&rendered, around.layout)
+        && let Some(cores) = reader.cores(&node, "cores of [load]")
     {
-        let owner = "[load]".to_owned();
-        around.add_need(node.line, MachineNeedKind::Cores { owner, cores });
+        lines.0.insert("cores".to_owned(), node.line);
+        settings
+            .cores
+            .get_or_insert_with(|| CoreList(cores.clone()));
+        if around.layout.load_agents.is_none() {
+            let owner = "[load]".to_owned();
+            around.add_need(node.line, MachineNeedKind::Cores { owner, cores });
+        }
     }
-    let model = read_model(&rendered, &options, reader);
+    add_lengths(&mut settings, &lines, load_context, reader);
+    let model = read_model(&rendered, &given, reader);
     let scheme = read_scheme(
         &rendered,
         target.as_ref().map(|(_, listener)| *listener),
@@ -163,13 +167,11 @@ pub(crate) fn read_load(
     let line = rendered.line_of("target");
     let endpoint = target_endpoint(shape, endpoint, around.layout, line, reader)?;
     if let Endpoint::Unix(path) = &endpoint {
-        options.push(LoadOption {
-            name: "unix".to_owned(),
-            values: vec![path.to_string_lossy().into_owned()],
-            line: 0,
-        });
+        settings.unix = Some(path.clone());
     }
-    let flags = parse(command, &options, reader);
+    if let Err(error) = settings.check() {
+        lines.report(&error.into(), reader);
+    }
     let url = format!(
         "{}://{}{path}",
         scheme.as_str(),
@@ -187,8 +189,8 @@ pub(crate) fn read_load(
         scheme,
         model,
         url,
-        options,
-        flags: flags?,
+        settings,
+        lines,
     })
 }
 
@@ -196,9 +198,9 @@ pub(crate) fn read_load(
 /// agent checks its own.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     if layout.load_agents.is_none()
-        && let Err(trouble) = try_resolve(&load.url, &load.flags, layout)
+        && let Err(error) = try_resolve(&load.url, &load.settings, layout)
     {
-        refuse_flag(&trouble, &load.options, reader);
+        load.lines.report(&error, reader);
     }
 }
 
@@ -225,68 +227,48 @@ fn target_endpoint(
     }
 }
 
-/// The load's cores, or those of its place, which become a flag like its own.
-fn read_cores(
-    table: &TomlTable,
-    options: &mut Vec<LoadOption>,
-    layout: &VariantLayout,
-) -> Option<TomlNode> {
-    if let Some(own) = table.get("cores") {
-        return Some(own.clone());
-    }
-    let of_place = layout.cores_of(layout.load_place)?;
-    options.push(LoadOption {
-        name: "cores".to_owned(),
-        values: vec![of_place.text.clone()],
-        line: of_place.line,
-    });
-    Some(of_place.node())
+/// The load's cores, or those of its place.
+fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
+    let own = table.get("cores").cloned();
+    own.or_else(|| layout.cores_of(layout.load_place).map(|cores| cores.node()))
 }
 
-/// What the load itself has against its flags. A load that comes from addresses of its place can be
-/// asked only where these are.
-fn try_resolve(url: &str, flags: &LoadOptions, layout: &VariantLayout) -> Result<(), String> {
-    let try_it = || match LoadSpec::resolve(Some(url), flags) {
-        Ok(_) => Ok(()),
-        Err(trouble) => Err(trouble.to_string()),
-    };
+/// Resolves the load, to find what is wrong with it. A load that connects from addresses of its place
+/// is resolved where these exist.
+fn try_resolve(
+    url: &str,
+    settings: &LoadSettings,
+    layout: &VariantLayout,
+) -> Result<(), SpecError> {
+    let try_it = || settings.resolve(Some(url)).map(|_| ());
     match layout.load_place {
         PlaceKind::Named(load) => {
             let sources = &layout.topology.places[load].sources;
-            // Without the rights for places there is a mistake about these already.
+            // Missing privileges for places are reported elsewhere.
             place::rehearse(sources, try_it).unwrap_or(Ok(()))
         }
         _ => try_it(),
     }
 }
 
-/// Whether a flag of `prony load` is a key of `[load]`.
-pub(crate) fn is_key(arg: &clap::Arg) -> bool {
-    let settled = |flag: &str| ELSEWHERE.iter().any(|(name, _)| *name == flag);
-    let long = arg.get_long().map(|flag| flag.replace('-', "_"));
-    long.is_some_and(|flag| !settled(&flag)) && !arg.is_hide_set()
+/// Whether a setting of a load is a key of `[load]`.
+pub fn is_load_key(setting: &str) -> bool {
+    !ELSEWHERE.iter().any(|(name, _)| *name == setting)
 }
 
-fn check_keys(table: &TomlTable, command: &clap::Command, reader: &mut PlanReader<'_>) {
-    let flags: Vec<String> = command
-        .get_arguments()
-        .filter_map(|arg| arg.get_long())
-        .map(|f| f.replace('-', "_"))
-        .collect();
+fn check_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
+    let settings = LoadSettings::KEYS;
     for entry in &table.entries {
         let key = entry.key.as_str();
         let message = format!("[load] has no key \"{key}\"");
         if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| *name == key) {
             reader.report_with_hint(DiagnosticKind::UnknownKey, entry.line, message, *instead);
-        } else if !OWN_KEYS.contains(&key) && !flags.iter().any(|flag| flag == key) {
-            let known = flags
-                .iter()
-                .map(String::as_str)
-                .chain(OWN_KEYS.iter().copied());
-            let hint = if key.contains('-') && flags.contains(&key.replace('-', "_")) {
-                format!("write {}", key.replace('-', "_"))
+        } else if !OWN_KEYS.contains(&key) && !settings.contains(&key) {
+            let underscored = key.replace('-', "_");
+            let hint = if key.contains('-') && settings.contains(&underscored.as_str()) {
+                format!("write {underscored}")
             } else {
-                did_you_mean(key, known)
+                did_you_mean(key, settings.iter().chain(OWN_KEYS).copied())
                     .unwrap_or_else(|| "it takes the long flags of prony load".to_owned())
             };
             reader.report_with_hint(DiagnosticKind::UnknownKey, entry.line, message, hint);
@@ -356,72 +338,37 @@ fn read_target<'s>(
     found.map(|listener| (shape, *listener))
 }
 
-fn read_options(
+/// The entries that are settings of a load, with files as they are opened.
+fn settings_of(
     table: &TomlTable,
-    command: &clap::Command,
     around: &RenderContext<'_>,
     reader: &mut PlanReader<'_>,
-) -> Vec<LoadOption> {
-    let mut options = Vec::new();
-    for arg in command.get_arguments() {
-        let Some(flag) = arg.get_long() else { continue };
-        let key = flag.replace('-', "_");
-        let Some(node) = table.get(&key) else {
-            continue;
-        };
-        if ELSEWHERE.iter().any(|(name, _)| *name == key) {
-            continue;
-        }
-        let values = match arg.get_action() {
-            ArgAction::SetTrue => match node.value {
-                TomlValue::Bool(true) => Some(Vec::new()),
-                TomlValue::Bool(false) => continue,
-                _ => {
-                    let message = format!("{key} is {}, not true or false", node.value.kind());
-                    reader.report(DiagnosticKind::WrongType, node.line, message);
-                    None
-                }
-            },
-            ArgAction::Append if key == "header" => read_headers(node, reader),
-            ArgAction::Append => reader.texts(node, &key),
-            // One value; what lists as an array is one list on the command line.
-            _ => reader.texts(node, &key).map(|texts| vec![texts.join(",")]),
-        };
-        let Some(mut values) = values else { continue };
-        // A level whose server asks for no user leaves it empty.
-        if key == "user" && values == [""] {
-            continue;
-        }
-        if FILES.contains(&key.as_str()) {
-            for value in &mut values {
-                *value = read_path_value(&key, value, node.line, around, reader);
-            }
-        }
-        if values.is_empty() && !matches!(arg.get_action(), ArgAction::SetTrue) {
-            continue;
-        }
-        options.push(LoadOption {
-            name: flag.to_owned(),
-            values,
-            line: node.line,
-        });
-    }
-    options
-}
-
-/// `["K: V"]` or `{ K = "V" }`.
-fn read_headers(node: &TomlNode, reader: &mut PlanReader<'_>) -> Option<Vec<String>> {
-    let TomlValue::Table(table) = &node.value else {
-        return reader.texts(node, "header");
+) -> TomlTable {
+    let is_setting = |key: &str| {
+        LoadSettings::KEYS.contains(&key) && is_load_key(key) && !OWN_KEYS.contains(&key)
     };
-    table
-        .entries
-        .iter()
-        .map(|entry| {
-            let value = reader.scalar(&entry.node, &format!("header {}", entry.key))?;
-            Some(format!("{}: {value}", entry.key))
-        })
-        .collect()
+    let mut settings = TomlTable {
+        line: table.line,
+        entries: Vec::new(),
+    };
+    for entry in table.entries.iter().filter(|it| is_setting(&it.key)) {
+        let (key, node) = (entry.key.as_str(), &entry.node);
+        let is_empty = matches!(&node.value, TomlValue::Text(text) if text.is_empty());
+        // A level whose server needs no user leaves it empty.
+        if key == "user" && is_empty {
+            continue;
+        }
+        let mut entry = entry.clone();
+        if FILES.contains(&key) {
+            let Some(written) = reader.scalar(node, key) else {
+                continue;
+            };
+            let path = read_path_value(key, &written, node.line, around, reader);
+            entry.node.value = TomlValue::Text(path);
+        }
+        settings.entries.push(entry);
+    }
+    settings
 }
 
 fn read_path_value(
@@ -452,54 +399,39 @@ fn read_path_value(
 
 /// Adds the lengths that `[trials]` has for every variant.
 fn add_lengths(
-    options: &mut Vec<LoadOption>,
+    settings: &mut LoadSettings,
+    lines: &SettingLines,
     load_context: &LoadContext<'_>,
     reader: &mut PlanReader<'_>,
 ) {
     let LoadContext {
         trials, trial_keys, ..
     } = *load_context;
-    for (name, length) in [("warmup", trials.warmup), ("duration", trials.duration)] {
-        let in_trials = trial_keys.iter().any(|key| key == name);
-        match options.iter().find(|option| option.name == name) {
-            Some(option) if in_trials => {
-                let message = format!("{name} stands in [trials] and in [load]");
-                reader.report_with_hint(
-                    DiagnosticKind::Structure,
-                    option.line,
-                    message,
-                    "take one out",
-                );
-            }
-            Some(_) => {}
-            // A load that ends by a count of requests has no length, unless the plan gives both.
-            None if name == "duration"
-                && !in_trials
-                && options.iter().any(|option| option.name == "requests") => {}
-            None => options.push(LoadOption {
-                name: name.to_owned(),
-                values: vec![typed_time(length)],
-                line: 0,
-            }),
+    let in_trials = |name: &str| trial_keys.iter().any(|key| key == name);
+    for name in ["warmup", "duration"] {
+        if let (Some(line), true) = (lines.0.get(name), in_trials(name)) {
+            let message = format!("{name} stands in [trials] and in [load]");
+            reader.report_with_hint(DiagnosticKind::Structure, *line, message, "take one out");
         }
+    }
+    settings.warmup.get_or_insert(trials.warmup);
+    // A load that ends by a count of requests has no length, unless the plan gives both.
+    if settings.requests.is_none() || in_trials("duration") {
+        settings.duration.get_or_insert(trials.duration);
     }
 }
 
-fn read_model(table: &TomlTable, options: &[LoadOption], reader: &mut PlanReader<'_>) -> Model {
-    let rate = options.iter().find(|option| option.name == "rate");
-    let given = table.get("model").and_then(|node| {
+fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> Model {
+    let rate = given.get("rate");
+    let model = table.get("model").and_then(|node| {
         let word = reader.choice(node, "model of [load]", &["closed", "open"])?;
         Some((word, node.line))
     });
-    match (given, rate) {
+    match (model, rate) {
         (Some(("open", line)), None) => {
             let message = "an open loop needs a rate";
-            reader.report_with_hint(
-                DiagnosticKind::MissingKey,
-                line,
-                message,
-                "add rate = 1000, requests a second",
-            );
+            let hint = "add rate = 1000, requests a second";
+            reader.report_with_hint(DiagnosticKind::MissingKey, line, message, hint);
             Model::Open
         }
         (Some(("closed", _)), Some(rate)) => {
@@ -555,92 +487,12 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
     }
 }
 
-/// Runs the command line's own parser over the flags, and finds the line of what it refuses.
-fn parse(
-    command: clap::Command,
-    options: &[LoadOption],
-    reader: &mut PlanReader<'_>,
-) -> Option<LoadOptions> {
-    let read = command
-        .try_get_matches_from(words(options))
-        .and_then(|matches| LoadOptions::from_arg_matches(&matches));
-    match read {
-        Ok(flags) => Some(flags),
-        Err(error) => {
-            // The parser's sentence, without its usage.
-            let text = error.render().to_string();
-            let sentence: Vec<&str> = text
-                .lines()
-                .take_while(|line| !line.starts_with("Usage:"))
-                .map(str::trim)
-                .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
-                .collect();
-            let sentence = sentence.join(" ");
-            let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
-            refuse_flag(sentence, options, reader);
-            None
-        }
-    }
-}
-
-/// Says what the load itself has against its flags, on the line of the flag that it names.
-fn refuse_flag(sentence: &str, options: &[LoadOption], reader: &mut PlanReader<'_>) {
-    // Of several the first is what it is about, the others what to do about it.
-    let line = options
-        .iter()
-        .filter(|option| option.line > 0)
-        .filter_map(|option| Some((flag_in(sentence, &option.name)?, option.line)))
-        .min()
-        .map_or(0, |(_, line)| line);
-    reader.report(
-        DiagnosticKind::BadValue,
-        line,
-        format!("[load]: {}", one_line(sentence)),
-    );
-}
-
 fn one_line(text: &str) -> String {
     text.lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-/// A time as one would type it.
-fn typed_time(time: Duration) -> String {
-    match time.as_micros() {
-        us if us % 1_000_000 == 0 => format!("{}s", us / 1_000_000),
-        us if us % 1_000 == 0 => format!("{}ms", us / 1_000),
-        us => format!("{us}us"),
-    }
-}
-
-/// Where a sentence names a flag.
-fn flag_in(sentence: &str, flag: &str) -> Option<usize> {
-    let flag = format!("--{flag}");
-    let mut named = sentence.match_indices(&flag).map(|(at, _)| at);
-    named.find(|at| {
-        let rest = &sentence[at + flag.len()..];
-        !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-')
-    })
-}
-
-fn words(options: &[LoadOption]) -> Vec<String> {
-    let mut words = Vec::new();
-    for option in options {
-        if option.values.is_empty() {
-            words.push(format!("--{}", option.name));
-        }
-        // With "=", a value that begins with a dash is still a value.
-        words.extend(
-            option
-                .values
-                .iter()
-                .map(|value| format!("--{}={value}", option.name)),
-        );
-    }
-    words
 }
 
 /// The host and port of the URL: the remote's own name, since servers choose by it.

@@ -6,6 +6,7 @@ pub(super) mod context;
 pub(super) mod files;
 mod host_name;
 pub(super) mod load;
+mod load_settings;
 pub(super) mod networks;
 pub(super) mod ready;
 mod service_layout;
@@ -18,7 +19,7 @@ mod variant;
 mod variant_layout;
 mod watch;
 
-pub use load::{LoadOption, Model, ResolvedLoad, Scheme};
+pub use load::{Model, ResolvedLoad, Scheme, is_load_key};
 pub use ready::ReadySettings;
 pub(super) use service_layout::{RemoteAddress, ServiceLayout};
 pub use services::ResolvedService;

@@ -54,6 +54,6 @@ impl TelemetrySettings {
 }
 
 fn load_cores(resolved: &Resolved) -> Vec<usize> {
-    let cores = resolved.load.flags.cores.as_ref();
+    let cores = resolved.load.settings.cores.as_ref();
     cores.map(|cores| cores.0.clone()).unwrap_or_default()
 }

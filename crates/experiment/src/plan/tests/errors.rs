@@ -224,8 +224,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "connections = 0",
-        "@: [load]: invalid value '0' for '--connections <N>': \"0\" is not a count; a whole number \
-         above zero is needed",
+        "@: connections of [load]: \"0\" is not a count; a whole number above zero is needed",
     ),
     (
         "connections = 10",

@@ -1,5 +1,7 @@
 //! Places and links of valid plans, and messages about invalid ones.
 
+use prony_load::CoreList;
+
 use super::{Study, allocate};
 use crate::service::PlaceKind;
 use crate::topology::{AddressBlock, LinkRate};
@@ -133,7 +135,7 @@ fn a_load_without_cores_gets_those_of_its_place() {
     let resolved = plan
         .resolve(0, &allocate(&plan.allocations(0).unwrap()))
         .unwrap();
-    assert!(resolved.load.words().contains(&"--cores=0,1".to_owned()));
+    assert_eq!(resolved.load.settings.cores, Some(CoreList(vec![0, 1])));
 }
 
 /// Text of [`PLAN`], the text that replaces it, and a message that results. `@` stands for

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use prony_load::{CoreList, LoadSettings, ProxyVersion, SourceOrder};
 use prony_stats::Metric;
 
 use super::{GOOD, Study, allocate};
@@ -132,30 +133,15 @@ fn the_load_of_the_design() {
     );
     assert_eq!((load.scheme, load.model), (Scheme::Http, Model::Closed));
     assert_eq!(load.url, "http://10.0.0.1:8002/");
-    let mut words = load.words();
-    words.sort();
-    let urls = format!("--urls={}", study.path("urls.txt").display());
-    assert_eq!(
-        words,
-        [
-            "--connections=10",
-            "--cores=1",
-            "--duration=30s",
-            urls.as_str(),
-            "--warmup=3s"
-        ]
-    );
-    assert_eq!(
-        (load.flags.connections, load.flags.duration),
-        (10, Some(Duration::from_secs(30)))
-    );
-    let line = load
-        .options
-        .iter()
-        .find(|option| option.name == "urls")
-        .unwrap()
-        .line;
-    assert!(GOOD.lines().nth(line - 1).unwrap().starts_with("urls"));
+    let settings = LoadSettings {
+        connections: Some(10),
+        cores: Some(CoreList(vec![1])),
+        duration: Some(Duration::from_secs(30)),
+        urls: Some(study.path("urls.txt")),
+        warmup: Some(Duration::from_secs(3)),
+        ..LoadSettings::default()
+    };
+    assert_eq!(load.settings, settings);
 }
 
 #[test]
@@ -178,10 +164,10 @@ fn a_whole_expression_keeps_its_type_and_a_missing_key_takes_the_default() {
     );
     assert_eq!(
         (
-            system.load.flags.connections,
-            system.load.flags.no_keepalive
+            system.load.settings.connections,
+            system.load.settings.no_keepalive
         ),
-        (50, false)
+        (None, false)
     );
     let portable = resolved(&plan, "portable");
     let env: Vec<_> = portable.services[0].spec.env.iter().collect();
@@ -198,10 +184,10 @@ fn a_whole_expression_keeps_its_type_and_a_missing_key_takes_the_default() {
     );
     assert_eq!(
         (
-            portable.load.flags.connections,
-            portable.load.flags.no_keepalive
+            portable.load.settings.connections,
+            portable.load.settings.no_keepalive
         ),
-        (7, true)
+        (Some(7), true)
     );
 }
 
@@ -240,7 +226,10 @@ fn a_partial_baseline_compares_within_cells() {
         (0..4).map(|v| plan.baseline_of(v)).collect::<Vec<_>>(),
         [0, 0, 2, 2]
     );
-    assert_eq!(resolved(&plan, "64-own").load.flags.connections, 64);
+    assert_eq!(
+        resolved(&plan, "64-own").load.settings.connections,
+        Some(64)
+    );
     assert!(resolved(&plan, "64-own").load.url.ends_with("/own"));
 }
 
@@ -285,19 +274,23 @@ fn sources_are_a_list_and_are_checked_with_the_plan() {
         .read(&with("source = [\"127.0.0.2\", \"127.0.0.8/30\"]"))
         .unwrap();
     let load = resolved(&plan, "1").load;
-    assert_eq!(load.flags.source.len(), 2);
-    assert!(load.words().contains(&"--source=127.0.0.8/30".to_owned()));
+    assert_eq!(load.settings.source.len(), 2);
+    assert_eq!(load.settings.source[1].to_string(), "127.0.0.8/30");
     let told = "source_order = \"per-user\"\nproxy_protocol = \"v2\"\n\
                 proxy_source = [\"10.0.0.0/8\", \"fd00::1\"]";
     let load = resolved(&study.read(&with(told)).unwrap(), "1").load;
-    assert_eq!(load.flags.proxy_source.len(), 2);
-    for word in ["--source-order=per-user", "--proxy-protocol=v2"] {
-        assert!(load.words().contains(&word.to_owned()), "{word}");
-    }
+    assert_eq!(load.settings.proxy_source.len(), 2);
+    assert_eq!(load.settings.source_order, Some(SourceOrder::PerUser));
+    assert_eq!(load.settings.proxy_protocol, Some(ProxyVersion::V2));
     let error = study
         .read(&with("proxy_source = \"10.0.0.1\""))
         .unwrap_err();
-    assert!(error.to_string().contains("proxy-protocol"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("proxy_source needs proxy_protocol"),
+        "{error}"
+    );
     for (source, reason) in [("127.0.0.9/30", "within a network"), ("::1", "family")] {
         let error = study
             .read(&with(&format!("source = \"{source}\"")))
@@ -380,7 +373,7 @@ fn several_listeners_and_a_unix_target() {
     let unix = resolved(&plan, "2");
     assert_eq!(unix.load.url, "http://localhost/");
     assert_eq!(
-        unix.load.flags.unix.as_deref(),
+        unix.load.settings.unix.as_deref(),
         Some(Path::new("/run/web/admin.sock"))
     );
 }
@@ -418,7 +411,7 @@ fn remote_services_are_not_started() {
         (far.load.url.as_str(), far.load.model),
         ("http://127.0.0.1:8081/", Model::Open)
     );
-    assert_eq!(far.load.flags.header, ["Host: 127.0.0.1:8081"]);
+    assert_eq!(far.load.settings.header, ["Host: 127.0.0.1:8081"]);
 }
 
 #[test]
@@ -498,7 +491,7 @@ fn a_frozen_plan_is_read_again_though_the_originals_are_gone() {
     let tcp = resolved(&again, "native-tcp");
     assert_eq!(service(&tcp, "app").spec.cwd, study.path("s"));
     assert!(service(&tcp, "web").spec.files["web.conf"].starts_with(b"upstream"));
-    let urls = tcp.load.flags.urls.unwrap();
+    let urls = tcp.load.settings.urls.unwrap();
     assert!(urls.starts_with(out.path()), "{}", urls.display());
     assert!(urls.with_file_name("body.bin").is_file());
     // Freezing the copy changes only its folder.
@@ -521,7 +514,7 @@ fn the_starter_is_a_plan() {
         ["origin", "--unix", "/run/web/.sock"]
     );
     assert_eq!(
-        unix.load.flags.unix.as_deref(),
+        unix.load.settings.unix.as_deref(),
         Some(Path::new("/run/web/.sock"))
     );
     let tcp = resolved(&plan, "tcp");

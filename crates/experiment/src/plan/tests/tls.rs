@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_load::HttpFlag;
+use prony_load::HttpVersion;
 
 use super::{Study, allocate};
 use crate::plan::{MachineProfile, Plan, Resolved, Scheme};
@@ -55,21 +55,19 @@ fn the_http_version_is_a_factor_of_the_load_alone() {
     let (one, two) = (resolved(&plan, 0), resolved(&plan, 2));
     assert_eq!(one.services, two.services, "no service knows of it");
     let load = |resolved: &Resolved| {
-        let flags = &resolved.load.flags;
+        let flags = &resolved.load.settings;
         (flags.http, flags.connections, flags.streams)
     };
-    assert_eq!(load(&one), (Some(HttpFlag::Http11), 384, 1));
-    assert_eq!(load(&two), (Some(HttpFlag::Http2), 64, 6));
+    assert_eq!(load(&one), (Some(HttpVersion::Http11), Some(384), None));
+    assert_eq!(load(&two), (Some(HttpVersion::Http2), Some(64), Some(6)));
     assert_eq!(two.load.scheme, Scheme::Https);
-    let words = two.load.words();
-    assert!(words.contains(&"--http=2".to_owned()) && words.contains(&"--streams=6".to_owned()));
     // The copy that an experiment keeps says the same.
     let out = tempfile::tempdir().unwrap();
     plan.freeze(out.path()).unwrap();
     let copy = out.path().join("plan.toml");
     let text = std::fs::read_to_string(&copy).unwrap();
     let again = Plan::from_str(&text, &copy, study.machine()).unwrap();
-    assert_eq!(resolved(&again, 2).load.words(), words);
+    assert_eq!(resolved(&again, 2).load.settings, two.load.settings);
 }
 
 #[test]
@@ -89,8 +87,14 @@ fn numbers_are_versions_too() {
         .replace("streams     = \"{{ http.streams }}\"\n", "");
     let plan = study.read(&plain).unwrap();
     assert_eq!(ids(&plan)[2], "2-off");
-    assert_eq!(resolved(&plan, 0).load.flags.http, Some(HttpFlag::Http11));
-    assert_eq!(resolved(&plan, 2).load.flags.http, Some(HttpFlag::Http2));
+    assert_eq!(
+        resolved(&plan, 0).load.settings.http,
+        Some(HttpVersion::Http11)
+    );
+    assert_eq!(
+        resolved(&plan, 2).load.settings.http,
+        Some(HttpVersion::Http2)
+    );
 }
 
 #[test]
@@ -103,17 +107,19 @@ fn mistakes_in_a_version_name_the_line_that_holds_it() {
     };
     let said = wrong("version = \"2\"", "version = \"2.0\"");
     assert!(
-        said.starts_with("plan.toml:7: [load]: invalid value '2.0' for '--http"),
+        said.starts_with("plan.toml:7: http of [load]: \"2.0\" is not one of 1.0, 1.1, 2"),
         "{said}"
     );
     let said = wrong("connections = 384", "connections = 384, streams = 6");
     assert!(
-        said.starts_with("plan.toml:6: [load]: --streams 6 needs HTTP/2"),
+        said.starts_with(
+            "plan.toml:6: [load]: streams = 6 needs HTTP/2, and http = 1.1 rules it out"
+        ),
         "{said}"
     );
     let said = wrong("streams = 6", "streams = 0");
     assert!(
-        said.starts_with("plan.toml:7: [load]: invalid value '0' for '--streams"),
+        said.starts_with("plan.toml:7: streams of [load]: \"0\" is not a count"),
         "{said}"
     );
     let said = wrong("{{ http.streams }}", "{{ http.stream }}");
@@ -223,8 +229,8 @@ fn the_nginx_study_varies_the_factors_in_its_name() {
     assert_eq!(plan.variants.len(), 12);
     for variant in 0..12 {
         let resolved = resolved(&plan, variant);
-        let flags = &resolved.load.flags;
-        let at_once = flags.connections * flags.streams;
+        let flags = &resolved.load.settings;
+        let at_once = flags.connections() * flags.streams();
         assert_eq!(at_once, 384, "as many requests at once in either version");
         let baseline = &plan.variants[plan.baseline_of(variant)].levels;
         let own = &plan.variants[variant].levels;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, run as run_load};
+use prony_load::{Control, LoadSettings, LoadSpec, run as run_load};
 use prony_record::Record;
 
 use super::{Trial, inside};
@@ -27,21 +27,22 @@ impl Trial<'_> {
         block: u32,
         netns: Option<&NetnsHandle>,
     ) -> Result<LoadSpec, TrialError> {
-        let mut flags = load.flags.clone();
-        flags.seed = self.seed_of_block(load, block).unwrap_or(flags.seed);
+        let mut settings = self.seeded(load, block);
         if load.agents.is_some() {
             // Addresses and cores are those of the agents, not of this machine.
-            flags.source.clear();
-            (flags.source_order, flags.cores) = (None, None);
+            settings.source.clear();
+            (settings.source_order, settings.cores) = (None, None);
         }
         // Addresses and ports are those of the load's place.
-        inside(netns, || LoadSpec::resolve(Some(&load.url), &flags))?.map_err(TrialError::Load)
+        inside(netns, || settings.resolve(Some(&load.url)))?.map_err(TrialError::Load)
     }
 
-    /// Returns the seed of a block's loads, unless the plan sets one.
-    fn seed_of_block(&self, load: &ResolvedLoad, block: u32) -> Option<u64> {
-        let has_own = load.options.iter().any(|option| option.name == "seed");
-        (!has_own).then(|| self.stored.seed().wrapping_add(u64::from(block)))
+    /// Returns the load's settings, with the block's seed unless the plan sets one.
+    fn seeded(&self, load: &ResolvedLoad, block: u32) -> LoadSettings {
+        let mut settings = load.settings.clone();
+        let block_seed = self.stored.seed().wrapping_add(u64::from(block));
+        settings.seed.get_or_insert(block_seed);
+        settings
     }
 
     /// Runs the load and reports its start and end as events.
@@ -52,9 +53,7 @@ impl Trial<'_> {
         block: u32,
         netns: Option<&NetnsHandle>,
     ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
-        let mut words = load.words();
-        let seed = self.seed_of_block(load, block);
-        words.extend(seed.map(|seed| format!("--seed={seed}")));
+        let settings = self.seeded(load, block);
         let control = Arc::new(Control::new(spec.info().threads));
         let latest = Arc::new(LatestSample::default());
         (self.on)(ExperimentEvent::Loading {
@@ -64,7 +63,7 @@ impl Trial<'_> {
             agents: load.agents.as_deref(),
             latest: &latest,
         });
-        let measured = self.measure(spec, (load, &words), netns, (control, &latest));
+        let measured = self.measure(spec, (load, &settings), netns, (control, &latest));
         (self.on)(ExperimentEvent::Loaded);
         measured
     }
@@ -73,7 +72,7 @@ impl Trial<'_> {
     fn measure(
         &mut self,
         spec: &LoadSpec,
-        (load, words): (&ResolvedLoad, &[String]),
+        (load, settings): (&ResolvedLoad, &LoadSettings),
         netns: Option<&NetnsHandle>,
         (control, latest): (Arc<Control>, &LatestSample),
     ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
@@ -85,7 +84,7 @@ impl Trial<'_> {
             .map_or(SAMPLE_INTERVAL_MAX, Duration::from_secs_f64);
         let interval = SAMPLE_INTERVAL_MAX.min(measured / SAMPLES_MIN);
         let avoid = load
-            .flags
+            .settings
             .cores
             .clone()
             .map(|cores| cores.0)
@@ -116,7 +115,7 @@ impl Trial<'_> {
                     let request = AgentLoadRequest {
                         agents,
                         url: &load.url,
-                        words,
+                        settings,
                         spec,
                         control: &control,
                         measured_from: &begin,

@@ -222,7 +222,7 @@ impl Trial<'_> {
         spec: &LoadSpec,
         netns: Option<&NetnsHandle>,
     ) -> Result<bool, TrialError> {
-        let Some(limit) = resolved.load.flags.wait_for_server else {
+        let Some(limit) = resolved.load.settings.wait_for_server else {
             return Ok(true);
         };
         let (service, interrupt) = (&resolved.load.service, self.interrupt);

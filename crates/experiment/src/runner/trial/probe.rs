@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadOptions, run as run_load};
+use prony_load::{Control, LoadSettings, run as run_load};
 
 use super::{PRECHECK_BLOCK, PRECHECK_REQUESTS_MAX, RunningVariant, Trial, TrialError, inside};
 use crate::plan::ResolvedLoad;
@@ -61,14 +61,14 @@ impl Trial<'_> {
     /// Runs the variant's own load without its warm-up, for at most [`PROBE_DURATION`].
     fn load_briefly(&mut self, running: &RunningVariant) -> Result<ProbePace, TrialError> {
         let load = &running.resolved.load;
-        let duration = load.flags.duration.unwrap_or(PROBE_DURATION);
-        let flags = LoadOptions {
+        let duration = load.settings.duration.unwrap_or(PROBE_DURATION);
+        let settings = LoadSettings {
             duration: Some(duration.min(PROBE_DURATION)),
-            warmup: Duration::ZERO,
-            ..load.flags.clone()
+            warmup: Some(Duration::ZERO),
+            ..load.settings.clone()
         };
         let load = ResolvedLoad {
-            flags,
+            settings,
             ..load.clone()
         };
         let netns = running.netns.as_ref();

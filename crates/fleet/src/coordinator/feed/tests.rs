@@ -27,7 +27,7 @@ fn manifest() -> RunManifest {
         ..LoadInfo::default()
     };
     let manifest = json!({
-        "schema": "prony.run/1", "version": "0", "run": "r1", "made_at": "", "url": null, "words": [],
+        "schema": "prony.run/1", "version": "0", "run": "r1", "made_at": "", "url": null,
         "load": load, "seed": 1, "clock_bound_ns": 1, "start": 5,
         "parts": { "a": part(0, 1), "b": part(1, 3) },
     });

@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 
 use super::{Tls, TlsBuffers, TlsClient, TlsEvent, TlsSettings};
-use crate::options::LoadOptions;
+use crate::settings::LoadSettings;
 
 /// Host name in the server's certificate.
 const NAME: &str = "localhost";
@@ -23,8 +23,8 @@ fn name() -> ServerName<'static> {
 
 /// A client for this number of connections, with the flag `--insecure` and these.
 fn client(words: &str, connections: usize) -> TlsClient {
-    let options = LoadOptions::typed(&format!("--insecure {words}"));
-    TlsSettings::resolve(&options).unwrap().client(connections)
+    let settings = LoadSettings::typed(&format!("--insecure {words}"));
+    TlsSettings::resolve(&settings).unwrap().client(connections)
 }
 
 /// Configuration of a server with these versions.

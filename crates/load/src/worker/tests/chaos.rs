@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::scripts::{Restless, ScriptCounts};
 use super::*;
-use crate::options::Order;
+use crate::settings::RequestOrder;
 use crate::socket::simulated::Taken;
 
 const CASES: u64 = 1500;
@@ -176,7 +176,7 @@ fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
         for (request, target) in spec.requests.iter_mut().zip(0..) {
             request.target = target;
         }
-        spec.order = [Order::Sequence, Order::Random][random.random_range(0..2)];
+        spec.order = [RequestOrder::Sequence, RequestOrder::Random][random.random_range(0..2)];
     }
     (spec, workers)
 }
@@ -359,8 +359,8 @@ fn nothing_is_lost_or_hangs_for_any_proxy_behavior() {
             random.random_range(1..60),
             random.random_range(1..900),
         );
-        let options = LoadOptions::typed(&words);
-        let spec = LoadSpec::resolve(Some("https://127.0.0.1:2/"), &options).unwrap();
+        let options = LoadSettings::typed(&words);
+        let spec = options.resolve(Some("https://127.0.0.1:2/")).unwrap();
         let server = Box::new(Fickle {
             random,
             badness: [0, 3, 30, 80][seed as usize % 4],

@@ -24,11 +24,11 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::{ScriptRunner, Worker};
-use crate::options::LoadOptions;
 use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::run::merge;
 use crate::script::{CaptureSpec, Script};
+use crate::settings::LoadSettings;
 use crate::socket::simulated::{Asked, Connect, Log, Reply, Server, SimulatedSockets, Step};
 use crate::spec::LoadSpec;
 
@@ -81,7 +81,9 @@ fn reply<const N: usize>(steps: [(Nanos, Step); N]) -> Reply {
 
 pub(super) fn spec(words: &str) -> LoadSpec {
     let words = format!("--threads 1 {words}");
-    LoadSpec::resolve(Some("http://127.0.0.1:1/"), &LoadOptions::typed(&words)).unwrap()
+    LoadSettings::typed(&words)
+        .resolve(Some("http://127.0.0.1:1/"))
+        .unwrap()
 }
 
 /// The results of a simulated load.

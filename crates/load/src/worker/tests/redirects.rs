@@ -156,9 +156,9 @@ fn elsewhere_means_another_connection_and_no_credentials() {
         };
         reply([(ms(1), Step::Send(answer))])
     });
-    let mut options = LoadOptions::typed("-c 1 -n 3 -t 1 -X POST --body body --follow 9");
+    let mut options = LoadSettings::typed("-c 1 -n 3 -t 1 -X POST --body body --follow 9");
     options.header = vec!["Authorization: x".to_owned()];
-    let spec = LoadSpec::resolve(Some("http://127.0.0.1:1/"), &options).unwrap();
+    let spec = options.resolve(Some("http://127.0.0.1:1/")).unwrap();
     let outcomes = simulate(&spec, vec![server]);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 3)]);
     assert_eq!(

@@ -17,7 +17,7 @@ use super::server::{
 };
 use super::tls::{TlsServer, config};
 use super::*;
-use crate::options::Order;
+use crate::settings::RequestOrder;
 use crate::socket::simulated::Taken;
 
 const CASES: u64 = 1500;
@@ -251,7 +251,7 @@ fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
         for (request, target) in spec.requests.iter_mut().zip(0..) {
             request.target = target;
         }
-        spec.order = [Order::Sequence, Order::Random][random.random_range(0..2)];
+        spec.order = [RequestOrder::Sequence, RequestOrder::Random][random.random_range(0..2)];
     }
     (spec, workers)
 }

@@ -129,7 +129,7 @@ impl Server for TlsServer {
 pub(super) fn spec(words: &str) -> LoadSpec {
     let words = format!("--threads 1 --insecure {words}");
     let url = Some("https://127.0.0.1:1/");
-    LoadSpec::resolve(url, &LoadOptions::typed(&words)).unwrap()
+    LoadSettings::typed(&words).resolve(url).unwrap()
 }
 
 fn load(words: &str, server: TlsServer) -> Outcomes {

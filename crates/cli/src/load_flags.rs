@@ -1,0 +1,454 @@
+//! The flags that describe a load, of `prony load` and `prony compare URL URL`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgMatches, Args, FromArgMatches};
+use prony_load::quantity::{self, StatusSet};
+use prony_load::{
+    Arrivals, CoreList, Credentials, HttpProxy, HttpVersion, IoChoice, LoadSettings,
+    PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
+};
+
+/// The settings of a load, read from its flags.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LoadArguments {
+    pub(crate) settings: LoadSettings,
+}
+
+impl FromArgMatches for LoadArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<LoadArguments, clap::Error> {
+        let flags = LoadFlags::from_arg_matches(matches)?;
+        Ok(LoadArguments {
+            settings: flags.into(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = LoadArguments::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for LoadArguments {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        LoadFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        LoadFlags::augment_args_for_update(command)
+    }
+}
+
+/// Words that a flag takes, each with its help.
+type Choices = &'static [(&'static str, &'static str)];
+
+const ARRIVALS: Choices = &[("constant", "Equal gaps"), ("poisson", "Exponential gaps")];
+const HTTP_VERSIONS: Choices = &[
+    ("1.0", "HTTP/1.0"),
+    ("1.1", "HTTP/1.1"),
+    (
+        "2",
+        "HTTP/2: by ALPN over TLS, by prior knowledge in cleartext",
+    ),
+];
+const REQUEST_ORDERS: Choices = &[
+    ("sequence", "As listed, across all workers"),
+    (
+        "random",
+        "Each drawn at random with equal chance, repeatable by the seed",
+    ),
+];
+const SOURCE_ORDERS: Choices = &[
+    ("round-robin", "Each connection takes the next address"),
+    (
+        "random",
+        "Each connection draws an address, repeatable by the seed",
+    ),
+    (
+        "per-user",
+        "Each virtual user, which is one of --connections, keeps its address when it reconnects",
+    ),
+];
+const PROXY_VERSIONS: Choices = &[("v1", "A line of text"), ("v2", "Binary")];
+const IO_CHOICES: Choices = &[
+    ("auto", "The best that this system allows"),
+    ("uring", "Completions: io_uring, on Linux 6.1 and later"),
+    ("poll", "Readiness: epoll on Linux, kqueue on FreeBSD"),
+];
+
+/// Reads one of these words.
+fn choice<T>(words: Choices) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    let values = words
+        .iter()
+        .map(|(name, help)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(values).try_map(|word| word.parse())
+}
+
+/// The flags, as clap declares and reads them.
+#[derive(Debug, clap::Args)]
+struct LoadFlags {
+    /// Connections to keep open [default: 50]
+    #[arg(short = 'c', long, alias = "vus", value_name = "N", value_parser = quantity::count, help_heading = "Load")]
+    connections: Option<u64>,
+    /// Stop after N requests [default: no limit]
+    #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
+    requests: Option<u64>,
+    /// How long to measure, such as 500ms, 30s or 5m [default: 10s, or until --requests are made]
+    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
+    duration: Option<Duration>,
+    /// How long to load before measuring begins [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
+    warmup: Option<Duration>,
+    /// Requests per second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server responds]
+    #[arg(short = 'r', long, short_alias = 'R', alias = "rps", value_name = "N", value_parser = quantity::rate, help_heading = "Load")]
+    rate: Option<f64>,
+    /// Spacing of an open loop's requests [default: constant]
+    #[arg(long, value_parser = choice::<Arrivals>(ARRIVALS), requires = "rate", help_heading = "Load")]
+    arrivals: Option<Arrivals>,
+    /// Worker threads [default: one per core, at most one per connection]
+    #[arg(short = 't', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
+    threads: Option<u64>,
+    /// Cores to run the workers on, such as 1 or 0-3 [default: any]
+    #[arg(long, value_name = "LIST", help_heading = "Load")]
+    cores: Option<CoreList>,
+    /// Seed of Poisson arrivals and of random orders [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    seed: Option<u64>,
+
+    /// Method of the requests [default: GET]
+    #[arg(short = 'X', long, help_heading = "Request")]
+    method: Option<String>,
+    /// Send this header; repeatable [default: none but Host, User-Agent and Accept]
+    #[arg(short = 'H', long, value_name = "K: V", help_heading = "Request")]
+    header: Vec<String>,
+    /// Send this user and password (basic authentication), as credentials in the URL would
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "USER:PASSWORD",
+        help_heading = "Request"
+    )]
+    user: Option<Credentials>,
+    /// Body of the requests [default: none]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "body_file",
+        help_heading = "Request"
+    )]
+    body: Option<String>,
+    /// File that holds the body of the requests [default: none]
+    #[arg(long, value_name = "FILE", help_heading = "Request")]
+    body_file: Option<PathBuf>,
+    /// The HTTP version to speak [default: over TLS what ALPN agrees on, 2 or 1.1; in cleartext 1.1]
+    #[arg(long, value_parser = choice::<HttpVersion>(HTTP_VERSIONS), help_heading = "Request")]
+    http: Option<HttpVersion>,
+    /// Requests in flight on each HTTP/2 connection [default: 1]
+    #[arg(long, value_name = "N", value_parser = quantity::count, help_heading = "Request")]
+    streams: Option<u64>,
+    /// Open a connection for each request
+    #[arg(long, alias = "disable-keepalive", help_heading = "Request")]
+    no_keepalive: bool,
+    /// A file with one request a line: URL, "URL POST body" or "URL POST <file"
+    #[arg(long, value_name = "FILE", help_heading = "Request")]
+    urls: Option<PathBuf>,
+    /// Follow up to N redirects; a redirect chain counts as one request [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Request")]
+    follow: Option<u64>,
+    /// Order in which the --urls are requested [default: sequence]
+    #[arg(long, value_parser = choice::<RequestOrder>(REQUEST_ORDERS), help_heading = "Request")]
+    order: Option<RequestOrder>,
+
+    /// Connect to this UNIX socket; the URL then only names host and path
+    #[arg(
+        long,
+        alias = "unix-socket",
+        value_name = "PATH",
+        help_heading = "Connection"
+    )]
+    unix: Option<PathBuf>,
+    /// Send requests through this HTTP proxy, also http://USER:PASSWORD@HOST:PORT; https goes through its tunnels
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        conflicts_with = "unix",
+        help_heading = "Connection"
+    )]
+    proxy: Option<HttpProxy>,
+    /// Connect from these addresses of this machine; repeatable
+    #[arg(
+        long,
+        value_name = "ADDR|CIDR|FIRST-LAST",
+        value_delimiter = ',',
+        conflicts_with = "unix",
+        help_heading = "Connection"
+    )]
+    source: Vec<SourceRange>,
+    /// How a connection's source is chosen; per-user: each of --connections keeps its own [default: round-robin]
+    #[arg(long, value_name = "ORDER", value_parser = choice::<SourceOrder>(SOURCE_ORDERS), help_heading = "Connection")]
+    source_order: Option<SourceOrder>,
+    /// Begin each connection with a PROXY protocol header that carries its own address
+    #[arg(long, value_name = "VERSION", value_parser = choice::<ProxyVersion>(PROXY_VERSIONS), help_heading = "Connection")]
+    proxy_protocol: Option<ProxyVersion>,
+    /// Put these addresses into the header instead, written like those of --source; repeatable
+    #[arg(
+        long,
+        value_name = "ADDRS",
+        value_delimiter = ',',
+        requires = "proxy_protocol",
+        help_heading = "Connection"
+    )]
+    proxy_source: Vec<SourceRange>,
+    /// Connect to ADDR for HOST:PORT without looking the name up; repeatable
+    #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
+    resolve: Vec<String>,
+    /// Give up a request after TIME; 0 means never [default: 20s]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Connection")]
+    timeout: Option<Duration>,
+    /// Give up an attempt to connect after TIME [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Connection")]
+    connect_timeout: Option<Duration>,
+    /// Wait up to TIME, 30s if none is given, for the server to accept connections before the load begins [default: no wait; a load whose connects are all refused ends after 1s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "30s",
+        value_parser = quantity::positive_time,
+        help_heading = "Connection"
+    )]
+    wait_for_server: Option<Duration>,
+    /// Send and receive buffers of each TCP socket, in bytes or like 64K [default: the system's]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Connection")]
+    socket_buffer: Option<u64>,
+    /// Interface to the kernel for sockets [default: auto]
+    #[arg(long, value_parser = choice::<IoChoice>(IO_CHOICES), help_heading = "Connection")]
+    io: Option<IoChoice>,
+
+    /// Statuses that count as success [default: 200-399]
+    #[arg(long, value_name = "LIST", help_heading = "Expectations")]
+    expect_status: Option<StatusSet>,
+    /// Fail a request whose body is not of this size, in bytes or like 10K [default: any size]
+    #[arg(long, value_name = "N", value_parser = quantity::size, help_heading = "Expectations")]
+    expect_size: Option<u64>,
+    /// Fail a request whose body has another SHA-256 [default: any body]
+    #[arg(long, value_name = "HEX", help_heading = "Expectations")]
+    expect_sha256: Option<Sha256>,
+
+    /// Accept any server certificate
+    #[arg(short = 'k', long, help_heading = "TLS")]
+    insecure: bool,
+    /// Trust the certificates in this PEM file [default: the system's]
+    #[arg(
+        long,
+        alias = "cacert",
+        value_name = "FILE",
+        conflicts_with = "insecure",
+        help_heading = "TLS"
+    )]
+    ca: Option<PathBuf>,
+    /// Certificate chain of the client, as PEM [default: none]
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    cert: Option<PathBuf>,
+    /// Private key of the client, as PEM [default: none]
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    key: Option<PathBuf>,
+    /// Server name to ask for in the handshake [default: the URL's host]
+    #[arg(long, value_name = "NAME", help_heading = "TLS")]
+    sni: Option<String>,
+    /// The lowest TLS version to offer [default: 1.2]
+    #[arg(long, value_name = "1.2|1.3", help_heading = "TLS")]
+    tls_min: Option<TlsVersion>,
+    /// The highest TLS version to offer [default: 1.3]
+    #[arg(long, value_name = "1.2|1.3", help_heading = "TLS")]
+    tls_max: Option<TlsVersion>,
+    /// Cipher suites to offer, by their IANA or OpenSSL names, separated by commas [default: the library's]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "TLS")]
+    ciphers: Vec<String>,
+    /// Make a full handshake on every connection
+    #[arg(long, help_heading = "TLS")]
+    no_resumption: bool,
+
+    /// Allow a target outside the loopback, private and link-local ranges
+    #[arg(
+        long,
+        env = PUBLIC_VARIABLE,
+        hide_env_values = true,
+        value_parser = clap::builder::FalseyValueParser::new(),
+        help_heading = "Connection"
+    )]
+    public: bool,
+}
+
+impl From<LoadFlags> for LoadSettings {
+    fn from(flags: LoadFlags) -> LoadSettings {
+        LoadSettings {
+            connections: flags.connections,
+            requests: flags.requests,
+            duration: flags.duration,
+            warmup: flags.warmup,
+            rate: flags.rate,
+            arrivals: flags.arrivals,
+            threads: flags.threads,
+            cores: flags.cores,
+            seed: flags.seed,
+            method: flags.method,
+            header: flags.header,
+            user: flags.user,
+            body: flags.body,
+            body_file: flags.body_file,
+            http: flags.http,
+            streams: flags.streams,
+            no_keepalive: flags.no_keepalive,
+            urls: flags.urls,
+            follow: flags.follow,
+            order: flags.order,
+            unix: flags.unix,
+            proxy: flags.proxy,
+            source: flags.source,
+            source_order: flags.source_order,
+            proxy_protocol: flags.proxy_protocol,
+            proxy_source: flags.proxy_source,
+            resolve: flags.resolve,
+            timeout: flags.timeout,
+            connect_timeout: flags.connect_timeout,
+            wait_for_server: flags.wait_for_server,
+            socket_buffer: flags.socket_buffer,
+            io: flags.io,
+            expect_status: flags.expect_status,
+            expect_size: flags.expect_size,
+            expect_sha256: flags.expect_sha256,
+            insecure: flags.insecure,
+            ca: flags.ca,
+            cert: flags.cert,
+            key: flags.key,
+            sni: flags.sni,
+            tls_min: flags.tls_min,
+            tls_max: flags.tls_max,
+            ciphers: flags.ciphers,
+            no_resumption: flags.no_resumption,
+            public: flags.public,
+            proxy_auth: None,
+            fails_beyond_follow: false,
+            permits: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        load: LoadArguments,
+    }
+
+    fn parsed(words: &[&str]) -> Result<LoadSettings, String> {
+        Typed::try_parse_from(std::iter::once(&"prony").chain(words))
+            .map(|typed| typed.load.settings)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_are_the_settings() {
+        let command = LoadArguments::augment_args(clap::Command::new("load"));
+        let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+        let flags: BTreeSet<String> = flags.map(|flag| flag.replace('-', "_")).collect();
+        let keys = LoadSettings::KEYS.iter().map(|key| (*key).to_owned());
+        assert_eq!(flags, keys.collect());
+        assert_eq!(parsed(&[]).unwrap(), LoadSettings::from_environment());
+    }
+
+    #[test]
+    fn words_of_flags_are_those_of_the_settings() {
+        for (words, names) in [
+            (ARRIVALS, Arrivals::NAMES),
+            (HTTP_VERSIONS, HttpVersion::NAMES),
+            (REQUEST_ORDERS, RequestOrder::NAMES),
+            (SOURCE_ORDERS, SourceOrder::NAMES),
+            (PROXY_VERSIONS, ProxyVersion::NAMES),
+            (IO_CHOICES, IoChoice::NAMES),
+        ] {
+            assert!(words.iter().map(|(name, _)| name).eq(names));
+        }
+    }
+
+    #[test]
+    fn every_flag_has_a_help_text_and_a_heading() {
+        let command = LoadArguments::augment_args(clap::Command::new("load"));
+        for arg in command.get_arguments() {
+            assert!(arg.get_help().is_some(), "{}", arg.get_id());
+            assert!(arg.get_help_heading().is_some(), "{}", arg.get_id());
+        }
+    }
+
+    #[test]
+    fn short_flags_and_those_of_other_tools_are_accepted() {
+        let words = "--vus 3 --rps 5 -z 1s --disable-keepalive --unix-socket /s --cacert f";
+        let words: Vec<&str> = words.split(' ').collect();
+        let settings = parsed(&words).unwrap();
+        assert_eq!((settings.connections, settings.rate), (Some(3), Some(5.0)));
+        assert!(settings.no_keepalive && settings.unix.is_some() && settings.ca.is_some());
+        let settings = parsed(&["-R", "5", "-k", "--wait-for-server"]).unwrap();
+        assert!(settings.insecure);
+        assert_eq!(settings.wait_for_server, Some(Duration::from_secs(30)));
+    }
+
+    /// Words of which the flag that comes first is refused.
+    const BAD: &[&str] = &[
+        "-c 0",
+        "-d 0s",
+        "--cores a",
+        "--user me",
+        "--seed x",
+        "--http 3",
+        "--io epoll",
+        "--order upside",
+        "--wait-for-server=x",
+        "--expect-status 20",
+        "--expect-sha256 12",
+        "--tls-min 1.1",
+        "--cert f",
+        "--arrivals poisson",
+        "--source 127.0.0.0/33",
+        "--source 127.0.0.2 --unix /s",
+        "--proxy https://h:1",
+        "--proxy h:1 --unix /s",
+        "--proxy-source 127.0.0.2",
+        "--body x --body-file f",
+    ];
+
+    #[test]
+    fn what_is_refused_names_its_flag() {
+        for words in BAD {
+            let words: Vec<_> = words.split(' ').collect();
+            let error = parsed(&words)
+                .err()
+                .unwrap_or_else(|| panic!("{words:?} was accepted"));
+            let flag = words.iter().find(|word| word.starts_with('-')).unwrap();
+            let flag = flag.split('=').next().unwrap();
+            assert!(
+                error.contains(flag.trim_start_matches('-')),
+                "{words:?}: {error}"
+            );
+        }
+        let error = parsed(&["--tls-min", "1.1"]).unwrap_err();
+        assert!(
+            error.contains("TLS 1.1 is not in this TLS library"),
+            "{error}"
+        );
+    }
+}

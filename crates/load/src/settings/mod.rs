@@ -1,0 +1,476 @@
+//! The settings of a load: one type that flags, plans and agents' messages fill.
+//!
+//! A setting that was not given is absent; [`LoadSettings::resolve`] applies the defaults. Names are
+//! those of a plan's `[load]`; the flags of `prony load` are the same with `-` for `_`.
+
+mod error;
+mod text;
+mod values;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::{Notation, SettingsError};
+pub use values::{
+    CoreList, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
+};
+
+use crate::credentials::Credentials;
+use crate::forward::HttpProxy;
+use crate::pacing::Arrivals;
+use crate::permits::Permits;
+use crate::quantity::StatusSet;
+use crate::source::SourceRange;
+use crate::urls;
+
+/// The settings of a load, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadSettings {
+    /// Connections to keep open; by default 50.
+    #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
+    pub connections: Option<u64>,
+    /// Number of requests after which the load ends; by default no limit.
+    #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
+    pub requests: Option<u64>,
+    /// Length of the measured part; by default 10 s, or until all `requests` have ended.
+    #[serde(
+        deserialize_with = "text::positive_time",
+        serialize_with = "text::write_time",
+        skip_serializing_if = "is_none"
+    )]
+    pub duration: Option<Duration>,
+    /// Length of the load before the measured part; by default 0.
+    #[serde(
+        deserialize_with = "text::time",
+        serialize_with = "text::write_time",
+        skip_serializing_if = "is_none"
+    )]
+    pub warmup: Option<Duration>,
+    /// Requests per second in total; makes the loop open.
+    #[serde(deserialize_with = "text::rate", skip_serializing_if = "is_none")]
+    pub rate: Option<f64>,
+    /// Spacing of an open loop's requests; by default constant.
+    #[serde(skip_serializing_if = "is_none")]
+    pub arrivals: Option<Arrivals>,
+    /// Worker threads; by default one per core, at most one per connection.
+    #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
+    pub threads: Option<u64>,
+    /// Cores to run the workers on; by default any.
+    #[serde(skip_serializing_if = "is_none")]
+    pub cores: Option<CoreList>,
+    /// Seed of Poisson arrivals and of random orders; by default 0.
+    #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
+    pub seed: Option<u64>,
+
+    /// Method of the requests; by default GET.
+    #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
+    pub method: Option<String>,
+    /// Header lines to send, such as `Accept: text/html`.
+    #[serde(deserialize_with = "text::headers", skip_serializing_if = "is_empty")]
+    pub header: Vec<String>,
+    /// User and password for basic authentication.
+    #[serde(skip_serializing_if = "is_none")]
+    pub user: Option<Credentials>,
+    /// Body of the requests.
+    #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
+    pub body: Option<String>,
+    /// File that holds the body of the requests.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub body_file: Option<PathBuf>,
+    /// The HTTP version to speak; by default what ALPN agrees on over TLS, and 1.1 in cleartext.
+    #[serde(skip_serializing_if = "is_none")]
+    pub http: Option<HttpVersion>,
+    /// Requests in flight on each HTTP/2 connection; by default 1.
+    #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
+    pub streams: Option<u64>,
+    /// Whether each request gets a connection of its own.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub no_keepalive: bool,
+    /// File with one request per line.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub urls: Option<PathBuf>,
+    /// Number of redirects that a request follows; by default 0.
+    #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
+    pub follow: Option<u64>,
+    /// Order in which the requests of `urls` are sent; by default as listed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub order: Option<RequestOrder>,
+
+    /// UNIX socket to connect to; the URL then only names host and path.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub unix: Option<PathBuf>,
+    /// HTTP proxy to send requests through.
+    #[serde(skip_serializing_if = "is_none")]
+    pub proxy: Option<HttpProxy>,
+    /// Addresses of this machine to connect from.
+    #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
+    pub source: Vec<SourceRange>,
+    /// Order in which connections take source addresses; by default round-robin.
+    #[serde(skip_serializing_if = "is_none")]
+    pub source_order: Option<SourceOrder>,
+    /// Version of the PROXY protocol whose header begins each connection.
+    #[serde(skip_serializing_if = "is_none")]
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// Addresses for that header, in place of the connection's own.
+    #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
+    pub proxy_source: Vec<SourceRange>,
+    /// Addresses of names, each as `HOST:PORT:ADDR`.
+    #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
+    pub resolve: Vec<String>,
+    /// Time after which a request is given up, 0 for never; by default 20 s.
+    #[serde(
+        deserialize_with = "text::time",
+        serialize_with = "text::write_time",
+        skip_serializing_if = "is_none"
+    )]
+    pub timeout: Option<Duration>,
+    /// Time after which an attempt to connect is given up; by default 5 s.
+    #[serde(
+        deserialize_with = "text::positive_time",
+        serialize_with = "text::write_time",
+        skip_serializing_if = "is_none"
+    )]
+    pub connect_timeout: Option<Duration>,
+    /// Longest wait for the server to accept connections before the load begins; by default none.
+    #[serde(
+        deserialize_with = "text::positive_time",
+        serialize_with = "text::write_time",
+        skip_serializing_if = "is_none"
+    )]
+    pub wait_for_server: Option<Duration>,
+    /// Send and receive buffers of each TCP socket, in bytes; by default the system's.
+    #[serde(deserialize_with = "text::size", skip_serializing_if = "is_none")]
+    pub socket_buffer: Option<u64>,
+    /// Interface to the kernel for sockets; by default the best there is.
+    #[serde(skip_serializing_if = "is_none")]
+    pub io: Option<IoChoice>,
+
+    /// Statuses that count as success; by default 200-399.
+    #[serde(skip_serializing_if = "is_none")]
+    pub expect_status: Option<StatusSet>,
+    /// Size that a body must have, in bytes.
+    #[serde(deserialize_with = "text::size", skip_serializing_if = "is_none")]
+    pub expect_size: Option<u64>,
+    /// SHA-256 that a body must have.
+    #[serde(skip_serializing_if = "is_none")]
+    pub expect_sha256: Option<Sha256>,
+
+    /// Whether any server certificate is accepted.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub insecure: bool,
+    /// PEM file of trusted certificates; by default the system's.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub ca: Option<PathBuf>,
+    /// PEM file of the client's certificate chain.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub cert: Option<PathBuf>,
+    /// PEM file of the client's private key.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub key: Option<PathBuf>,
+    /// Server name for the TLS handshake; by default the URL's host.
+    #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
+    pub sni: Option<String>,
+    /// Lowest TLS version to offer; by default 1.2.
+    #[serde(skip_serializing_if = "is_none")]
+    pub tls_min: Option<TlsVersion>,
+    /// Highest TLS version to offer; by default 1.3.
+    #[serde(skip_serializing_if = "is_none")]
+    pub tls_max: Option<TlsVersion>,
+    /// Cipher suites to offer, by IANA or OpenSSL names; by default the library's.
+    #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
+    pub ciphers: Vec<String>,
+    /// Whether every connection makes a full handshake.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub no_resumption: bool,
+
+    /// Whether targets outside the loopback, private and link-local ranges are allowed.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub public: bool,
+
+    /// `USER:PASSWORD` for the proxy, in place of those in `proxy`. Front ends set it.
+    #[serde(skip)]
+    pub proxy_auth: Option<String>,
+    /// Whether a redirect beyond `follow` fails its request instead of being its response. Front
+    /// ends set it for clients that fail so.
+    #[serde(skip)]
+    pub fails_beyond_follow: bool,
+    /// Decides which targets are allowed, in place of `public`. Agents set it.
+    #[serde(skip)]
+    pub permits: Option<Permits>,
+}
+
+fn is_none<T>(value: &Option<T>) -> bool {
+    value.is_none()
+}
+
+fn is_empty<T>(values: &[T]) -> bool {
+    values.is_empty()
+}
+
+fn is_off(switch: &bool) -> bool {
+    !switch
+}
+
+/// The environment variable that stands for `public`.
+pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
+
+/// Length of the measured part unless a time or a number of requests is given.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// One setting that was given, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenSetting {
+    /// Its key, such as `no_keepalive`.
+    pub key: String,
+    /// Its values; none for a switch.
+    pub values: Vec<String>,
+}
+
+impl GivenSetting {
+    /// The flags that give it on the command line: `--header=A: 1`, or `--insecure`.
+    pub fn flags(&self) -> Vec<String> {
+        let flag = flag_of(&self.key);
+        match self.values.as_slice() {
+            [] => vec![flag],
+            // With "=", a value that begins with a dash is still a value.
+            values => values
+                .iter()
+                .map(|value| format!("{flag}={value}"))
+                .collect(),
+        }
+    }
+}
+
+/// The flag of a setting: `--no-keepalive` of `no_keepalive`.
+pub fn flag_of(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
+}
+
+impl LoadSettings {
+    /// The keys of all settings, in their order.
+    pub const KEYS: &[&str] = &[
+        "connections",
+        "requests",
+        "duration",
+        "warmup",
+        "rate",
+        "arrivals",
+        "threads",
+        "cores",
+        "seed",
+        "method",
+        "header",
+        "user",
+        "body",
+        "body_file",
+        "http",
+        "streams",
+        "no_keepalive",
+        "urls",
+        "follow",
+        "order",
+        "unix",
+        "proxy",
+        "source",
+        "source_order",
+        "proxy_protocol",
+        "proxy_source",
+        "resolve",
+        "timeout",
+        "connect_timeout",
+        "wait_for_server",
+        "socket_buffer",
+        "io",
+        "expect_status",
+        "expect_size",
+        "expect_sha256",
+        "insecure",
+        "ca",
+        "cert",
+        "key",
+        "sni",
+        "tls_min",
+        "tls_max",
+        "ciphers",
+        "no_resumption",
+        "public",
+    ];
+
+    /// Settings of which only `public` may be given, by the environment.
+    pub fn from_environment() -> LoadSettings {
+        LoadSettings {
+            public: is_public_by_environment(),
+            ..LoadSettings::default()
+        }
+    }
+
+    /// The settings that were given, in the order of [`LoadSettings::KEYS`], passwords included.
+    pub fn given(&self) -> Vec<GivenSetting> {
+        use serde_json::Value;
+        let Ok(Value::Object(settings)) = serde_json::to_value(self) else {
+            return Vec::new();
+        };
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            // JSON's writer adds a fraction to every float.
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if number.is_f64() => float.to_string(),
+                _ => number.to_string(),
+            },
+            other => other.to_string(),
+        };
+        let settings = settings.into_iter().map(|(key, value)| GivenSetting {
+            key,
+            values: match value {
+                Value::Bool(_) => Vec::new(),
+                Value::Array(values) => values.into_iter().map(text).collect(),
+                value => vec![text(value)],
+            },
+        });
+        settings.collect()
+    }
+
+    /// Length of the measured part, if time ends it.
+    pub fn planned(&self) -> Option<Duration> {
+        match (self.duration, self.requests) {
+            (None, None) => Some(DURATION),
+            (duration, _) => duration,
+        }
+    }
+
+    /// Every file that the load reads, including those that its list of URLs names, each as it is
+    /// opened.
+    ///
+    /// # Errors
+    ///
+    /// The list can't be read.
+    pub fn files(&self) -> Result<Vec<PathBuf>, SettingsError> {
+        let named = [&self.body_file, &self.urls, &self.ca, &self.cert, &self.key];
+        let mut files: Vec<PathBuf> = named.into_iter().flatten().cloned().collect();
+        if let Some(list) = &self.urls {
+            files.extend(urls::bodies(list)?);
+        }
+        Ok(files)
+    }
+
+    /// Checks that settings which exclude or need each other are given accordingly. The command line
+    /// checks the same while it parses flags.
+    ///
+    /// # Errors
+    ///
+    /// The first contradiction.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let (body, body_file) = (self.body.is_some(), self.body_file.is_some());
+        let (proxy, source) = (self.proxy.is_some(), !self.source.is_empty());
+        let unix = self.unix.is_some();
+        let excluding = [
+            ("body", body, "body_file", body_file),
+            ("proxy", proxy, "unix", unix),
+            ("source", source, "unix", unix),
+            ("ca", self.ca.is_some(), "insecure", self.insecure),
+        ];
+        for (one, has_one, other, has_other) in excluding {
+            if has_one && has_other {
+                let error = SettingsError::of(one).text(" can't be combined with ");
+                return Err(error.name(other).text("; leave one out"));
+            }
+        }
+        let (arrivals, proxy_source) = (self.arrivals.is_some(), !self.proxy_source.is_empty());
+        let (cert, key) = (self.cert.is_some(), self.key.is_some());
+        let needing = [
+            ("arrivals", arrivals, "rate", self.rate.is_some()),
+            (
+                "proxy_source",
+                proxy_source,
+                "proxy_protocol",
+                self.proxy_protocol.is_some(),
+            ),
+            ("cert", cert, "key", key),
+            ("key", key, "cert", cert),
+        ];
+        for (one, has_one, other, has_other) in needing {
+            if has_one && !has_other {
+                let error = SettingsError::of(one).text(" needs ");
+                return Err(error.name(other).text(" as well"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Connections to keep open.
+    pub fn connections(&self) -> u64 {
+        self.connections.unwrap_or(50)
+    }
+
+    /// Length of the load before the measured part.
+    pub fn warmup(&self) -> Duration {
+        self.warmup.unwrap_or_default()
+    }
+
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        self.arrivals.unwrap_or(Arrivals::Constant)
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or("GET")
+    }
+
+    /// Requests in flight on each HTTP/2 connection.
+    pub fn streams(&self) -> u64 {
+        self.streams.unwrap_or(1)
+    }
+
+    /// Time after which a request is given up; zero for never.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(20))
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.connect_timeout.unwrap_or(Duration::from_secs(5))
+    }
+
+    pub(crate) fn expect_status(&self) -> StatusSet {
+        self.expect_status
+            .clone()
+            .unwrap_or_else(StatusSet::success)
+    }
+}
+
+/// Whether `PRONY_PUBLIC` is set to something other than `0`, `false`, `no`, `off` and the like.
+fn is_public_by_environment() -> bool {
+    let Some(value) = std::env::var_os(PUBLIC_VARIABLE) else {
+        return false;
+    };
+    let value = value.to_string_lossy().to_ascii_lowercase();
+    !["", "n", "no", "f", "false", "off", "0"].contains(&value.as_str())
+}
+
+#[cfg(test)]
+mod tests;

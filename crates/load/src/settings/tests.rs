@@ -1,0 +1,202 @@
+//! Settings are read from every form that flags, plans and messages give them, and written back.
+
+use serde_json::json;
+
+use super::*;
+
+/// The flags of `prony load` that other tests write loads in.
+#[path = "../../tests/flags/mod.rs"]
+mod flags;
+
+impl LoadSettings {
+    /// The settings that these flags give.
+    pub(crate) fn typed(words: &str) -> LoadSettings {
+        LoadSettings::try_typed(words).unwrap()
+    }
+
+    fn try_typed(words: &str) -> Result<LoadSettings, String> {
+        serde_json::from_value(flags::settings(words.split_whitespace()))
+            .map_err(|error| error.to_string())
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let load = LoadSettings::default();
+    assert_eq!(load.connections(), 50);
+    assert_eq!(load.timeout(), Duration::from_secs(20));
+    assert_eq!(load.connect_timeout(), Duration::from_secs(5));
+    assert_eq!((load.method(), load.streams()), ("GET", 1));
+    assert_eq!(load.planned(), Some(Duration::from_secs(10)));
+    let statuses = load.expect_status();
+    assert!(statuses.contains(399) && !statuses.contains(400));
+}
+
+/// Flags that are accepted.
+const GOOD: &[&str] = &[
+    "-c 10",
+    "-n 1k",
+    "-d 500ms",
+    "--warmup 0s",
+    "-r 20k",
+    "-t 2",
+    "--cores 0-1,3",
+    "--seed 7",
+    "-X PUT -H A:b --resolve h:80:127.0.0.1",
+    "-u me:secret --body x",
+    "--body-file f",
+    "--http 1.0",
+    "--http 2 --streams 100",
+    "--no-keepalive",
+    "--follow 0",
+    "--follow 20",
+    "--urls f",
+    "--order random",
+    "--unix /s",
+    "--proxy h:3128",
+    "--proxy http://u:p@[::1]:3128/",
+    "--source 127.0.0.2",
+    "--source 127.0.0.0/30 --source ::1-::9",
+    "--source 127.0.0.2,127.0.0.9 --source-order per-user",
+    "--source-order round-robin",
+    "--source-order random",
+    "--proxy-protocol v1 --unix /s",
+    "--proxy-protocol v2 --proxy-source 10.0.0.0/8 --proxy-source fd00::1",
+    "--timeout 0s",
+    "--connect-timeout 1s",
+    "--wait-for-server=5s",
+    "--io poll",
+    "--io uring",
+    "--socket-buffer 64K",
+    "--expect-status 200,404",
+    "--expect-size 1K",
+    "--insecure",
+    "--ca f",
+    "--cert f --key k",
+    "--sni n",
+    "--tls-min 1.2",
+    "--tls-max 1.3",
+    "--ciphers a,b",
+    "--no-resumption",
+    "--public",
+    "-r 5 --arrivals poisson",
+];
+
+/// Flags whose values are refused.
+const BAD: &[&str] = &[
+    "-c 0",
+    "-c x",
+    "-n -1",
+    "-d 0s",
+    "-d 5x",
+    "-r 0",
+    "-t 0",
+    "--cores a",
+    "--user me",
+    "--seed x",
+    "--http 3",
+    "--streams 0",
+    "--follow x",
+    "--io epoll",
+    "--socket-buffer x",
+    "--order upside",
+    "--connect-timeout 0s",
+    "--wait-for-server=x",
+    "--expect-status 20",
+    "--expect-size x",
+    "--expect-sha256 12",
+    "--tls-min 1.1",
+    "--source 127.0.0.0/33",
+    "--source-order upside",
+    "--proxy https://h:1",
+    "--proxy-protocol v3",
+    "--proxy-source x --proxy-protocol v1",
+];
+
+/// Flags that contradict each other, or lack another; the error names the first.
+const CONTRADICTORY: &[&str] = &[
+    "--cert f",
+    "--key f",
+    "--arrivals poisson",
+    "--source 127.0.0.2 --unix /s",
+    "--proxy h:1 --unix /s",
+    "--proxy-source 127.0.0.2",
+    "--body x --body-file f",
+    "--ca f --insecure",
+];
+
+#[test]
+fn each_setting_takes_its_unit_and_refuses_another() {
+    for words in GOOD {
+        LoadSettings::typed(words).check().unwrap();
+    }
+    for words in BAD {
+        assert!(LoadSettings::try_typed(words).is_err(), "{words}");
+    }
+    for words in CONTRADICTORY {
+        let error = LoadSettings::typed(words).check().unwrap_err();
+        let flag = flag_of(error.setting().unwrap());
+        assert!(words.starts_with(&flag), "{words}: {error}");
+        assert!(error.to_string().starts_with(&flag), "{words}: {error}");
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    for words in GOOD {
+        let settings = LoadSettings::typed(words);
+        let json = serde_json::to_string(&settings).unwrap();
+        let again: LoadSettings = serde_json::from_str(&json).unwrap();
+        assert_eq!(again, settings, "{json}");
+        let flags: Vec<String> = settings
+            .given()
+            .iter()
+            .flat_map(GivenSetting::flags)
+            .collect();
+        let flags = flags::settings(flags.iter().map(String::as_str));
+        let again: LoadSettings = serde_json::from_value(flags).unwrap();
+        assert_eq!(again, settings, "{words}");
+    }
+}
+
+#[test]
+fn keys_are_those_of_the_fields() {
+    let all = GOOD.join(" ") + " --expect-sha256 " + &"0f".repeat(32);
+    let given = LoadSettings::typed(&all).given();
+    let given: Vec<&str> = given.iter().map(|setting| setting.key.as_str()).collect();
+    assert_eq!(given, LoadSettings::KEYS);
+}
+
+#[test]
+fn values_of_any_scalar_type_are_read_by_their_text() {
+    let json = json!({
+        "connections": 10, "requests": "1k", "rate": 2.5, "http": 1.0, "duration": 3,
+        "cores": [0, "2-3"], "expect_status": [200, "300-303"], "ciphers": "a,b",
+        "header": {"A": 1, "B": "x"}, "source": ["127.0.0.1", "127.0.0.8/30"],
+        "body": 7, "urls": ["one.txt"], "no_keepalive": false,
+    });
+    let settings: LoadSettings = serde_json::from_value(json).unwrap();
+    assert_eq!(settings.connections, Some(10));
+    assert_eq!(settings.requests, Some(1000));
+    assert_eq!(settings.rate, Some(2.5));
+    assert_eq!(settings.http, Some(HttpVersion::Http10));
+    assert_eq!(settings.duration, Some(Duration::from_secs(3)));
+    assert_eq!(settings.cores, Some(CoreList(vec![0, 2, 3])));
+    assert!(settings.expect_status().contains(302));
+    assert_eq!(settings.ciphers, ["a", "b"]);
+    assert_eq!(settings.header, ["A: 1", "B: x"]);
+    assert_eq!(settings.source.len(), 2);
+    assert_eq!(settings.body.as_deref(), Some("7"));
+    assert_eq!(settings.urls, Some("one.txt".into()));
+    for bad in [
+        json!({"no_keepalive": "true"}),
+        json!({"connections": {"a": 1}}),
+        json!({"connections": [1, 2]}),
+        json!({"conections": 1}),
+    ] {
+        assert!(
+            serde_json::from_value::<LoadSettings>(bad.clone()).is_err(),
+            "{bad}"
+        );
+    }
+}

@@ -1,0 +1,325 @@
+//! How settings are read from and written to serde's formats.
+//!
+//! TOML, JSON and templates rendered into strings hold the same value in different types: `2`, `"2"`
+//! and `2.0` may all be an HTTP version. A scalar of any type is therefore read by the parser of its
+//! text.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use super::values::{
+    CoreList, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
+};
+use crate::credentials::Credentials;
+use crate::forward::HttpProxy;
+use crate::pacing::Arrivals;
+use crate::quantity::{self, StatusSet};
+use crate::source::SourceRange;
+
+/// The text of one scalar.
+struct Scalar(String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor).map(Scalar)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
+        // `1.0` keeps its digit, for it may be a version; no parser reads exponents.
+        let text = format!("{number:?}");
+        Ok(match text.contains('e') {
+            true => number.to_string(),
+            false => text,
+        })
+    }
+
+    /// An array of one is read like its element.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
+        let first: Option<Scalar> = items.next_element()?;
+        match (first, items.next_element::<Scalar>()?) {
+            (Some(Scalar(text)), None) => Ok(text),
+            _ => Err(A::Error::custom("one value is needed, not an array")),
+        }
+    }
+}
+
+/// One scalar, or the scalars of an array.
+struct Scalars;
+
+impl<'de> Visitor<'de> for Scalars {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of strings")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(vec![text.to_owned()])
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Vec<String>, E> {
+        ScalarVisitor.visit_bool(value).map(|text| vec![text])
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Vec<String>, E> {
+        ScalarVisitor.visit_i64(number).map(|text| vec![text])
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Vec<String>, E> {
+        ScalarVisitor.visit_u64(number).map(|text| vec![text])
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Vec<String>, E> {
+        ScalarVisitor.visit_f64(number).map(|text| vec![text])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<String>, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(Scalar(text)) = items.next_element()? {
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+}
+
+/// Header lines, or a table of headers.
+struct Headers;
+
+impl<'de> Visitor<'de> for Headers {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of strings or a table")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(vec![text.to_owned()])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Vec<String>, A::Error> {
+        Scalars.visit_seq(items)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Vec<String>, A::Error> {
+        let mut lines = Vec::new();
+        while let Some((name, Scalar(value))) = entries.next_entry::<String, Scalar>()? {
+            lines.push(format!("{name}: {value}"));
+        }
+        Ok(lines)
+    }
+}
+
+/// A switch.
+struct Switch;
+
+impl Visitor<'_> for Switch {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true or false")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<bool, E> {
+        Ok(value)
+    }
+}
+
+fn parsed<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error> {
+    let Scalar(text) = Scalar::deserialize(deserializer)?;
+    parse(&text).map(Some).map_err(D::Error::custom)
+}
+
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    parsed(deserializer, |text| Ok(text.to_owned()))
+}
+
+pub(super) fn path<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    parsed(deserializer, |text| Ok(PathBuf::from(text)))
+}
+
+/// A count of at least one.
+pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    parsed(deserializer, quantity::count)
+}
+
+/// A whole number, which may be zero.
+pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    parsed(deserializer, |text| {
+        text.parse()
+            .map_err(|_| format!("\"{text}\" is not a whole number"))
+    })
+}
+
+pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    parsed(deserializer, quantity::size)
+}
+
+pub(super) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    parsed(deserializer, quantity::rate)
+}
+
+pub(super) fn time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    parsed(deserializer, quantity::time)
+}
+
+pub(super) fn positive_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    parsed(deserializer, quantity::positive_time)
+}
+
+pub(super) fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    deserializer.deserialize_any(Switch)
+}
+
+pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    deserializer.deserialize_any(Scalars)
+}
+
+pub(super) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    deserializer.deserialize_any(Headers)
+}
+
+/// Values in an array, in a string separated by commas, or both.
+pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let texts = deserializer.deserialize_any(Scalars)?;
+    let items = texts.iter().flat_map(|text| text.split(','));
+    items
+        .map(|item| item.parse().map_err(D::Error::custom))
+        .collect()
+}
+
+/// Values in an array or in a string, read as one string with commas between them.
+fn joined<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let texts = deserializer.deserialize_any(Scalars)?;
+    texts.join(",").parse().map_err(D::Error::custom)
+}
+
+pub(super) fn write_time<S: Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(quantity::time_text).serialize(serializer)
+}
+
+pub(super) fn write_path<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let text = path.as_ref().map(|path| path.to_string_lossy());
+    text.serialize(serializer)
+}
+
+/// Reads a value from one scalar.
+fn one<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let Scalar(text) = Scalar::deserialize(deserializer)?;
+    text.parse().map_err(D::Error::custom)
+}
+
+/// Implements serde's traits for types that are written as text, each with the function that reads it.
+macro_rules! as_text {
+    ($($name:ty: $read:ident),+ $(,)?) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                $read(deserializer)
+            }
+        }
+    )+};
+}
+
+as_text! {
+    Arrivals: one,
+    CoreList: joined,
+    HttpVersion: one,
+    IoChoice: one,
+    ProxyVersion: one,
+    RequestOrder: one,
+    Sha256: one,
+    SourceOrder: one,
+    SourceRange: one,
+    StatusSet: joined,
+    TlsVersion: one,
+}
+
+/// With the password: no type that holds one has a text of its own that others could print.
+impl Serialize for Credentials {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Credentials {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Credentials, D::Error> {
+        one(deserializer)
+    }
+}
+
+/// With the password.
+impl Serialize for HttpProxy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.url_with_credentials())
+    }
+}
+
+impl<'de> Deserialize<'de> for HttpProxy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HttpProxy, D::Error> {
+        one(deserializer)
+    }
+}

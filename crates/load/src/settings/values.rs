@@ -1,0 +1,243 @@
+//! Types of settings that are written as text, such as `1.1`, `0-3` or `per-user`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::pacing::Arrivals;
+use crate::quantity;
+
+/// Declares an enum whose variants are written as words.
+macro_rules! words {
+    (
+        $(#[$about:meta])*
+        pub enum $name:ident {
+            $($(#[$about_variant:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$about_variant])* $variant,)+
+        }
+
+        impl $name {
+            /// The words for the variants.
+            pub const NAMES: &[&str] = &[$($word),+];
+
+            /// The word for this variant.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)+
+                }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<$name, String> {
+                match text {
+                    $($word => Ok($name::$variant),)+
+                    _ => Err(not_one_of(text, $name::NAMES)),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+fn not_one_of(text: &str, words: &[&str]) -> String {
+    format!("\"{text}\" is not one of {}", words.join(", "))
+}
+
+words! {
+    /// Order in which the requests of a list are sent.
+    pub enum RequestOrder {
+        /// As listed, across all workers.
+        Sequence = "sequence",
+        /// Each drawn at random with equal chance, repeatable by the seed.
+        Random = "random",
+    }
+}
+
+words! {
+    /// The HTTP version to speak.
+    pub enum HttpVersion {
+        /// HTTP/1.0.
+        Http10 = "1.0",
+        /// HTTP/1.1.
+        Http11 = "1.1",
+        /// HTTP/2: by ALPN over TLS, by prior knowledge in cleartext.
+        Http2 = "2",
+    }
+}
+
+words! {
+    /// Order in which connections take source addresses.
+    #[derive(Default)]
+    pub enum SourceOrder {
+        /// Each connection takes the next address.
+        #[default]
+        RoundRobin = "round-robin",
+        /// Each connection draws an address, repeatable by the seed.
+        Random = "random",
+        /// Each virtual user, which is one of the load's connections, keeps its address when it
+        /// reconnects.
+        PerUser = "per-user",
+    }
+}
+
+words! {
+    /// Version of the PROXY protocol.
+    pub enum ProxyVersion {
+        /// A line of text.
+        V1 = "v1",
+        /// Binary.
+        V2 = "v2",
+    }
+}
+
+words! {
+    /// Interface to the kernel for sockets.
+    pub enum IoChoice {
+        /// The best that this system allows.
+        Auto = "auto",
+        /// Completions: io_uring, on Linux 6.1 and later.
+        Uring = "uring",
+        /// Readiness: epoll on Linux, kqueue on FreeBSD.
+        Poll = "poll",
+    }
+}
+
+impl Arrivals {
+    /// The words for the variants.
+    pub const NAMES: &[&str] = &["constant", "poisson"];
+}
+
+impl FromStr for Arrivals {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Arrivals, String> {
+        match text {
+            "constant" => Ok(Arrivals::Constant),
+            "poisson" => Ok(Arrivals::Poisson),
+            _ => Err(not_one_of(text, Arrivals::NAMES)),
+        }
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A TLS version that the library has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl FromStr for TlsVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TlsVersion, String> {
+        match text {
+            "1.2" => Ok(TlsVersion::Tls12),
+            "1.3" => Ok(TlsVersion::Tls13),
+            "1.0" | "1.1" => Err(format!(
+                "TLS {text} is not in this TLS library; it has 1.2 and 1.3"
+            )),
+            _ => Err(format!(
+                "\"{text}\" is not in this TLS library; it has 1.2 and 1.3"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for TlsVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TlsVersion::Tls12 => "1.2",
+            TlsVersion::Tls13 => "1.3",
+        })
+    }
+}
+
+/// Core numbers in the order given, such as `0-3,6`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoreList(pub Vec<usize>);
+
+impl FromStr for CoreList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CoreList, String> {
+        quantity::cores(text).map(CoreList)
+    }
+}
+
+impl fmt::Display for CoreList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&numbers.join(","))
+    }
+}
+
+/// A SHA-256, written in hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sha256(pub [u8; 32]);
+
+impl FromStr for Sha256 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sha256, String> {
+        quantity::sha256(text).map(Sha256)
+    }
+}
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for name in SourceOrder::NAMES {
+            assert_eq!(name.parse::<SourceOrder>().unwrap().name(), *name);
+        }
+        for name in Arrivals::NAMES {
+            assert_eq!(name.parse::<Arrivals>().unwrap().to_string(), *name);
+        }
+        let error = "upside".parse::<RequestOrder>().unwrap_err();
+        assert_eq!(error, "\"upside\" is not one of sequence, random");
+        let hash: Sha256 = "0f".repeat(32).parse().unwrap();
+        assert_eq!(hash.to_string(), "0f".repeat(32));
+        let cores: CoreList = "0-2,7".parse().unwrap();
+        assert_eq!(cores.to_string(), "0,1,2,7");
+    }
+
+    #[test]
+    fn tls_versions_that_the_library_lacks_are_refused_by_name() {
+        for (text, error) in [
+            ("1.1", "TLS 1.1 is not in this TLS library"),
+            ("1.0", "it has 1.2 and 1.3"),
+            ("ssl3", "\"ssl3\" is not in this TLS library"),
+        ] {
+            let refused = text.parse::<TlsVersion>().unwrap_err();
+            assert!(refused.contains(error), "{text}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Flags of `prony load` as settings, so that tests can write loads in one line.
+
+use serde_json::{Map, Value, json};
+
+const SHORT: [(&str, &str); 9] = [
+    ("-c", "connections"),
+    ("-n", "requests"),
+    ("-d", "duration"),
+    ("-r", "rate"),
+    ("-t", "threads"),
+    ("-X", "method"),
+    ("-H", "header"),
+    ("-u", "user"),
+    ("-k", "insecure"),
+];
+const SWITCHES: [&str; 4] = ["no_keepalive", "insecure", "no_resumption", "public"];
+const REPEATABLE: [&str; 5] = ["header", "source", "proxy_source", "resolve", "ciphers"];
+
+/// The settings that these flags give, as the JSON that settings are read from.
+///
+/// # Panics
+///
+/// A flag lacks its value, or a word is no flag.
+pub(crate) fn settings<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
+    let mut words = words.into_iter();
+    let mut settings = Map::new();
+    while let Some(word) = words.next() {
+        let (flag, attached) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (word, None),
+        };
+        let short = SHORT.iter().find(|(short, _)| *short == flag);
+        let key = match (short, flag.strip_prefix("--")) {
+            (Some((_, key)), _) => (*key).to_owned(),
+            (None, Some(long)) => long.replace('-', "_"),
+            (None, None) => panic!("{word} is no flag"),
+        };
+        if SWITCHES.contains(&key.as_str()) {
+            settings.insert(key, json!(true));
+            continue;
+        }
+        let value = attached.or_else(|| words.next());
+        let value = value.unwrap_or_else(|| panic!("{word} lacks its value"));
+        match REPEATABLE.contains(&key.as_str()) {
+            true => {
+                let values = settings.entry(key).or_insert_with(|| json!([]));
+                values.as_array_mut().unwrap().push(json!(value));
+            }
+            false => {
+                settings.insert(key, json!(value));
+            }
+        }
+    }
+    Value::Object(settings)
+}

@@ -1,4 +1,4 @@
-//! The flags that describe a load, of `prony load` and `prony compare URL URL`.
+//! The load flags of `prony load` and `prony compare URL URL`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(settings.wait_for_server, Some(Duration::from_secs(30)));
     }
 
-    /// Words of which the flag that comes first is refused.
+    /// Invalid flags; the first one causes the error.
     const BAD: &[&str] = &[
         "-c 0",
         "-d 0s",

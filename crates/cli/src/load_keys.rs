@@ -1,4 +1,4 @@
-//! The settings of a load as keys of a plan's `[load]`: their documentation is that of the flags.
+//! The settings of a load as keys of a plan's `[load]`. Their documentation is that of the flags.
 
 use clap::{Arg, ArgAction, Args};
 use prony_experiment::plan::is_load_key;
@@ -6,14 +6,14 @@ use prony_experiment::plan::reference::{ReferenceKey, ValueType};
 
 use crate::load_flags::LoadArguments;
 
-/// Every setting of a load that is a key of a plan.
+/// Every load setting that is a key of a plan.
 pub(crate) fn all() -> Vec<ReferenceKey> {
     let flags = LoadArguments::augment_args(clap::Command::new("load"));
     let keys = flags.get_arguments().map(of_flag);
     keys.filter(|key| is_load_key(&key.name)).collect()
 }
 
-/// A flag of `prony load` as a key.
+/// Converts a flag of `prony load` into a key.
 fn of_flag(arg: &Arg) -> ReferenceKey {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let (meaning, in_help) = match help.split_once(" [default: ") {
@@ -49,7 +49,7 @@ fn lower_case_start(text: &str) -> String {
     }
 }
 
-/// Whether a default is a value of the flag that TOML quotes, and not a description.
+/// Returns true if a default is a value of the flag that TOML quotes, not a description.
 fn is_word_of(arg: &Arg, default: &str) -> bool {
     let mut choices = arg.get_possible_values().into_iter();
     let is_method = default.chars().all(|c| c.is_ascii_uppercase());
@@ -90,7 +90,7 @@ fn type_of(arg: &Arg) -> ValueType {
     }
 }
 
-/// An example for those flags whose form isn't plain from their type.
+/// An example for flags whose form isn't obvious from their type.
 fn load_example(name: &str) -> &'static str {
     match name {
         "connections" => "64",

@@ -1,11 +1,12 @@
 //! Hundreds of agents in one process, for the benchmark of the coordinator.
 //!
-//! They register, prepare, start together and send results each second, numbered and stored like
-//! those of agents, but without a load: results are recorded by an engine's recorder from random
-//! latencies. The program ends with the load, and writes the record of the sum of all recorders.
+//! They register, prepare, start together and send results every second, which are numbered and
+//! stored like those of real agents. They generate no load: an engine's recorder records results
+//! from random latencies. The program ends with the load, and writes the record of the sum of all
+//! recorders.
 //!
-//! `simulated_agents FOLDER N FILE`: the folder of `prony fleet up --agents N`, and the path of the
-//! record.
+//! Usage: `simulated_agents FOLDER N FILE`, with the folder of `prony fleet up --agents N` and the
+//! path of the record.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,9 +32,9 @@ use prony_record::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Number of different results, which agents share.
+/// Number of distinct results, which agents share.
 const PATTERNS: usize = 16;
-/// Interval of registrations, and longest wait for an order.
+/// Interval between registrations, and maximum wait for an order.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(4);
 /// Timeout of the whole simulation.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(180);
@@ -42,7 +43,7 @@ const FORGET_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of agents that connect at the same time.
 const CONCURRENT_CONNECTS: usize = 8;
 
-/// The results of one agent: those of each second, and their sum.
+/// Results of one agent: one per second, and their sum.
 struct Pattern {
     seconds: Vec<EncodedDelta>,
     total: Delta,
@@ -222,7 +223,7 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     Ok((info, patterns.collect()))
 }
 
-/// Records results at a rate, as an engine does.
+/// Records results at a rate, like an engine.
 fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(warmup));
@@ -254,7 +255,7 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             intended,
             sent,
             first_byte: Some(first_byte),
-            // Requests end in order, as a recorder's time only moves forward.
+            // Requests end in order because a recorder's time only moves forward.
             ended,
             status: (outcome == Outcome::Ok).then_some(200),
             bytes_in: 161,
@@ -278,7 +279,7 @@ fn taken(recorder: &mut Recorder) -> EncodedDelta {
     EncodedDelta::of(&delta)
 }
 
-/// Draws random numbers.
+/// A random number generator.
 struct Random(ChaCha8Rng);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! What an answer has to be to count as a success.
+//! Conditions that a response must meet to count as a success.
 
 use prony_record::Outcome;
 use sha2::{Digest, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::quantity::StatusSet;
 use crate::settings::LoadSettings;
 
-/// `--expect-status`, `--expect-size`, `--expect-sha256`.
+/// Values of `--expect-status`, `--expect-size` and `--expect-sha256`.
 #[derive(Debug, Clone)]
 pub(crate) struct Expectations {
     status: StatusSet,
@@ -15,7 +15,7 @@ pub(crate) struct Expectations {
 }
 
 impl Expectations {
-    /// Whatever comes is good.
+    /// Expectations that every response meets.
     pub(crate) fn anything() -> Expectations {
         Expectations {
             status: StatusSet::all(),
@@ -24,7 +24,7 @@ impl Expectations {
         }
     }
 
-    /// The statuses that count as success.
+    /// Statuses that count as success.
     pub(crate) fn status(&self) -> &StatusSet {
         &self.status
     }
@@ -38,11 +38,11 @@ impl Expectations {
     }
 }
 
-/// The body of one answer as it comes.
+/// Body of one response while it is received.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     length: u64,
-    /// Boxed, as it is large and few loads want it; once there every body is hashed.
+    /// Boxed because it is large and few loads need it. If present, every body is hashed.
     hash: Option<Box<Sha256>>,
 }
 
@@ -62,12 +62,13 @@ impl Body {
         }
     }
 
-    /// From now on every body is hashed, expected or not, for [`Body::take_hash`].
+    /// Hashes every body from now on, expected or not, for [`Body::take_hash`].
     pub(crate) fn hash_always(&mut self) {
         self.hash.get_or_insert_default();
     }
 
-    /// The hash of what came since the body began, if nothing else was expected of it.
+    /// Takes the hash of the bytes received since the body began. A hash that [`Body::judge`]
+    /// compared is already taken.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
         match &mut self.hash {
             Some(hash) => hash.finalize_reset().into(),
@@ -79,7 +80,7 @@ impl Body {
         self.length
     }
 
-    /// Judges a whole answer: its status first, then the body's size, then its hash.
+    /// Judges a complete response: first its status, then the size of its body, then its hash.
     pub(crate) fn judge(&mut self, status: u16, expected: &Expectations) -> Outcome {
         if !expected.status.contains(status) {
             return Outcome::UnexpectedStatus;

@@ -1,8 +1,8 @@
 //! An HTTP proxy between the load and its targets: `--proxy`.
 //!
-//! Requests in clear go to it whole, with the target's URL in the request line (absolute-form, RFC 9112
-//! §3.2.2), all over the same connections; for targets over TLS it is asked for a tunnel to each (CONNECT,
-//! RFC 9110 §9.3.6).
+//! Cleartext requests are sent to the proxy with the target's URL in the request line
+//! (absolute-form, RFC 9112 §3.2.2), all over the same connections. For each target over TLS, the
+//! proxy is asked for a tunnel (CONNECT, RFC 9110 §9.3.6).
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -17,11 +17,11 @@ use crate::socket::Peer;
 use crate::spec::SpecError;
 use crate::target::{Resolver, Url};
 
-/// The header that tells a proxy who asks.
+/// Header that carries the client's credentials for the proxy.
 const AUTHORIZATION: &str = "Proxy-Authorization";
 
-/// A proxy as it is typed: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`; port 80 where none is
-/// given.
+/// A proxy as typed: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The default port is
+/// 80.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProxy {
     host: String,
@@ -47,7 +47,7 @@ impl FromStr for HttpProxy {
             Some((credentials, authority)) => (Some(decoded(credentials)?), authority),
             None => (None, rest),
         };
-        // What is wrong is told without what may be a password.
+        // The error message omits text that may be a password.
         let authority = authority.trim_end_matches('/');
         let url = match authority.contains(['/', '?', '#']) {
             false => Url::parse(&format!("http://{authority}"), None)?,
@@ -62,13 +62,13 @@ impl FromStr for HttpProxy {
 }
 
 impl HttpProxy {
-    /// As results name it: without its credentials.
+    /// Name of the proxy in results: without its credentials.
     pub(crate) fn name(&self) -> String {
         let url = self.url();
         format!("{}:{}", url.bracketed_host(), url.port)
     }
 
-    /// As it is typed, with its credentials.
+    /// URL of the proxy with its credentials.
     pub(crate) fn url_with_credentials(&self) -> String {
         match &self.credentials {
             Some(credentials) => format!("http://{}@{}", encoded(credentials), self.name()),
@@ -86,7 +86,7 @@ impl HttpProxy {
     }
 }
 
-/// `USER:PASSWORD` percent-encoded, so that [`decoded`] gives it back.
+/// Percent-encodes `USER:PASSWORD`, the inverse of [`decoded`].
 fn encoded(credentials: &str) -> String {
     let mut text = String::new();
     for byte in credentials.bytes() {
@@ -99,22 +99,21 @@ fn encoded(credentials: &str) -> String {
     text
 }
 
-/// The proxy of a load, looked up.
+/// The proxy of a load, with its address.
 #[derive(Debug, Clone)]
 pub(crate) struct Forward {
     peer: Peer,
-    /// The value of `Proxy-Authorization`.
+    /// Value of `Proxy-Authorization`.
     authorization: Option<String>,
     public: bool,
 }
 
 impl Forward {
-    /// The load's proxy, if it has one.
+    /// Creates the load's proxy, if it has one.
     ///
     /// # Errors
     ///
-    /// Where the proxy has no address, or one that `--public` doesn't allow, or can't be spoken to as
-    /// the load wants.
+    /// Fails if the proxy has no address, or one that `--public` doesn't allow.
     pub(crate) fn new(
         settings: &LoadSettings,
         resolver: &Resolver,
@@ -140,12 +139,12 @@ impl Forward {
         &self.peer
     }
 
-    /// Whether a target may be loaded through the proxy, as far as that can be told from here. It is
-    /// the proxy that looks names up; one that is unknown here may be anybody's.
+    /// Checks that a target may be loaded through the proxy. The proxy looks names up, so a name
+    /// that is unknown here may belong to anyone.
     ///
     /// # Errors
     ///
-    /// What may not, and how to say that it may.
+    /// Names the target that is not allowed, and the setting that allows it.
     pub(crate) fn judge(&self, url: &Url, resolver: &Resolver) -> Result<(), SpecError> {
         if self.public && resolver.permits.is_none() {
             return Ok(());
@@ -168,8 +167,7 @@ impl Forward {
         }
     }
 
-    /// The headers of a request, with those for the proxy where it sees them, and without where it
-    /// doesn't.
+    /// Headers of a request. Those for the proxy are included only if the proxy sees them.
     pub(crate) fn headers(&self, url: &Url, headers: &[(String, String)]) -> Vec<(String, String)> {
         let is_for_proxy = |name: &str| name.eq_ignore_ascii_case(AUTHORIZATION);
         let others = headers.iter().filter(|(name, _)| !is_for_proxy(name));
@@ -182,11 +180,11 @@ impl Forward {
         others
     }
 
-    /// What asks the proxy for a tunnel to an URL's host.
+    /// CONNECT request that asks the proxy for a tunnel to a URL's host.
     ///
     /// # Errors
     ///
-    /// What of it can't be written.
+    /// Fails if the request can't be written.
     pub(crate) fn tunnel(&self, url: &Url) -> Result<Vec<u8>, SpecError> {
         let authority = format!("{}:{}", url.bracketed_host(), url.port);
         let mut headers = Vec::new();

@@ -1,4 +1,4 @@
-//! A load as its record describes it.
+//! Description of a load in its record.
 
 use prony_record::{LoadInfo, redact};
 
@@ -7,21 +7,21 @@ use crate::request::wanted;
 use crate::settings::LoadSettings;
 use crate::spec::SpecError;
 
-/// What is known of a load's URLs.
+/// Facts about a load's URLs.
 pub(crate) struct Typed<'a> {
-    /// The URL as typed, or the first of the list.
+    /// URL as typed, or the first one of the list.
     pub(crate) url: &'a str,
-    /// Distinct requests.
+    /// Number of distinct requests.
     pub(crate) requests: usize,
     pub(crate) uses_tls: bool,
 }
 
-/// Describes a load as far as that follows from what was typed. No name is looked up. Threads, socket
-/// backend and source addresses are left out: the machine that makes the load decides them.
+/// Describes a load from its settings alone. No name is looked up. Threads, socket backend and
+/// source addresses are omitted because they depend on the machine that runs the load.
 ///
 /// # Errors
 ///
-/// Where a URL or the list of URLs can't be read.
+/// Fails if a URL or the list of URLs can't be read.
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
     let wanted = wanted(url, settings)?;
     let first = wanted.first().map(|it| it.url.text()).unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     Ok(typed(settings, &known))
 }
 
-/// See [`typed_info`].
+/// Describes a load; see [`typed_info`].
 pub(crate) fn typed(settings: &LoadSettings, known: &Typed<'_>) -> LoadInfo {
     let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let is_open = settings.rate.is_some();
@@ -64,12 +64,13 @@ pub(crate) fn typed(settings: &LoadSettings, known: &Typed<'_>) -> LoadInfo {
     }
 }
 
-/// A URL as results show it: without credentials.
+/// A URL as shown in results: without credentials.
 fn shown_url(typed: &str) -> String {
     credentials::split_url(typed).map_or_else(|_| redact::url(typed), |(url, _)| url)
 }
 
-/// Whatever decides what is agreed on: two loads with the same words were asked for the same.
+/// Describes all settings that affect the TLS handshake. Two loads with the same text requested the
+/// same.
 fn describe_tls(settings: &LoadSettings) -> String {
     let verified = if settings.insecure {
         "unverified"

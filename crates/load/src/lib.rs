@@ -1,10 +1,11 @@
-//! A load spec in, a record out.
+//! The load generator: takes a load spec and produces a record.
 //!
-//! Enters: settings ([`LoadSettings`]), resolved once into a [`LoadSpec`]. Leaves: a
-//! [`prony_record::Record`]. In between one worker a thread runs pacing, connections and sockets and
-//! shares nothing with the others while it runs. Nothing here knows of plans, services or reports.
+//! Input: settings ([`LoadSettings`]), resolved once into a [`LoadSpec`]. Output: a
+//! [`prony_record::Record`]. In between, one worker per thread runs pacing, connections and
+//! sockets. Workers share nothing while they run. This crate does not depend on plans, services or
+//! reports.
 //!
-//! What differs by operating system is in `socket`, and nowhere above it.
+//! Only `socket` contains code that differs by operating system.
 
 mod connection;
 mod content_coding;

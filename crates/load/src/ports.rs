@@ -1,22 +1,25 @@
-//! Whether a load's connections find local ports, told before it begins.
+//! Predicts, before a load begins, if its connections will find enough local ports.
 //!
-//! A connection needs a local port that no other one from the same address to the same address and
-//! port has, so each pair of a source and a destination has all ports of the system's range to
-//! itself (Linux: net.ipv4.ip_local_port_range in ip-sysctl.txt; ports are chosen by the connect,
-//! see [`local::leave_from`]).
+//! A connection needs a local port that no other connection between the same local address and the
+//! same remote address and port uses. Each pair of a source and a destination can therefore use all
+//! ports of the system's range (Linux: net.ipv4.ip_local_port_range in ip-sysctl.txt; the connect
+//! chooses the port, see [`local::leave_from`]).
 //!
-//! How long a port is held depends on who closes first, as that side keeps the pair in TIME_WAIT for
-//! a minute (RFC 9293 §3.6.1). That side is never the load: without keep-alive it asks for the close
-//! (`Connection: close`) and waits for it, and where it must end a connection itself it aborts it,
-//! which leaves nothing behind. A port is therefore free again as soon as its connection is gone,
-//! however many of them a second there are, and what counts is how many are open *at the same
-//! time*. The server's own TIME_WAIT is no obstacle, on the same machine neither: there it is the
-//! pair seen from the other end, and a new SYN on it is taken (RFC 6191, RFC 9293 §3.10.7.4).
+//! The time for which a port is held depends on the side that closes first, because that side keeps
+//! the pair in TIME_WAIT for a minute (RFC 9293 §3.6.1). The load never closes first: without
+//! keep-alive it requests the close (`Connection: close`) and waits for it, and a connection that
+//! it must end itself is aborted, which leaves no TIME_WAIT behind. A port is therefore free as
+//! soon as its connection ends, at any number of connections per second. Only the number of
+//! connections that are open *at the same time* matters. The server's own TIME_WAIT is not an
+//! obstacle, not even on the same machine: it applies to the pair as seen from the other end, and a
+//! new SYN for that pair is accepted (RFC 6191, RFC 9293 §3.10.7.4).
 //!
-//! So there are two ways in which ports run out: more connections than pairs have ports, which is
-//! certain and refused; and ports that others hold, such as another program's TIME_WAITs towards the
-//! same server, which is foretold. Of the latter those don't count that the system gives again at
-//! once (net.ipv4.tcp_tw_reuse: by default between addresses of the loopback).
+//! There are two ways to run out of ports:
+//!
+//! - More connections than the pairs have ports. This is certain to fail and is refused.
+//! - Ports that other programs hold, for example TIME_WAITs towards the same server. This is
+//!   predicted. Ports that the system reuses immediately are not counted (net.ipv4.tcp_tw_reuse: by
+//!   default between loopback addresses).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -29,13 +32,13 @@ use crate::socket::{Peer, local};
 use crate::source::Sources;
 use crate::spec::SpecError;
 
-/// From this share of the ports on a load has few to spare: other programs want some, too.
+/// Share of the ports above which a load has few to spare: other programs need some, too.
 const SCARCE: f64 = 0.8;
-/// From this share on the system's own search is not left to itself: Linux looks through all ports
-/// of one parity before it takes one of the other, for each connect.
+/// Share of the ports above which prony chooses ports itself. For each connect, Linux searches all
+/// ports of one parity before it tries the other.
 const LONG_SEARCH: f64 = 0.25;
 
-/// What a load wants, and what there is.
+/// Demand for and supply of local ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Market {
     connections: u64,
@@ -43,17 +46,17 @@ struct Market {
     ports: u64,
     /// Pairs of a source and a destination.
     pairs: u64,
-    /// Ports towards the destinations that others hold at present.
+    /// Ports towards the destinations that others currently hold.
     held: local::Held,
-    /// Sources are drawn: some pairs get more connections than others.
+    /// True if sources are drawn at random: some pairs then get more connections than others.
     is_random: bool,
 }
 
-/// Sees to it that the load's connections find ports, and says where that may fail.
+/// Makes sure that the load's connections find ports, and returns a finding if they may not.
 ///
 /// # Errors
 ///
-/// Where it must fail.
+/// Fails if there are certainly too few ports.
 pub(crate) fn foresee(
     connections: u32,
     sources: &mut Sources,
@@ -87,7 +90,7 @@ pub(crate) fn foresee(
     if market.share() > LONG_SEARCH {
         sources.choose_ports(Some(ports));
     }
-    // Looking at each of the machine's connections costs time, so it is done where it can matter.
+    // Listing the machine's connections takes time, so it is done only when it can matter.
     let all = local::sockets_in_use();
     if market.wanted() + all > market.most(SCARCE) {
         market.held = local::held_ports(&destinations, |ip| sources.has(ip));
@@ -96,7 +99,7 @@ pub(crate) fn foresee(
 }
 
 impl Market {
-    /// So much of all ports of all pairs.
+    /// This share of all ports of all pairs.
     fn most(self, share: f64) -> u64 {
         let all = self.ports.saturating_mul(self.pairs);
         if share >= 1.0 {
@@ -105,14 +108,15 @@ impl Market {
         (all as f64 * share) as u64
     }
 
-    /// The share of the ports that the load wants at the same time.
+    /// Share of the ports that the load needs at the same time.
     fn share(self) -> f64 {
         self.wanted() as f64 / self.most(1.0).max(1) as f64
     }
 
-    /// The connections, as many for each pair as the one with most has. In turn all have the same;
-    /// where sources are drawn, a pair has its share give or take its root (the standard deviation of
-    /// a Poisson variable), and of thousands of pairs none has four of those more.
+    /// Ports needed, if every pair had as many connections as the busiest one. In round-robin order
+    /// all pairs have the same number. With random sources, the number of a pair varies around its
+    /// share by the square root (the standard deviation of a Poisson variable), and among thousands
+    /// of pairs none exceeds it by four of those.
     fn wanted(self) -> u64 {
         if !self.is_random {
             return self.connections;
@@ -190,7 +194,7 @@ impl Market {
     }
 }
 
-/// The ports themselves, for a message about their end.
+/// Description of the port range, for error messages.
 pub(crate) fn described() -> String {
     let count = local::local_ports().map(local::LocalPorts::count);
     count.map_or_else(
@@ -253,7 +257,8 @@ mod tests {
 
     #[test]
     fn drawn_sources_are_not_used_evenly() {
-        // 70 of 100 ports for each of 20 pairs in turn; drawn, one may need a hundred.
+        // In round-robin order, each of 20 pairs needs 70 of its 100 ports. Drawn at random, one
+        // may need 100.
         let even = market(1400, 20, 0, 0);
         assert_eq!((even.wanted(), even.finding()), (1400, None));
         let drawn = Market {
@@ -264,7 +269,7 @@ mod tests {
         let finding = drawn.finding().unwrap();
         assert_eq!(finding.severity, Severity::Note);
         assert!(finding.text.contains("drawn often"), "{}", finding.text);
-        // With one source there is nothing to draw.
+        // A single source leaves nothing to draw.
         let one = Market {
             is_random: true,
             ..market(70, 1, 0, 0)

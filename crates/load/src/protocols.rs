@@ -1,4 +1,4 @@
-//! Which HTTP may be spoken, and how many requests at once a connection may carry.
+//! HTTP versions that may be used, and the number of concurrent requests per connection.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -9,15 +9,15 @@ use crate::spec::SpecError;
 /// Maximum number of requests in flight: each takes some 200 bytes.
 const CONCURRENT_MAX: u64 = 4 * 1024 * 1024;
 
-/// Which HTTP a connection speaks.
+/// HTTP version of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Http {
     /// HTTP/1.0 or 1.1.
     #[default]
     One,
-    /// HTTP/2, and nothing else will do.
+    /// HTTP/2 only.
     Two,
-    /// Over TLS what ALPN agrees on, of HTTP/2 and 1.1; in clear HTTP/1.1.
+    /// Over TLS the result of ALPN, which is HTTP/2 or 1.1; in cleartext HTTP/1.1.
     Agreed,
 }
 
@@ -31,27 +31,30 @@ impl Http {
     }
 }
 
-/// What let a connection carry fewer requests at once than were wanted; the lowest counts.
+/// Reason that a connection carries fewer concurrent requests than configured; the lowest limit
+/// applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StreamsLimit {
     /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS.
     Settings(u32),
-    /// It speaks HTTP/1, which carries one.
+    /// The connection uses HTTP/1, which carries one request at a time.
     Http1,
 }
 
-/// What may be spoken on a connection.
+/// HTTP versions that a connection may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Protocols {
     pub(crate) http: Http,
-    /// Requests at once on a connection, if it speaks HTTP/2.
+    /// Concurrent requests on a connection, if it uses HTTP/2.
     pub(crate) streams: u32,
 }
 
 impl Protocols {
+    /// Resolves the HTTP settings.
+    ///
     /// # Errors
     ///
-    /// The settings contradict each other.
+    /// Fails if the settings contradict each other.
     pub(crate) fn resolve(
         settings: &LoadSettings,
         targets: &[Target],
@@ -102,7 +105,7 @@ impl Protocols {
         Err(wrong.into())
     }
 
-    /// It will be HTTP/2, or nothing.
+    /// Returns true if only HTTP/2 may be used.
     pub(crate) fn is_two_known(self) -> bool {
         self.http == Http::Two
     }

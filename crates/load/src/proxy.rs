@@ -1,5 +1,6 @@
-//! The PROXY protocol: the first bytes of a connection say for whom it was made (proxy-protocol.txt
-//! of haproxy.org, sections 2.1 and 2.2). Bytes only; the worker sends them.
+//! The PROXY protocol: a connection begins with a header that names the client it was made for
+//! (proxy-protocol.txt of haproxy.org, sections 2.1 and 2.2). This module only writes bytes; the
+//! worker sends them.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,44 +10,45 @@ use crate::settings::{ProxyVersion, SourceOrder};
 use crate::socket::Peer;
 use crate::source::{Addresses, Turn};
 
-/// What begins a header of version 2.
+/// First bytes of a header of version 2.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2, and the connection is made by whoever speaks, for themselves.
+/// Version 2, command LOCAL: the sender made the connection for itself.
 const LOCAL: u8 = 0x20;
-/// Version 2, and the connection is made for somebody else.
+/// Version 2, command PROXY: the sender made the connection for a client.
 const PROXY: u8 = 0x21;
-/// The ports that systems give to clients (RFC 6335 §6): the first, and how many.
+/// Ports that systems assign to clients (RFC 6335 §6): the first one and their number.
 const CLIENT_PORTS: (u16, u64) = (49_152, 16_384);
 
-/// What connections tell of where they come from.
+/// PROXY protocol settings of a load's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
     version: ProxyVersion,
-    /// Told in turn; where there are none, the connection's own address is.
+    /// Addresses for the headers, used in turn; if empty, each header carries its connection's own
+    /// address.
     told: Addresses,
 }
 
-/// What a header says.
+/// Content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
-    /// The connection is what it seems.
+    /// The addresses are those of the connection itself.
     Own,
-    /// It was made for `from`, who wanted to connect to `to`; both of one family.
+    /// The connection relays a client at `from` that connected to `to`; both are of one family.
     Relayed { from: SocketAddr, to: SocketAddr },
 }
 
-/// The connection that a header begins.
+/// A connection that begins with a header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun<'a> {
     pub(crate) peer: &'a Peer,
-    /// Its own end, where it has an address.
+    /// Local address of the connection, if it has one.
     pub(crate) local: Option<SocketAddr>,
-    /// Where the peer is a UNIX socket: the port that the URL's scheme has.
+    /// Default port of the URL's scheme, used if the peer is a UNIX socket.
     pub(crate) port: u16,
 }
 
 impl<'a> Begun<'a> {
-    /// A connection to a target, from this end.
+    /// Describes a connection from `local` to a target.
     pub(crate) fn to(target: &'a Target, local: Option<SocketAddr>) -> Begun<'a> {
         Begun {
             peer: &target.peer,
@@ -61,12 +63,12 @@ impl Proxy {
         Proxy { version, told }
     }
 
-    /// The addresses that are told in place of the connections' own.
+    /// Addresses that replace the connections' own in the headers.
     pub(crate) fn told(&self) -> &Addresses {
         &self.told
     }
 
-    /// Whether it tells other addresses than the connections'.
+    /// Returns true if headers carry other addresses than the connections' own.
     pub(crate) fn tells_others(&self) -> bool {
         self.told.count() > 0
     }
@@ -85,7 +87,8 @@ impl Proxy {
             .map(|address| SocketAddr::new(address, self.port(turn, order)));
         let to = match (begun.peer, told) {
             (Peer::Tcp(address), _) => Some(*address),
-            // A UNIX socket is on this machine, so this is where its clients would have gone.
+            // A UNIX socket is on this machine, so its clients would have connected to the
+            // loopback.
             (Peer::Unix(_), Some(from)) => Some(SocketAddr::new(
                 match from {
                     SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -105,19 +108,19 @@ impl Proxy {
         }
     }
 
-    /// A port for a told address: in turn a new one each time that the address comes round, so that
-    /// the server sees no two connections as one.
+    /// Port for an address in a header. In round-robin order, each reuse of an address takes a new
+    /// port, so that no two connections look the same to the server.
     fn port(&self, turn: Turn, order: SourceOrder) -> u16 {
         let number = match order {
             SourceOrder::RoundRobin => turn.connection / self.told.count().max(1),
             SourceOrder::Random | SourceOrder::PerUser => turn.connection,
         };
-        // Less than 16,384 above 49,152 is a port.
+        // The sum of 49,152 and a number below 16,384 is a valid port.
         CLIENT_PORTS.0 + (number % CLIENT_PORTS.1) as u16
     }
 }
 
-/// Both ends in one family: where they differ, as IPv6 (RFC 4291 §2.5.5.2).
+/// Converts both ends to IPv6 if their families differ (RFC 4291 §2.5.5.2).
 fn relayed(from: SocketAddr, to: SocketAddr) -> Header {
     if from.is_ipv4() == to.is_ipv4() {
         return Header::Relayed { from, to };
@@ -135,7 +138,7 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Section 2.1.
+/// Writes a header of version 1 (section 2.1).
 fn write_v1(header: Header, out: &mut Vec<u8>) {
     // Writing to memory doesn't fail.
     let _ = match header {
@@ -153,7 +156,8 @@ fn write_v1(header: Header, out: &mut Vec<u8>) {
     };
 }
 
-/// The groups of an IPv6 address are all hexadecimal there, also those of an IPv4 address within.
+/// Writes an address. All groups of an IPv6 address are hexadecimal, including those of an embedded
+/// IPv4 address.
 fn write_text(address: IpAddr, out: &mut Vec<u8>) {
     let mapped = match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped(),
@@ -169,11 +173,11 @@ fn write_text(address: IpAddr, out: &mut Vec<u8>) {
     };
 }
 
-/// Section 2.2.
+/// Writes a header of version 2 (section 2.2).
 fn write_v2(header: Header, out: &mut Vec<u8>) {
     out.extend_from_slice(SIGNATURE);
     match header {
-        // No family, and no addresses.
+        // Unspecified family, no addresses.
         Header::Own => out.extend_from_slice(&[LOCAL, 0x00, 0, 0]),
         Header::Relayed { from, to } => {
             match (from.ip(), to.ip()) {

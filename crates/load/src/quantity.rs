@@ -1,7 +1,7 @@
-//! Quantities as people type them: times, sizes, lists of statuses and cores.
+//! Parsers of typed quantities: times, sizes, lists of statuses and cores.
 //!
-//! Each parser takes what was typed and gives the value or a message that says what is expected; the
-//! caller knows the flag's name and adds it.
+//! Each parser returns the value, or a message that describes the expected form. The caller knows
+//! the flag's name and adds it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -59,10 +59,10 @@ pub fn size(typed: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(expected)
 }
 
-/// Requests a second that a load may be asked for at most.
+/// Highest rate that a load may request, in requests per second.
 pub const HIGHEST_RATE_PER_S: f64 = 1e8;
 
-/// A rate in requests a second: `1000`, `20k`, `0.5`, `1200/m`.
+/// A rate in requests per second: `1000`, `20k`, `0.5`, `1200/m`.
 pub fn rate(typed: &str) -> Result<f64, String> {
     let expected =
         || format!("\"{typed}\" is not a rate; write requests a second like 1000 or 20k, or 90/m");
@@ -133,7 +133,7 @@ impl StatusSet {
         StatusSet(vec![(200, 399)])
     }
 
-    /// Whether `status` belongs to the set.
+    /// Returns true if `status` belongs to the set.
     pub fn contains(&self, status: u16) -> bool {
         self.0
             .iter()
@@ -142,7 +142,7 @@ impl StatusSet {
 }
 
 impl fmt::Display for StatusSet {
-    /// The list as [`statuses`] reads it: `200-399,404`.
+    /// Formats the list as [`statuses`] reads it: `200-399,404`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, &(first, last)) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };

@@ -1,5 +1,5 @@
-//! What is requested: URLs, methods and bodies as typed or listed, written out once for each HTTP
-//! that may be spoken.
+//! Requests of a load: URLs, methods and bodies as typed or listed, serialized once for each HTTP
+//! version that may be used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,34 +20,35 @@ use crate::target::{Resolve, Resolver, Url};
 use crate::urls;
 use crate::writer::Indices;
 
-/// One request, written out.
+/// A serialized request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Its bytes for HTTP/1; none where only HTTP/2 will do.
+    /// Bytes for HTTP/1; empty if only HTTP/2 is possible.
     pub(crate) bytes: Vec<u8>,
-    /// The same for HTTP/2, where that may be spoken...
+    /// Bytes for HTTP/2, if HTTP/2 is possible.
     pub(crate) frames: Option<EncodedRequest>,
-    /// ...and how many bytes that is, with the headers of its frames.
+    /// Number of bytes for HTTP/2, including the frame headers.
     pub(crate) bytes_in_frames: u64,
-    /// What its method says about the answer's body.
+    /// Expected body of the response, judged by the request's method.
     pub(crate) expects: Expects,
-    /// How many answers are due to it: more than one where it is several requests in a row.
+    /// Number of expected responses; more than one if this is a batch of requests.
     pub(crate) answers: u32,
-    /// Whether it may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
+    /// True if the request may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
     pub(crate) idempotent: bool,
-    /// The index of its [`Target`].
+    /// Index of the request's [`Target`].
     pub(crate) target: u32,
     /// Method and URL, for messages.
     pub(crate) name: String,
-    /// Its method.
+    /// Method, such as `GET`.
     pub(crate) method: String,
-    /// Its URL.
+    /// The whole URL.
     pub(crate) url: String,
-    /// What it was written from, where redirects are followed and it was not written by hand.
+    /// Parts that the request was written from, if redirects are followed and the request is not
+    /// raw bytes.
     pub(crate) origin: Option<Arc<Written>>,
 }
 
-/// What a request was written from.
+/// Parts that a request was written from.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     pub(crate) url: Url,
@@ -56,27 +57,27 @@ pub(crate) struct Written {
 }
 
 impl Request {
-    /// Its method, such as `GET`.
+    /// Method of the request, such as `GET`.
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// Its URL, whole.
+    /// The whole URL of the request.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What is sent for it over HTTP/1, head and body; empty where only HTTP/2 will do.
+    /// Bytes of the request for HTTP/1, head and body; empty if only HTTP/2 is possible.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether it may take more than one segment.
+    /// Returns true if the request may need more than one TCP segment.
     pub(crate) fn is_long(&self) -> bool {
         self.bytes.len() > ONE_SEGMENT
     }
 
-    /// What a method says about the answer's body.
+    /// Expected body of a response to this method.
     pub(crate) fn expects(method: &str) -> Expects {
         match method {
             "HEAD" => Expects::NoBody,
@@ -84,7 +85,7 @@ impl Request {
         }
     }
 
-    /// A request of which nothing is written yet.
+    /// Creates a request without bytes.
     pub(crate) fn unwritten(method: &str, url: &Url, target: u32) -> Request {
         Request {
             bytes: Vec::new(),
@@ -105,60 +106,61 @@ impl Request {
     }
 }
 
-/// Where requests go.
+/// Destination of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// The address.
+    /// Address of the server or proxy.
     pub(crate) peer: Peer,
-    /// The server's name for TLS; none in clear.
+    /// Server name for TLS; `None` for cleartext.
     pub(crate) tls: Option<ServerName<'static>>,
-    /// What asks the proxy for a tunnel there, if there is one between.
+    /// CONNECT request that asks the proxy for a tunnel to the target, if there is a proxy.
     pub(crate) tunnel: Option<Vec<u8>>,
-    /// See [`Route::nodelay`](crate::socket::Route): TLS and HTTP/2 say much by themselves,
-    /// and a long request has a last segment that would wait for the others' acknowledgement.
+    /// Disables Nagle's algorithm; see [`Route::nodelay`](crate::socket::Route). TLS and HTTP/2
+    /// send small messages of their own, and the last segment of a long request would otherwise
+    /// wait for the acknowledgment of the others.
     pub(crate) nodelay: bool,
 }
 
 impl Target {
-    /// Whether both are reached in clear at the same address.
+    /// Returns true if both targets are reached in cleartext at the same address.
     pub(crate) fn is_same_clear(&self, other: &Target) -> bool {
         self.tls.is_none() && other.tls.is_none() && self.peer == other.peer
     }
 }
 
-/// The header that names who asks.
+/// Header that carries the client's credentials.
 const AUTHORIZATION: &str = "Authorization";
 
-/// Bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
+/// Number of bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
 const ONE_SEGMENT: usize = 536;
 
-/// What is to be requested, before it is written out.
+/// A request before it is serialized.
 pub(crate) struct Wanted {
     pub(crate) url: Url,
     pub(crate) method: String,
     pub(crate) body: Vec<u8>,
-    /// What to put before a message about it: a file and line, or nothing.
+    /// Prefix of messages about the request: a file and line, or empty.
     pub(crate) place: String,
 }
 
-/// What a load is to request, written out.
+/// The serialized requests of a load.
 pub(crate) struct Requests {
     pub(crate) requests: Vec<Request>,
-    /// Where they go...
+    /// Targets of the requests.
     pub(crate) targets: Vec<Target>,
-    /// ...and which of them goes where.
+    /// Index of each target, by address.
     pub(crate) indices: Indices,
-    /// The load's own URL, or the first in the list.
+    /// URL of the load, or the first one in its list.
     pub(crate) base: Url,
-    /// The proxy between.
+    /// The HTTP proxy, if there is one.
     pub(crate) forward: Option<Forward>,
 }
 
-/// Every request of a load, written out, and where they go.
+/// Serializes all requests of a load and determines their targets.
 ///
 /// # Errors
 ///
-/// See [`SpecError`]; the text names the flag, or the file and line.
+/// Returns a [`SpecError`] that names the flag, or the file and line.
 pub(crate) fn requests(
     url: Option<&str>,
     settings: &LoadSettings,
@@ -187,7 +189,7 @@ pub(crate) fn requests(
             None => {
                 let new = target(&wanted.url, settings, &resolver, forward)?;
                 let index = match forward {
-                    // All that go to the proxy in clear share their connections.
+                    // All cleartext targets behind the proxy share their connections.
                     Some(_) => targets.iter().position(|it| it.is_same_clear(&new)),
                     None => None,
                 };
@@ -248,7 +250,7 @@ pub(crate) fn wanted(url: Option<&str>, settings: &LoadSettings) -> Result<Vec<W
             let place = format!("{}:{}: ", file.display(), line.number);
             let url = Url::parse(&line.url, base.as_ref())
                 .map_err(|error| SettingsError::about("urls").text(place.clone() + &error))?;
-            // A line that names a method means it whole: the flags' body isn't carried over.
+            // A line that names a method is complete: the body of the flags doesn't apply to it.
             let (method, body) = match line.method {
                 Some(method) => (method, line.body.unwrap_or_default()),
                 None => (settings.method().to_owned(), body.clone()),
@@ -263,22 +265,24 @@ pub(crate) fn wanted(url: Option<&str>, settings: &LoadSettings) -> Result<Vec<W
         .collect()
 }
 
-/// The load's own URL, which may hold credentials.
+/// Parses the load's own URL, which may contain credentials.
 fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
     let split = credentials::split_url(typed)?;
     let url = Url::parse(&split.0, None)?;
     Ok((url, split.1))
 }
 
-/// Basic authentication, and the requests that have it.
+/// Basic authentication and the requests that it applies to.
 struct Authorization {
     credentials: Credentials,
-    /// The server whose URL holds the credentials; `--user` is for every server of the load.
+    /// Server whose URL contains the credentials; `None` for `--user`, which applies to every
+    /// server of the load.
     only: Option<Url>,
 }
 
 impl Authorization {
-    /// The load's own. A typed Authorization header takes precedence over credentials in the URL.
+    /// Authorization of the load itself. A typed Authorization header takes precedence over
+    /// credentials in the URL.
     fn new(url: Option<&str>, settings: &LoadSettings) -> Result<Option<Authorization>, SpecError> {
         let mut names = settings
             .header
@@ -315,7 +319,7 @@ impl Authorization {
     }
 }
 
-/// Where requests for a URL go.
+/// Determines the target of requests for a URL.
 pub(crate) fn target(
     url: &Url,
     settings: &LoadSettings,
@@ -396,7 +400,7 @@ fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
     })
 }
 
-/// A request, written out.
+/// Serializes a request.
 pub(crate) fn written(
     wanted: &Wanted,
     target: u32,

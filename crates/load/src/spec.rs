@@ -1,4 +1,5 @@
-//! A load as it will be run: every flag resolved, every request serialised, every name looked up.
+//! A load that is ready to run: all flags resolved, all requests serialized and all names looked
+//! up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,24 +19,24 @@ use crate::source::Sources;
 use crate::writer::Writer;
 use crate::{ports, tls};
 
-/// Why a load can't be run.
+/// Reason that a load can't run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecError {
-    /// The settings are wrong or contradict each other.
+    /// The settings are invalid or contradict each other.
     Settings(SettingsError),
     /// A host name has no address.
     Name {
-        /// The name.
+        /// The host name.
         host: String,
-        /// The resolver's reason.
+        /// The resolver's error.
         error: String,
     },
-    /// This machine can't make the load.
+    /// This machine can't generate the load.
     Environment(SettingsError),
 }
 
 impl SpecError {
-    /// The key of the setting at fault, if there is one.
+    /// The key of the setting that caused the error, if there is one.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
             SpecError::Settings(error) | SpecError::Environment(error) => error.setting(),
@@ -43,7 +44,7 @@ impl SpecError {
         }
     }
 
-    /// The text, with settings named in this notation.
+    /// The error's text, with settings named in the given notation.
     pub fn in_notation(&self, notation: Notation) -> String {
         match self {
             SpecError::Settings(error) | SpecError::Environment(error) => {
@@ -60,7 +61,7 @@ impl SpecError {
     }
 }
 
-/// In the notation of flags.
+/// Formats the error in the notation of flags.
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.in_notation(Notation::Flags))
@@ -81,21 +82,21 @@ impl From<String> for SpecError {
     }
 }
 
-/// When requests are due.
+/// Rule that decides when requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Model {
-    /// The moment a connection is free.
+    /// A request is due as soon as a connection is free.
     Closed,
-    /// By a schedule that doesn't care about the server.
+    /// Requests follow a schedule that is independent of the server.
     Open {
-        /// Arrivals a second, in total.
+        /// Arrivals per second, in total.
         rate_per_s: f64,
-        /// How they are spaced.
+        /// Spacing of the arrivals.
         arrivals: Arrivals,
     },
 }
 
-/// A load, ready to run. [`crate::run`] takes it.
+/// A load that is ready to run; see [`crate::run`].
 #[derive(Clone)]
 pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
@@ -103,7 +104,7 @@ pub struct LoadSpec {
     pub(crate) writer: Writer,
     pub(crate) tls: Option<Arc<tls::TlsSettings>>,
     pub(crate) sources: Sources,
-    /// What may go wrong, as far as it can be told before the load.
+    /// Problems that can be predicted before the load starts.
     pub(crate) forecast: Vec<Finding>,
     pub(crate) order: RequestOrder,
     pub(crate) seed: u64,
@@ -111,53 +112,54 @@ pub struct LoadSpec {
     pub(crate) connections: u32,
     pub(crate) protocols: Protocols,
     pub(crate) threads: u32,
-    /// Which of its workers run here: as a rule all.
+    /// The workers that run on this machine: usually all of them.
     pub(crate) part: Part,
     pub(crate) cores: Vec<usize>,
     pub(crate) limit: Option<u64>,
     pub(crate) duration: Option<Nanos>,
     pub(crate) warmup: Nanos,
     pub(crate) keepalive: bool,
-    /// Its connections are opened before it begins, where that can be.
+    /// True if connections are opened before the load begins, where possible.
     pub(crate) opens_before: bool,
     pub(crate) timeout: Option<Nanos>,
     pub(crate) connect_timeout: Nanos,
-    /// Bytes of each socket's buffers, where they are not the system's.
+    /// Size of each socket's buffers in bytes; `None` for the system's default.
     pub(crate) buffers: Option<u32>,
     pub(crate) expect: Expectations,
-    /// Redirects that a request follows at most...
+    /// Maximum number of redirects that a request follows.
     pub(crate) follow: u64,
-    /// ...and whether one more fails it.
+    /// True if a redirect beyond `follow` fails its request.
     pub(crate) fails_beyond_follow: bool,
     pub(crate) backend: Backend,
-    /// Why the backend is not the best one, where the choice was free.
+    /// Reason that the automatically chosen backend is not the best one, if it isn't.
     pub(crate) fallback: Option<String>,
     pub(crate) info: LoadInfo,
 }
 
-/// Files that the process needs beside its connections: standard streams, libraries, results.
+/// Open files that the process needs in addition to its connections: standard streams, libraries,
+/// results.
 const FILES_BESIDE: u64 = 48;
-/// Files that a worker needs beside its connections: its poller's.
+/// Open files that a worker needs in addition to its connections: those of its poller.
 const FILES_A_WORKER: u64 = 4;
 
 impl LoadSettings {
-    /// Resolves settings into a load: reads files, serializes requests, looks names up, checks
+    /// Resolves settings into a load: reads files, serializes requests, looks up names and checks
     /// limits.
     ///
-    /// `url` may be absent if `urls` has absolute URLs.
+    /// `url` may be absent if `urls` contains absolute URLs.
     ///
     /// # Errors
     ///
-    /// See [`SpecError`], which names the setting.
+    /// Returns a [`SpecError`] that names the setting.
     pub fn resolve(&self, url: Option<&str>) -> Result<LoadSpec, SpecError> {
         self.resolve_part(url, None)
     }
 
-    /// Like [`LoadSettings::resolve`], for a load of which only a part runs here.
+    /// Like [`LoadSettings::resolve`], for a load of which only a part runs on this machine.
     ///
     /// # Errors
     ///
-    /// As [`LoadSettings::resolve`]; limits apply to the part.
+    /// Fails like [`LoadSettings::resolve`]; limits apply to the part.
     pub fn resolve_part(
         &self,
         url: Option<&str>,
@@ -236,13 +238,13 @@ impl LoadSettings {
 }
 
 impl LoadSpec {
-    /// Writes further requests for this load, before or while it runs.
+    /// Creates a writer of further requests for this load, before or while it runs.
     pub fn writer(&self) -> Writer {
         self.writer.clone()
     }
 
-    /// Makes this, which its writer wrote, the load's only request: bytes that are sent as they are need
-    /// no script.
+    /// Makes `request`, which this load's writer wrote, the only request of the load. Raw bytes
+    /// then need no script.
     pub fn send_only(&mut self, request: &Request) {
         let targets = self.targets.get_mut(request.target as usize);
         if let Some(target) = targets {
@@ -251,19 +253,21 @@ impl LoadSpec {
         self.requests = vec![request.clone()];
     }
 
-    /// Has its connections opened before it begins, while whoever says when that is waits: see
-    /// [`crate::run_at`]. They are opened when the first requests are due, as ever, where none is kept
-    /// alive, where the load's list names several servers, or where a script says what is asked.
+    /// Opens the load's connections before it begins, while the caller still waits for the start;
+    /// see [`crate::run_at`]. Connections are still opened when the first requests are due if none
+    /// is kept alive, if the load's list names several servers, or if a script chooses the
+    /// requests.
     pub fn open_before_start(&mut self) {
         self.opens_before = true;
     }
 
-    /// What was asked for, as the record will say it.
+    /// Description of the load, as in its record.
     pub fn info(&self) -> &LoadInfo {
         &self.info
     }
 
-    /// The same of the part that runs here: what is found of it speaks of its own rate and connections.
+    /// Description of the part that runs on this machine. Findings about the part use its own rate
+    /// and connections.
     pub(crate) fn info_here(&self) -> LoadInfo {
         let share = f64::from(self.part.workers) / f64::from(self.part.of.max(1));
         LoadInfo {
@@ -274,17 +278,17 @@ impl LoadSpec {
         }
     }
 
-    /// What may go wrong, as far as it can be told before the load; the record will have it, too.
+    /// Problems that can be predicted before the load starts; the record contains them, too.
     pub fn forecast(&self) -> &[Finding] {
         &self.forecast
     }
 
-    /// How many distinct requests it makes.
+    /// Number of distinct requests of the load.
     pub fn distinct_requests(&self) -> usize {
         self.requests.len()
     }
 
-    /// The numbers of the requests that change nothing on the server, by their method.
+    /// Indices of the requests that change nothing on the server, judged by their method.
     pub fn safe_requests(&self) -> Vec<usize> {
         let safe =
             |request: &Request| matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
@@ -293,14 +297,14 @@ impl LoadSpec {
             .collect()
     }
 
-    /// Whether the load counts a response with this status as a success. Redirects that it follows
-    /// are no failures.
+    /// Returns true if the load counts a response with this status as a success. Redirects that the
+    /// load follows are not failures.
     pub fn expects_status(&self, status: u16) -> bool {
         let is_followed = self.follow > 0 && (300..400).contains(&status);
         is_followed || self.expect.status().contains(status)
     }
 
-    /// The statuses that count as success, as typed: `200-399`.
+    /// Statuses that count as success, in the form in which they are typed: `200-399`.
     pub fn expected_statuses(&self) -> String {
         self.expect.status().to_string()
     }
@@ -309,12 +313,12 @@ impl LoadSpec {
     ///
     /// # Panics
     ///
-    /// If there are not that many.
+    /// Panics if `index` is out of range.
     pub fn request_name(&self, index: usize) -> &str {
         &self.requests[index].name
     }
 
-    /// How long it will load, warm-up included, where time ends it.
+    /// Planned length of the load, including the warm-up, if time ends it.
     pub fn planned(&self) -> Option<Nanos> {
         self.duration.map(|duration| duration + self.warmup)
     }
@@ -333,29 +337,29 @@ impl LoadSpec {
         }
     }
 
-    /// Requests that may be under way at once.
+    /// Maximum number of requests in flight.
     pub fn concurrency(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.protocols.streams)
     }
 
-    /// What worker number `here` of those that run here takes of the load.
+    /// Share of the load for worker number `here` of the workers on this machine.
     pub(crate) fn share(&self, here: u64) -> Share {
         self.part.share(here)
     }
 
-    /// The number among those that run here of the worker with this share.
+    /// Number, among the workers on this machine, of the worker with this share.
     pub(crate) fn number_here(&self, share: Share) -> usize {
         share.worker.saturating_sub(u64::from(self.part.first)) as usize
     }
 
-    /// How many of the connections a worker has.
+    /// Number of the load's connections that a worker has.
     pub(crate) fn slots(&self, share: Share) -> u32 {
         share.part(u64::from(self.connections)) as u32
     }
 
-    /// How many connections a worker may have at once: beside those of the load one for each that the
-    /// peer takes no further requests on while some are still under way, if there are files for so
-    /// many.
+    /// Maximum number of connections that a worker may have at the same time. If the limit on open
+    /// files allows it, there is a second one for each connection of the load, because a connection
+    /// on which the peer accepts no further requests may still have requests in flight.
     pub(crate) fn slots_with_twins(&self, share: Share) -> u32 {
         let slots = self.slots(share);
         let here = self.part.of_whole(u64::from(self.connections)) as u32;
@@ -367,7 +371,7 @@ impl LoadSpec {
     }
 }
 
-/// Size of socket buffers, if the system can be given that number.
+/// Size of socket buffers, if the system accepts that number.
 fn buffers(settings: &LoadSettings) -> Result<Option<u32>, SpecError> {
     let fits = |size: &u64| (1..=i32::MAX as u64).contains(size);
     match settings.socket_buffer {
@@ -399,7 +403,7 @@ fn connections(settings: &LoadSettings) -> Result<u32, SpecError> {
     })
 }
 
-/// Every request that is due is accounted for, begun or not: what is due must be within reach.
+/// Checks that the rate is feasible. Every request that is due is counted, started or not.
 fn check_rate(settings: &LoadSettings) -> Result<(), SpecError> {
     match settings.rate {
         Some(rate) if !(rate > 0.0 && rate <= HIGHEST_RATE_PER_S) => {
@@ -429,7 +433,7 @@ fn threads(settings: &LoadSettings, connections: u32) -> Result<u32, SpecError> 
     Ok(threads as u32)
 }
 
-/// Files that so many connections and threads need.
+/// Number of open files needed for this number of connections and threads.
 fn open_files(connections: u32, threads: u32) -> u64 {
     u64::from(connections) + FILES_BESIDE + FILES_A_WORKER * u64::from(threads)
 }
@@ -447,7 +451,8 @@ fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     )))
 }
 
-/// The error of a load that needs more open files than the limit, with the largest load that fits.
+/// Error for a load that needs more open files than the limit allows; names the largest load that
+/// fits.
 fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
     let needed = open_files(connections, threads);
     let room = limit.saturating_sub(open_files(0, threads));

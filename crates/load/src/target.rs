@@ -1,4 +1,4 @@
-//! URLs and the addresses behind them.
+//! URLs and their addresses.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::socket::Peer;
 use crate::source::Sources;
 use crate::spec::SpecError;
 
-/// An URL taken apart.
+/// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) tls: bool,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Path and query, as the request line has it.
+    /// Path and query, as in the request line.
     pub(crate) path: String,
 }
 
 impl Url {
-    /// Takes `typed` apart; one without a scheme is taken for `http://`, and one that begins with a
-    /// `/` for a path on `base`.
+    /// Parses a typed URL. `http://` is the default scheme, and a URL that begins with `/` is a
+    /// path on `base`.
     pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, String> {
         if typed.starts_with('/') {
             let base = base.ok_or_else(|| {
@@ -36,7 +36,7 @@ impl Url {
                 ..base.clone()
             });
         }
-        // A host may be called "unix", but no port begins like this.
+        // A host may be called "unix", but a port never begins with a slash.
         if typed.starts_with("unix:/") {
             let path = typed.trim_start_matches("unix:").trim_start_matches("//");
             let path = path.split_once(':').map_or(path, |(path, _)| path);
@@ -100,7 +100,7 @@ impl Url {
         })
     }
 
-    /// The host as an URL has it: an IPv6 address in brackets.
+    /// Host as written in a URL: an IPv6 address is in brackets.
     pub(crate) fn bracketed_host(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -108,7 +108,7 @@ impl Url {
         }
     }
 
-    /// The value of the Host header: the port is named where it isn't the scheme's own.
+    /// Value of the Host header; includes the port unless it is the scheme's default.
     pub(crate) fn host_header(&self) -> String {
         let host = self.bracketed_host();
         match (self.tls, self.port) {
@@ -117,21 +117,22 @@ impl Url {
         }
     }
 
-    /// The URL again, as results name it.
+    /// The whole URL, as shown in results.
     pub(crate) fn text(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.host_header(), self.path)
     }
 }
 
-/// The zone of an address in an URL's authority (RFC 6874), which the parser would call a mistake.
+/// Zone of an address in a URL's authority (RFC 6874), which the parser would reject.
 fn zone(whole: &str) -> Option<&str> {
     let authority = whole.split_once("://")?.1.split(['/', '?', '#']).next()?;
     let address = authority.split_once('[')?.1.split(']').next()?;
     Some(address.split_once('%')?.1)
 }
 
-/// Whether it begins with a scheme (RFC 3986 §3.1); another URL may stand in a query.
+/// Returns true if the text begins with a scheme (RFC 3986 §3.1). Its query may contain another
+/// URL.
 pub(crate) fn has_scheme(typed: &str) -> bool {
     let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     typed
@@ -150,7 +151,7 @@ fn path_of(uri: &Uri) -> String {
         .to_owned()
 }
 
-/// `HOST:PORT:ADDR` of `--resolve`.
+/// A `HOST:PORT:ADDR` of `--resolve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolve {
     host: String,
@@ -159,16 +160,18 @@ pub(crate) struct Resolve {
 }
 
 impl Resolve {
+    /// Parses all values of `--resolve`.
+    ///
     /// # Errors
     ///
-    /// Names the first that is wrong.
+    /// Names the first invalid value.
     pub(crate) fn all(typed: &[String]) -> Result<Vec<Resolve>, SpecError> {
         let all = typed.iter().map(|typed| Resolve::parse(typed));
         all.collect::<Result<Vec<_>, SettingsError>>()
             .map_err(SpecError::from)
     }
 
-    /// Returns whether it gives the address of a URL's host.
+    /// Returns true if this entry sets the address of the URL's host.
     pub(crate) fn is_for(&self, url: &Url) -> bool {
         self.host == url.host && self.port == url.port
     }
@@ -190,26 +193,26 @@ impl Resolve {
     }
 }
 
-/// What turns hosts into addresses before the run.
+/// Resolver of host names before the run.
 pub(crate) struct Resolver<'a> {
     pub(crate) fixed: &'a [Resolve],
-    /// Where connections come from: of a name's addresses those of the same family count.
+    /// Source addresses of connections. Only addresses of the same family are used.
     pub(crate) sources: &'a Sources,
-    /// Whether addresses of strangers are allowed.
+    /// True if public addresses are allowed.
     pub(crate) public: bool,
-    /// Who says so instead.
+    /// Decides about addresses in place of `public`.
     pub(crate) permits: Option<&'a Permits>,
-    /// The server of the load chose the URL, as with a redirect: link-local addresses, at which
-    /// clouds serve credentials, then need `public`, too.
+    /// True if the server under load chose the URL, as in a redirect. Link-local addresses, at
+    /// which clouds serve credentials, then also need `public`.
     pub(crate) chosen_by_server: bool,
 }
 
 impl Resolver<'_> {
-    /// Every address of an URL's host.
+    /// Looks up every address of a URL's host.
     ///
     /// # Errors
     ///
-    /// Where it has none.
+    /// Fails if the host has no address.
     pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
         match self.fixed(url) {
             Some(fixed) => Ok(vec![SocketAddr::new(fixed.address, url.port)]),
@@ -223,21 +226,21 @@ impl Resolver<'_> {
         }
     }
 
-    /// What `--resolve` says about it.
+    /// Entry of `--resolve` for the URL.
     fn fixed(&self, url: &Url) -> Option<&Resolve> {
         self.fixed.iter().find(|fixed| fixed.is_for(url))
     }
 
-    /// Whether an URL's host, which has these addresses, may be loaded.
+    /// Checks that a URL's host with these addresses may be loaded.
     ///
     /// # Errors
     ///
-    /// Names an address that may not be, unasked.
+    /// Names an address that is not allowed.
     pub(crate) fn allow(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), SpecError> {
         if let Some(permits) = self.permits {
             let is_fixed = self.fixed(url).is_some();
             let permitted = addresses.iter().try_for_each(|address| match is_fixed {
-                // Whoever gave the address by hand may have given any name with it.
+                // An address that was given by hand may have been given with any name.
                 true => permits.ask(&address.to_string(), Some(*address)),
                 false => permits.ask(&url.host, Some(*address)),
             });
@@ -272,7 +275,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The address to connect to for `url`; of several, the first that takes a connection.
+    /// Address to connect to for `url`: the first one that accepts a connection.
     pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
         let addresses = self.addresses(url)?;
         if let [address] = addresses[..]
@@ -312,8 +315,8 @@ fn accepts(address: &SocketAddr) -> bool {
     TcpStream::connect_timeout(address, Duration::from_millis(300)).is_ok()
 }
 
-/// Whether an address is outside the ranges that a load may go to unasked (RFC 1122, 1918, 3927,
-/// 4193, 4291, 6598).
+/// Returns true if an address is outside the ranges that a load may target by default (RFC 1122,
+/// 1918, 3927, 4193, 4291, 6598).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -334,8 +337,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Returns whether an address is link-local (RFC 3927, RFC 4291 §2.5.6), as those of clouds' metadata
-/// services are, or the IPv6 address of such a service.
+/// Returns true if an address is link-local (RFC 3927, RFC 4291 §2.5.6), like the metadata services
+/// of clouds, or the IPv6 address of such a service.
 fn is_metadata(address: IpAddr) -> bool {
     const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     match address {
@@ -446,7 +449,7 @@ mod tests {
             assert_eq!(public.allow(&url, &address), Ok(()), "{ip}");
             let refused = redirected.allow(&url, &address).unwrap_err().to_string();
             assert!(refused.contains("link-local") && refused.contains("--public"));
-            // Of several addresses any may be taken.
+            // Any one of several addresses may be used.
             let several = ["127.0.0.1".parse().unwrap(), address[0]];
             assert!(redirected.allow(&url, &several).is_err(), "{ip}");
         }

@@ -1,20 +1,21 @@
-//! A file with one request a line: `URL`, `URL POST body` or `URL POST <file`; `#` begins a comment.
+//! Parser of a file with one request per line: `URL`, `URL POST body` or `URL POST <file`; `#`
+//! begins a comment.
 
 use std::path::{Path, PathBuf};
 
 use crate::input_file::{self, DATA_BYTES_MAX};
 use crate::settings::SettingsError;
 
-/// One line's request; the method and body of the flags hold where the line gives none.
+/// The request of one line. The method and body of the flags apply if the line has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     /// The URL, absolute or a path on the load's own target.
     pub(crate) url: String,
-    /// The method, if the line gives one.
+    /// The method, if the line has one.
     pub(crate) method: Option<String>,
-    /// The body, if the line gives one.
+    /// The body, if the line has one.
     pub(crate) body: Option<Vec<u8>>,
-    /// The line's number, from 1.
+    /// Number of the line, from 1.
     pub(crate) number: usize,
 }
 
@@ -22,7 +23,7 @@ pub(crate) struct Line {
 ///
 /// # Errors
 ///
-/// Names the file and line: what can't be read, is no UTF-8 or holds no request at all.
+/// Names the file and line if a file can't be read, is not UTF-8 or contains no request.
 pub(crate) fn read(path: &Path) -> Result<Vec<Line>, SettingsError> {
     let text = read_text(path)?;
     let lines = parse(&text, &path.display().to_string(), folder_of(path))?;
@@ -32,11 +33,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Line>, SettingsError> {
     Ok(lines)
 }
 
-/// The files that hold the bodies of its requests, as they are opened.
+/// Paths of the files that contain the bodies of the requests, as they are opened.
 ///
 /// # Errors
 ///
-/// As [`read`], where the file itself can't be read.
+/// Fails like [`read`] if the file itself can't be read.
 pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     let text = read_text(path)?;
     let named = requests(&text).filter_map(|(_, request)| match request.body {
@@ -56,26 +57,26 @@ fn of_file(path: &Path, error: &str) -> SettingsError {
     SettingsError::value("urls", path.display()).text(format!(": {error}"))
 }
 
-/// Names in the file are relative to where it lies.
+/// Folder of the file: names in the file are relative to it.
 fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
-/// A line taken apart.
+/// The parts of a line.
 struct Parts<'a> {
     url: &'a str,
     method: &'a str,
     body: Body<'a>,
 }
 
-/// What follows the method.
+/// Body of a request, as written after the method.
 enum Body<'a> {
     None,
     Text(&'a str),
     File(&'a str),
 }
 
-/// Every line that holds a request, with its number.
+/// Every line that contains a request, with its number.
 fn requests(text: &str) -> impl Iterator<Item = (usize, Parts<'_>)> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));

@@ -1,4 +1,4 @@
-//! Requests that are made while the load runs.
+//! Requests that are created while the load runs.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,36 +15,36 @@ use crate::spec::SpecError;
 use crate::target::{Resolve, Resolver, Url};
 use crate::tls;
 
-/// Failed lookups that are remembered.
+/// Maximum number of failed lookups that are remembered.
 const FAILURES_MAX: usize = 1024;
 
-/// By host, port and whether there is TLS.
+/// Target indices by host, port and use of TLS.
 pub(crate) type Indices = HashMap<Address, u32>;
 
-/// Host, port and whether there is TLS.
+/// Host, port and use of TLS.
 type Address = (String, u16, bool);
 
-/// A lookup that gives the number of a target.
+/// A lookup that yields the index of a target.
 pub(crate) type TargetLookup = Lookup<Result<u32, SpecError>>;
 
 /// The target of a URL, as far as it is known without waiting.
 pub(crate) enum TargetState {
-    /// Its number.
+    /// Index of the target.
     Known(u32),
-    /// Its host is being looked up.
+    /// The host is being looked up.
     LookingUp(TargetLookup),
     /// Too many other hosts are being looked up.
     Busy,
 }
 
-/// Writes requests for a load out, before and while it runs; see
+/// Serializes requests for a load, before and while it runs; see
 /// [`LoadSpec::writer`](crate::LoadSpec::writer). Clones write for the same load.
 #[derive(Clone)]
 pub struct Writer(Arc<Inner>);
 
 struct Inner {
     settings: LoadSettings,
-    /// The load's own URL, or the first in its list.
+    /// URL of the load, or the first one in its list.
     base: Url,
     fixed: Vec<Resolve>,
     sources: Sources,
@@ -54,18 +54,18 @@ struct Inner {
     pool: LookupPool,
 }
 
-/// Where requests go; it only grows.
+/// Known targets and lookups; targets are only ever added.
 struct Known {
     targets: Vec<Arc<Target>>,
     indices: Indices,
     /// Lookups that have not finished.
     lookups: HashMap<Address, TargetLookup>,
-    /// Errors of lookups that have failed: they are not repeated.
+    /// Errors of failed lookups, which are not repeated.
     failures: HashMap<Address, SpecError>,
 }
 
 impl Writer {
-    /// A writer for a load with these requests' targets.
+    /// Creates a writer for a load with these targets.
     pub(crate) fn new(
         settings: &LoadSettings,
         sources: Sources,
@@ -88,17 +88,17 @@ impl Writer {
         })))
     }
 
-    /// A request with these headers and no others of the user's: those of the load's settings are not
-    /// added. What every request has (Host, User-Agent, Accept, and the length of a body) is, unless
-    /// it is among them.
+    /// Serializes a request with these headers only: headers in the load's settings are not added.
+    /// Host, User-Agent, Accept and the length of a body are added unless `headers` contains them.
     ///
-    /// The URL may be a path that begins with `/`, on the host of the load's own URL. A host that is
-    /// new to the load is looked up, for which the calling thread waits up to five seconds, once for each.
+    /// The URL may be a path that begins with `/`, on the host of the load's own URL. A host that
+    /// is new to the load is looked up once; the calling thread waits for that for up to five
+    /// seconds.
     ///
     /// # Errors
     ///
-    /// As for a load's own URL: it is none, its host has no address or a public one that `--public`
-    /// doesn't allow, or method, headers and body are not HTTP.
+    /// Fails if the URL is invalid, if its host has no address or a public one that `--public`
+    /// doesn't allow, or if method, headers or body are not valid HTTP.
     pub fn request(
         &self,
         method: &str,
@@ -110,7 +110,7 @@ impl Writer {
         self.write(method, url, headers, body)
     }
 
-    /// The same, of an URL that was taken apart.
+    /// Like [`Writer::request`], for a parsed URL.
     pub(crate) fn write(
         &self,
         method: &str,
@@ -122,7 +122,7 @@ impl Writer {
         self.write_to(target, method, url, headers, body)
     }
 
-    /// The same, to the target of that URL.
+    /// Like [`Writer::write`], for a known target.
     pub(crate) fn write_to(
         &self,
         target: u32,
@@ -141,19 +141,19 @@ impl Writer {
         written(&wanted, target, headers, &self.0.settings, forward).map(Arc::new)
     }
 
-    /// A request whose bytes for HTTP/1 are written already, to the target of the load's own URL.
-    /// They are sent as they are, whatever they say; `method` tells whether the answer has a body and
-    /// whether the request may be sent again. Over HTTP/2 it fails as `protocol`.
+    /// Creates a request from bytes for HTTP/1, for the target of the load's own URL. The bytes are
+    /// sent unchanged. `method` determines if the response has a body and if the request may be
+    /// sent again. Over HTTP/2 the request fails as `protocol`.
     pub fn raw(&self, method: &str, bytes: Vec<u8>) -> Arc<Request> {
         self.raw_at(method, &self.0.base, 0, bytes)
     }
 
-    /// The same to the target of another URL, which may be new to the load as in
-    /// [`Writer::request`]. Of its path only results speak.
+    /// Like [`Writer::raw`], for the target of another URL, which may be new to the load as in
+    /// [`Writer::request`]. The path of the URL appears only in results.
     ///
     /// # Errors
     ///
-    /// As for [`Writer::request`], as far as the URL goes.
+    /// Fails like [`Writer::request`] if the URL can't be used.
     pub fn raw_to(
         &self,
         url: &str,
@@ -165,25 +165,26 @@ impl Writer {
         Ok(self.raw_at(method, &url, target, bytes))
     }
 
-    /// Begins to look up the host of a URL, unless it is known. Returns whether it is, or is known to have
-    /// no address: until then writing a request to it waits.
+    /// Starts to look up the host of a URL, unless it is known. Returns true if the result is
+    /// known, even if that is a failure. Until then, writing a request to the host blocks.
     ///
     /// # Errors
     ///
-    /// It is no URL.
+    /// Fails if the URL is invalid.
     pub fn look_up(&self, url: &str) -> Result<bool, SpecError> {
         let url = Url::parse(url, Some(&self.0.base))?;
         Ok(match self.find_target(&url) {
-            // Why there is no address is said to those who write a request.
+            // The reason for a missing address is reported to callers that write a request.
             Ok(TargetState::Known(_)) | Err(_) => true,
             Ok(TargetState::LookingUp(_) | TargetState::Busy) => false,
         })
     }
 
-    /// Raw bytes that are so many requests in a row, of one method or with bodies in their answers
-    /// alike: sent at once, and answered one after the other on the same connection. For the load it
-    /// is one request, from the first byte sent to the last answer's end; a script is shown each
-    /// answer, those before the last when the last has come or something is wrong.
+    /// Turns raw bytes into a batch of `answers` requests, which all have the same method or bodies
+    /// in all their responses. They are sent at once and their responses arrive one after the other
+    /// on the same connection. The load counts the batch as one request, from the first byte sent
+    /// to the end of the last response. A script receives each response; those before the last one
+    /// are delivered when the last one arrives or an error occurs.
     pub fn batch(&self, request: Arc<Request>, answers: u32) -> Arc<Request> {
         let request = Arc::unwrap_or_clone(request);
         Arc::new(Request { answers, ..request })
@@ -201,14 +202,14 @@ impl Writer {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing that panics is done while it is held.
+        // No code that panics runs while the lock is held.
         self.0
             .known
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The number of a URL's target; waits for its lookup, for a bounded time.
+    /// Index of a URL's target; waits for its lookup, for a bounded time.
     fn target_of(&self, url: &Url) -> Result<u32, SpecError> {
         match self.find_target(url)? {
             TargetState::Known(index) => Ok(index),
@@ -219,11 +220,11 @@ impl Writer {
         }
     }
 
-    /// The target of a URL. A host that is new to the load is looked up on a thread of its own.
+    /// Finds the target of a URL. A host that is new to the load is looked up on a separate thread.
     ///
     /// # Errors
     ///
-    /// As for [`Writer::request`], as far as the URL goes.
+    /// Fails like [`Writer::request`] if the URL can't be used.
     pub(crate) fn find_target(&self, url: &Url) -> Result<TargetState, SpecError> {
         let base = &self.0.base;
         if (url.tls, url.port) == (base.tls, base.port) && url.host == base.host {
@@ -245,7 +246,7 @@ impl Writer {
             return self.add_target(url).map(TargetState::Known);
         }
         let (writer, wanted) = (self.clone(), url.clone());
-        // It can't finish before it is among those that have not: the lock is held.
+        // The lookup can't finish before it is added to `lookups`, because the lock is held.
         let lookup = self.0.pool.start(move || {
             let found = writer.add_target(&wanted);
             let address = (wanted.host, wanted.port, wanted.tls);
@@ -267,7 +268,7 @@ impl Writer {
         Ok(TargetState::LookingUp(lookup))
     }
 
-    /// Returns whether a name server may be asked for a URL's host.
+    /// Returns true if a name server may be asked for a URL's host.
     fn needs_lookup(&self, url: &Url) -> bool {
         let is_address = url.host.parse::<IpAddr>().is_ok();
         let is_fixed = self.0.fixed.iter().any(|fixed| fixed.is_for(url));
@@ -277,7 +278,7 @@ impl Writer {
     /// Resolves a URL's host and adds it to the targets.
     fn add_target(&self, url: &Url) -> Result<u32, SpecError> {
         let address = (url.host.clone(), url.port, url.tls);
-        // The lock is not held meanwhile; another thread may be first.
+        // The lock is not held during the lookup; another thread may add the target first.
         let new = self.new_target(url)?;
         let mut known = self.known();
         let next = known.targets.len() as u32;
@@ -293,7 +294,7 @@ impl Writer {
         Ok(index)
     }
 
-    /// Returns whether something was requested of a URL's host before, or it is being looked up.
+    /// Returns true if a URL's host was requested before or is being looked up.
     pub(crate) fn knows(&self, url: &Url) -> bool {
         let address = (url.host.clone(), url.port, url.tls);
         let known = self.known();
@@ -316,21 +317,21 @@ impl Writer {
         Ok(target)
     }
 
-    /// Appends the targets beyond those that `targets` holds already.
+    /// Appends the targets that `targets` doesn't contain yet.
     pub(crate) fn tell_targets(&self, targets: &mut Vec<Arc<Target>>) {
         let known = self.known();
         let new = known.targets.get(targets.len()..).unwrap_or_default();
         targets.extend_from_slice(new);
     }
 
-    /// What TLS is to be like, where any is spoken.
+    /// TLS settings for the targets that use TLS.
     pub(crate) fn tls(&self) -> Result<Arc<tls::TlsSettings>, SpecError> {
         let settings = || tls::TlsSettings::resolve(&self.0.settings).map(Arc::new);
         self.0.tls.get_or_init(settings).clone()
     }
 }
 
-/// The error of a name whose lookup takes too long.
+/// Error for a name whose lookup takes too long.
 pub(crate) fn timed_out(host: &str) -> SpecError {
     SpecError::Name {
         host: host.to_owned(),
@@ -338,7 +339,7 @@ pub(crate) fn timed_out(host: &str) -> SpecError {
     }
 }
 
-/// The error of a name that can't be looked up now.
+/// Error for a name that can't be looked up now.
 pub(crate) fn busy(host: &str) -> SpecError {
     SpecError::Name {
         host: host.to_owned(),

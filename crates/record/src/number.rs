@@ -1,4 +1,4 @@
-//! Figures for people: the one rule for units, digits and signs, which every output shares.
+//! Number formatting for people: the shared rules for units, digits and signs.
 
 /// A whole number with commas between its thousands: `1,234,567`.
 pub fn count(n: u64) -> String {
@@ -13,7 +13,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// `value` to `digits` significant digits, commas between thousands, never an exponent.
+/// `value` with `digits` significant digits, commas between thousands, never an exponent.
 pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -29,7 +29,7 @@ pub fn significant(value: f64, digits: i32) -> String {
     fixed(rounded, decimals)
 }
 
-/// `value` with so many decimals, commas between thousands.
+/// `value` with this number of decimals, commas between thousands.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -46,7 +46,7 @@ fn group(whole: &str) -> String {
     whole.parse().map_or_else(|_| whole.to_owned(), count)
 }
 
-/// Requests a second: `769 req/s`, `48,210 req/s`.
+/// Requests per second: `769 req/s`, `48,210 req/s`.
 pub fn rate(per_s: f64) -> String {
     format!("{} req/s", rate_figure(per_s))
 }
@@ -57,7 +57,7 @@ pub fn rate_figure(per_s: f64) -> String {
     significant(per_s, digits)
 }
 
-/// A time given in microseconds, in the unit that suits it: `870 µs`, `12.3 ms`, `1.23 s`.
+/// A time given in microseconds, in a suitable unit: `870 µs`, `12.3 ms`, `1.23 s`.
 pub fn time(us: f64) -> String {
     let rounds_below = |limit: f64| us.abs() < limit * 0.9995;
     if us == 0.0 {
@@ -77,7 +77,7 @@ pub fn span(seconds: f64) -> String {
         return "–".to_owned();
     }
     if seconds < 60.0 {
-        // A span is mostly a round number that someone chose: `10 s`, not `10.0 s`.
+        // A span is usually a round number that someone chose: `10 s`, not `10.0 s`.
         return trimmed(&time(seconds * 1e6));
     }
     let whole = seconds.round() as u64;
@@ -102,7 +102,7 @@ pub fn bytes(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// Bits a second in decimal multiples, as networks are sold: `940 Mbit/s`.
+/// Bits per second in decimal multiples, as usual for networks: `940 Mbit/s`.
 pub fn bits_per_s(n: f64) -> String {
     const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
     let mut value = n;
@@ -114,9 +114,9 @@ pub fn bits_per_s(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// A share of 0 to 1 as a percentage with two digits of the smaller of the share and its rest:
-/// `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. So shares of one whole add up, and a few
-/// failures never round to none.
+/// A share of 0 to 1 as a percentage. The smaller of the share and its remainder gets two
+/// significant digits: `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. The shares of one whole
+/// therefore add up to 100%, and a small number of failures never rounds to zero.
 pub fn share(share: f64) -> String {
     const DECIMALS_MAX: f64 = 8.0;
     let percent = share * 100.0;
@@ -133,7 +133,7 @@ pub fn share(share: f64) -> String {
     format!("{percent:.decimals$}%")
 }
 
-/// A figure without the zeros at its end, for numbers that someone chose: `50 ms`, not `50.0 ms`.
+/// A figure without trailing zeros, for numbers that someone chose: `50 ms`, not `50.0 ms`.
 pub fn trimmed(figure: &str) -> String {
     let unit = figure.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '−' | '+')));
     let (number, unit) = figure.split_at(unit.unwrap_or(figure.len()));
@@ -144,13 +144,13 @@ pub fn trimmed(figure: &str) -> String {
     format!("{number}{unit}")
 }
 
-/// A margin given as a share, without zeros at its end: `±2%`, `±0.5%`.
+/// A margin given as a share, without trailing zeros: `±2%`, `±0.5%`.
 pub fn margin(share: f64) -> String {
     // Rounded, so that 0.07 does not print as 7.000000000000001%.
     format!("±{}%", (share * 1e6).round() / 1e4)
 }
 
-/// One or several of a thing: `1 block`, `5 blocks`.
+/// A count with the noun in singular or plural: `1 block`, `5 blocks`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }

@@ -1,10 +1,10 @@
-//! Errors in settings, written so that each source of settings can name them its own way.
+//! Errors in settings. Each source of settings can name them in its own notation.
 
 use std::fmt;
 
 use super::flag_of;
 
-/// How a text names settings.
+/// Notation of setting names in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
     /// As flags of the command line: `--connections 10`.
@@ -13,8 +13,8 @@ pub enum Notation {
     Keys,
 }
 
-/// Why settings can't be used. The text names settings, which [`SettingsError::in_notation`] writes
-/// as flags or as keys.
+/// Reason that settings can't be used. [`SettingsError::in_notation`] writes the settings in the
+/// text as flags or as keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsError {
     setting: Option<&'static str>,
@@ -29,7 +29,7 @@ enum Part {
 }
 
 impl SettingsError {
-    /// An error whose text begins with the name of a setting, which is at fault.
+    /// Creates an error whose text begins with the name of the setting at fault.
     pub(crate) fn of(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),
@@ -37,7 +37,7 @@ impl SettingsError {
         }
     }
 
-    /// An error whose text begins with a setting and its value, which is at fault.
+    /// Creates an error whose text begins with the setting at fault and its value.
     pub(crate) fn value(setting: &'static str, value: impl fmt::Display) -> SettingsError {
         SettingsError {
             setting: Some(setting),
@@ -45,7 +45,7 @@ impl SettingsError {
         }
     }
 
-    /// An error of a setting, without text so far.
+    /// Creates an error of a setting, without text so far.
     pub(crate) fn about(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),
@@ -65,7 +65,7 @@ impl SettingsError {
         self
     }
 
-    /// Appends a setting and a value of it.
+    /// Appends a setting with its value.
     pub(crate) fn and_value(
         mut self,
         setting: &'static str,
@@ -75,18 +75,18 @@ impl SettingsError {
         self
     }
 
-    /// Puts text, such as a file and its line, before the error's own.
+    /// Inserts text, such as a file and line, before the error's own text.
     pub(crate) fn after(mut self, text: impl Into<String>) -> SettingsError {
         self.parts.insert(0, Part::Text(text.into()));
         self
     }
 
-    /// The key of the setting at fault, if there is one.
+    /// The key of the setting that caused the error, if there is one.
     pub fn setting(&self) -> Option<&'static str> {
         self.setting
     }
 
-    /// The text in this notation.
+    /// The error's text in the given notation.
     pub fn in_notation(&self, notation: Notation) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -121,7 +121,7 @@ impl From<&str> for SettingsError {
     }
 }
 
-/// In the notation of flags.
+/// Formats the error in the notation of flags.
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.in_notation(Notation::Flags))
@@ -130,7 +130,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// A value as TOML has it: numbers and switches are bare, everything else is quoted.
+/// Formats a value as TOML: numbers and booleans are bare, everything else is quoted.
 fn toml_value(value: &str) -> String {
     let is_bare = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
     let is_quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');

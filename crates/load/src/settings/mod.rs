@@ -1,7 +1,7 @@
-//! The settings of a load: one type that flags, plans and agents' messages fill.
+//! The settings of a load: one type that is filled from flags, plans and agents' messages.
 //!
-//! A setting that was not given is absent; [`LoadSettings::resolve`] applies the defaults. Names are
-//! those of a plan's `[load]`; the flags of `prony load` are the same with `-` for `_`.
+//! A setting that was not given is absent; [`LoadSettings::resolve`] applies the defaults. Names
+//! are those of a plan's `[load]`; the flags of `prony load` are the same with `-` for `_`.
 
 mod error;
 mod text;
@@ -25,7 +25,7 @@ use crate::quantity::StatusSet;
 use crate::source::SourceRange;
 use crate::urls;
 
-/// The settings of a load, as far as they were given.
+/// The settings of a load that were given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadSettings {
@@ -90,7 +90,7 @@ pub struct LoadSettings {
     /// Requests in flight on each HTTP/2 connection; by default 1.
     #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
     pub streams: Option<u64>,
-    /// Whether each request gets a connection of its own.
+    /// True if each request gets its own connection.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_keepalive: bool,
     /// File with one request per line.
@@ -132,14 +132,14 @@ pub struct LoadSettings {
     /// Addresses of names, each as `HOST:PORT:ADDR`.
     #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
     pub resolve: Vec<String>,
-    /// Time after which a request is given up, 0 for never; by default 20 s.
+    /// Time after which a request fails, 0 for never; by default 20 s.
     #[serde(
         deserialize_with = "text::time",
         serialize_with = "text::write_time",
         skip_serializing_if = "is_none"
     )]
     pub timeout: Option<Duration>,
-    /// Time after which an attempt to connect is given up; by default 5 s.
+    /// Time after which an attempt to connect fails; by default 5 s.
     #[serde(
         deserialize_with = "text::positive_time",
         serialize_with = "text::write_time",
@@ -156,21 +156,21 @@ pub struct LoadSettings {
     /// Send and receive buffers of each TCP socket, in bytes; by default the system's.
     #[serde(deserialize_with = "text::size", skip_serializing_if = "is_none")]
     pub socket_buffer: Option<u64>,
-    /// Interface to the kernel for sockets; by default the best there is.
+    /// Kernel interface for sockets; by default the best available.
     #[serde(skip_serializing_if = "is_none")]
     pub io: Option<IoChoice>,
 
     /// Statuses that count as success; by default 200-399.
     #[serde(skip_serializing_if = "is_none")]
     pub expect_status: Option<StatusSet>,
-    /// Size that a body must have, in bytes.
+    /// Required size of a body, in bytes.
     #[serde(deserialize_with = "text::size", skip_serializing_if = "is_none")]
     pub expect_size: Option<u64>,
-    /// SHA-256 that a body must have.
+    /// Required SHA-256 of a body.
     #[serde(skip_serializing_if = "is_none")]
     pub expect_sha256: Option<Sha256>,
 
-    /// Whether any server certificate is accepted.
+    /// True if any server certificate is accepted.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub insecure: bool,
     /// PEM file of trusted certificates; by default the system's.
@@ -206,22 +206,22 @@ pub struct LoadSettings {
     /// Cipher suites to offer, by IANA or OpenSSL names; by default the library's.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
     pub ciphers: Vec<String>,
-    /// Whether every connection makes a full handshake.
+    /// True if every connection makes a full handshake.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_resumption: bool,
 
-    /// Whether targets outside the loopback, private and link-local ranges are allowed.
+    /// True if targets outside the loopback, private and link-local ranges are allowed.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub public: bool,
 
-    /// `USER:PASSWORD` for the proxy, in place of those in `proxy`. Front ends set it.
+    /// `USER:PASSWORD` for the proxy, in place of those in `proxy`. Set by front ends.
     #[serde(skip)]
     pub proxy_auth: Option<String>,
-    /// Whether a redirect beyond `follow` fails its request instead of being its response. Front
-    /// ends set it for clients that fail so.
+    /// True if a redirect beyond `follow` fails its request instead of being its response. Set by
+    /// front ends for clients that behave this way.
     #[serde(skip)]
     pub fails_beyond_follow: bool,
-    /// Decides which targets are allowed, in place of `public`. Agents set it.
+    /// Decides which targets are allowed, in place of `public`. Set by agents.
     #[serde(skip)]
     pub permits: Option<Permits>,
 }
@@ -238,7 +238,7 @@ fn is_off(switch: &bool) -> bool {
     !switch
 }
 
-/// The environment variable that stands for `public`.
+/// Environment variable that has the effect of `public`.
 pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
 
 /// Length of the measured part unless a time or a number of requests is given.
@@ -249,7 +249,7 @@ const DURATION: Duration = Duration::from_secs(10);
 pub struct GivenSetting {
     /// Its key, such as `no_keepalive`.
     pub key: String,
-    /// Its values; none for a switch.
+    /// Its values; empty for a switch.
     pub values: Vec<String>,
 }
 
@@ -323,7 +323,7 @@ impl LoadSettings {
         "public",
     ];
 
-    /// Settings of which only `public` may be given, by the environment.
+    /// Settings from the environment, which can only set `public`.
     pub fn from_environment() -> LoadSettings {
         LoadSettings {
             public: is_public_by_environment(),
@@ -365,12 +365,12 @@ impl LoadSettings {
         }
     }
 
-    /// Every file that the load reads, including those that its list of URLs names, each as it is
-    /// opened.
+    /// Every file that the load reads, each as it is opened. This includes the files named by its
+    /// list of URLs.
     ///
     /// # Errors
     ///
-    /// The list can't be read.
+    /// Fails if the list can't be read.
     pub fn files(&self) -> Result<Vec<PathBuf>, SettingsError> {
         let named = [&self.body_file, &self.urls, &self.ca, &self.cert, &self.key];
         let mut files: Vec<PathBuf> = named.into_iter().flatten().cloned().collect();
@@ -380,12 +380,12 @@ impl LoadSettings {
         Ok(files)
     }
 
-    /// Checks that settings which exclude or need each other are given accordingly. The command line
-    /// checks the same while it parses flags.
+    /// Checks that no settings exclude each other and that none lacks a setting that it needs. The
+    /// command line makes the same checks while it parses flags.
     ///
     /// # Errors
     ///
-    /// The first contradiction.
+    /// Returns the first contradiction.
     pub fn check(&self) -> Result<(), SettingsError> {
         let (body, body_file) = (self.body.is_some(), self.body_file.is_some());
         let (proxy, source) = (self.proxy.is_some(), !self.source.is_empty());
@@ -447,7 +447,7 @@ impl LoadSettings {
         self.streams.unwrap_or(1)
     }
 
-    /// Time after which a request is given up; zero for never.
+    /// Time after which a request fails; zero for never.
     pub fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(Duration::from_secs(20))
     }
@@ -463,7 +463,8 @@ impl LoadSettings {
     }
 }
 
-/// Whether `PRONY_PUBLIC` is set to something other than `0`, `false`, `no`, `off` and the like.
+/// Returns true if `PRONY_PUBLIC` is set to something other than `0`, `false`, `no`, `off` and the
+/// like.
 fn is_public_by_environment() -> bool {
     let Some(value) = std::env::var_os(PUBLIC_VARIABLE) else {
         return false;

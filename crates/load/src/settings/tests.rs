@@ -1,15 +1,15 @@
-//! Settings are read from every form that flags, plans and messages give them, and written back.
+//! Settings are read from every form that flags, plans and messages use, and written back.
 
 use serde_json::json;
 
 use super::*;
 
-/// The flags of `prony load` that other tests write loads in.
+/// The flags of `prony load`, in which other tests write loads.
 #[path = "../../tests/flags/mod.rs"]
 mod flags;
 
 impl LoadSettings {
-    /// The settings that these flags give.
+    /// Parses flags into settings.
     pub(crate) fn typed(words: &str) -> LoadSettings {
         LoadSettings::try_typed(words).unwrap()
     }
@@ -82,7 +82,7 @@ const GOOD: &[&str] = &[
     "-r 5 --arrivals poisson",
 ];
 
-/// Flags whose values are refused.
+/// Flags with invalid values.
 const BAD: &[&str] = &[
     "-c 0",
     "-c x",

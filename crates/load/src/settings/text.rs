@@ -1,8 +1,8 @@
-//! How settings are read from and written to serde's formats.
+//! Serde conversions of settings.
 //!
-//! TOML, JSON and templates rendered into strings hold the same value in different types: `2`, `"2"`
-//! and `2.0` may all be an HTTP version. A scalar of any type is therefore read by the parser of its
-//! text.
+//! TOML, JSON and templates rendered into strings hold the same value in different types: `2`,
+//! `"2"` and `2.0` may all be an HTTP version. A scalar of any type is therefore converted to text
+//! and parsed.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
-        // `1.0` keeps its digit, for it may be a version; no parser reads exponents.
+        // `1.0` keeps its fraction because it may be a version. The parsers accept no exponents.
         let text = format!("{number:?}");
         Ok(match text.contains('e') {
             true => number.to_string(),
@@ -65,7 +65,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         })
     }
 
-    /// An array of one is read like its element.
+    /// Reads an array of one element like the element.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
         let first: Option<Scalar> = items.next_element()?;
         match (first, items.next_element::<Scalar>()?) {
@@ -267,7 +267,7 @@ where
     text.parse().map_err(D::Error::custom)
 }
 
-/// Implements serde's traits for types that are written as text, each with the function that reads it.
+/// Implements serde's traits for types that are written as text, each with its parser.
 macro_rules! as_text {
     ($($name:ty: $read:ident),+ $(,)?) => {$(
         impl Serialize for $name {
@@ -298,7 +298,8 @@ as_text! {
     TlsVersion: one,
 }
 
-/// With the password: no type that holds one has a text of its own that others could print.
+/// Includes the password. No type that holds a password implements `Display`, so that none is
+/// printed by accident.
 impl Serialize for Credentials {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -311,7 +312,7 @@ impl<'de> Deserialize<'de> for Credentials {
     }
 }
 
-/// With the password.
+/// Includes the password.
 impl Serialize for HttpProxy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.url_with_credentials())

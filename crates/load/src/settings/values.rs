@@ -103,7 +103,7 @@ words! {
 }
 
 words! {
-    /// Interface to the kernel for sockets.
+    /// Kernel interface for sockets.
     pub enum IoChoice {
         /// The best that this system allows.
         Auto = "auto",
@@ -137,7 +137,7 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// A TLS version that the library has.
+/// A TLS version that the library supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
     /// TLS 1.2.

@@ -1,26 +1,26 @@
-//! How much came from each source, in memory that is bounded whatever their number.
+//! Counts per source address, in bounded memory.
 
 use prony_record::{Outcome, SourceCount, SourceTotals, SourceUse};
 
 use super::Sources;
 
-/// So many addresses are counted apart, those beyond together: a worker holds 24 bytes for each that
-/// was used.
+/// Maximum number of addresses that are counted separately; the others are counted together. A
+/// worker uses 24 bytes for each address that was used.
 const MOST: u64 = 1 << 20;
 
-/// What came from one source: connections, successes, failures.
+/// Connections, successes and failures of one source.
 type Counts = [u64; 3];
 
-/// One worker's counts by the place of the source among all ([`Sources::place`]).
+/// Counts of one worker, by the index of the source ([`Sources::place`]).
 #[derive(Debug, Default)]
 pub(crate) struct SourceCounts {
-    /// Zeros cost no memory before they are written to. None where no sources were given.
+    /// Zeros take no memory until they are written to. Empty if no sources were given.
     each: Vec<Counts>,
     beyond: Counts,
 }
 
 impl SourceCounts {
-    /// Counts for so many sources.
+    /// Creates the counts of this number of sources.
     pub(crate) fn new(sources: u64) -> SourceCounts {
         SourceCounts {
             each: vec![[0; 3]; sources.min(MOST) as usize],
@@ -28,7 +28,7 @@ impl SourceCounts {
         }
     }
 
-    /// Whether there are sources to count.
+    /// Returns true if there are sources to count.
     #[inline]
     pub(crate) fn is_counting(&self) -> bool {
         !self.each.is_empty()
@@ -41,12 +41,12 @@ impl SourceCounts {
         }
     }
 
-    /// A connection was opened.
+    /// Counts an opened connection.
     pub(crate) fn connected(&mut self, place: u64) {
         self.of(place)[0] += 1;
     }
 
-    /// A request ended.
+    /// Counts an ended request.
     pub(crate) fn ended(&mut self, place: u64, outcome: Outcome) {
         match outcome {
             Outcome::Ok => self.of(place)[1] += 1,
@@ -55,11 +55,11 @@ impl SourceCounts {
         }
     }
 
-    /// Adds what another worker of the same load counted.
+    /// Adds the counts of another worker of the same load.
     pub(crate) fn merge(&mut self, other: &SourceCounts) {
         let others = other.each.iter().chain([&other.beyond]);
         for (mine, theirs) in self.each.iter_mut().chain([&mut self.beyond]).zip(others) {
-            // What is not written to takes no memory.
+            // Unwritten entries take no memory.
             if *theirs != [0; 3] {
                 for (mine, theirs) in mine.iter_mut().zip(theirs) {
                     *mine += theirs;
@@ -68,7 +68,7 @@ impl SourceCounts {
         }
     }
 
-    /// What the record says of it; nothing where no sources were given.
+    /// Summary for the record; `None` if no sources were given.
     pub(crate) fn summary(&self, sources: &Sources) -> Option<SourceUse> {
         if !self.is_counting() {
             return None;

@@ -1,4 +1,4 @@
-//! Where connections come from: `--source`, and what the PROXY protocol tells of it.
+//! Source addresses of connections: `--source`, and the addresses in PROXY protocol headers.
 
 mod addresses;
 mod counts;
@@ -19,37 +19,39 @@ use crate::socket::Peer;
 use crate::socket::local::{self, Binding, LocalPorts, Source};
 use crate::spec::SpecError;
 
-/// Of each range so many addresses are tried before the load, evenly spread, both ends included.
+/// Number of addresses of each range that are tried before the load, evenly spaced, including both
+/// ends.
 const TRIED: u64 = 5;
 
-/// What decides which address a connection's turn it is.
+/// Numbers that determine the address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// Its number among all of the load's.
+    /// Number of the connection among all connections of the load.
     pub(crate) connection: u64,
-    /// The number of the virtual user that makes it: of its place among the load's connections.
+    /// Number of the virtual user that makes the connection, which is its slot among the load's
+    /// connections.
     pub(crate) user: u64,
-    /// The load's.
+    /// Seed of the load.
     pub(crate) seed: u64,
 }
 
 impl SourceOrder {
-    /// Which of so many addresses it is; none of none.
+    /// Chooses one of `count` addresses; `None` if there are none.
     pub(crate) fn index(self, turn: Turn, count: u64) -> Option<u64> {
         match self {
             SourceOrder::RoundRobin => turn.connection.checked_rem(count),
             SourceOrder::PerUser => turn.user.checked_rem(count),
             SourceOrder::Random => {
                 let drawn = scrambled(turn.seed, turn.connection);
-                // So much of the whole as the drawn number is of all numbers.
+                // Scales the random number to the range below `count`.
                 (count > 0).then(|| ((u128::from(drawn) * u128::from(count)) >> 64) as u64)
             }
         }
     }
 }
 
-/// A random number for each number, the same each time: SplitMix64 (Steele, Lea and Flood 2014), which
-/// needs no state that workers would have to share.
+/// Returns the same random number for the same `number`: SplitMix64 (Steele, Lea and Flood 2014),
+/// which needs no state that workers would have to share.
 fn scrambled(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -57,27 +59,27 @@ fn scrambled(seed: u64, number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// All addresses that a load comes from, by family, and what it tells of them.
+/// All source addresses of a load, by family, and its PROXY protocol settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     v4: Addresses,
     v6: Addresses,
     order: SourceOrder,
-    /// The ports to choose from, where the system would search long by itself.
+    /// Ports to choose from, if the system's own search would take long.
     ports: Option<LocalPorts>,
     /// How connections are bound to IPv6 addresses.
     binding_v6: Binding,
-    /// The part of the load that comes from them, where that isn't all of it.
+    /// The part of the load that uses these addresses, if that isn't all of it.
     part: Option<Part>,
     proxy: Option<Proxy>,
 }
 
 impl Sources {
-    /// Sorts what was given by family.
+    /// Sorts the given addresses by family.
     ///
     /// # Errors
     ///
-    /// Where an address was given twice, or an order of nothing.
+    /// Fails if an address was given twice, or an order without addresses.
     pub(crate) fn new(settings: &LoadSettings) -> Result<Sources, SpecError> {
         let (v4, v6): (Vec<_>, Vec<_>) = settings
             .source
@@ -102,17 +104,17 @@ impl Sources {
         })
     }
 
-    /// From now on each connection's port is chosen from these, all alike.
+    /// Sets the ports from which each connection's port is chosen from now on.
     pub(crate) fn choose_ports(&mut self, ports: Option<LocalPorts>) {
         self.ports = ports;
     }
 
-    /// Of the load only this part comes from them: others have addresses of their own.
+    /// Restricts these addresses to a part of the load; other parts have their own.
     pub(crate) fn belong_to(&mut self, part: Part) {
         self.part = (part.workers < part.of).then_some(part);
     }
 
-    /// Whose turn it is among those that come from here.
+    /// Converts a turn among all connections into a turn among those of this part.
     fn here(&self, turn: Turn) -> Turn {
         match self.part {
             None => turn,
@@ -135,32 +137,33 @@ impl Sources {
         self.order
     }
 
-    /// What connections tell of where they come from, if anything.
+    /// PROXY protocol settings of the connections, if headers are sent.
     pub(crate) fn proxy(&self) -> Option<&Proxy> {
         self.proxy.as_ref()
     }
 
-    /// How many addresses connections come from; none where the system chooses.
+    /// Number of source addresses; zero if the system chooses.
     pub(crate) fn count(&self) -> u64 {
         self.v4.count().saturating_add(self.v6.count())
     }
 
-    /// How many of them can connect to an address: one at least, which the system chooses.
+    /// Number of source addresses that can connect to `peer`: at least one, because the system
+    /// chooses if none is given.
     pub(crate) fn count_for(&self, peer: IpAddr) -> u64 {
         self.of_family(peer).count().max(1)
     }
 
-    /// Whether connections may come from an address.
+    /// Returns true if connections may use this source address.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.count() == 0 || self.of_family(address).has(address)
     }
 
-    /// Whether an address of this family can be connected to.
+    /// Returns true if a source address can connect to an address of this family.
     pub(crate) fn suit(&self, peer: IpAddr) -> bool {
         self.count() == 0 || self.of_family(peer).count() > 0
     }
 
-    /// Where a connection comes from.
+    /// Source of a connection.
     pub(crate) fn source(&self, peer: &Peer, turn: Turn) -> Option<Source> {
         let Peer::Tcp(peer) = peer else {
             return None;
@@ -179,8 +182,8 @@ impl Sources {
         (address.is_some() || self.ports.is_some()).then_some(source)
     }
 
-    /// The addresses that the server sees one by one and that are counted so: those told, or those
-    /// that connections come from.
+    /// Number of addresses that are counted separately: those in PROXY protocol headers, if there
+    /// are any, or the source addresses.
     pub(crate) fn counted(&self) -> u64 {
         match self.told() {
             Some(told) => told.count(),
@@ -193,7 +196,7 @@ impl Sources {
         Some(proxy.told())
     }
 
-    /// The place of a connection's address among those counted.
+    /// Index of a connection's address among the counted addresses.
     pub(crate) fn place(&self, peer: &Peer, turn: Turn) -> Option<u64> {
         if let Some(told) = self.told() {
             return self.order.index(turn, told.count());
@@ -209,7 +212,7 @@ impl Sources {
         }
     }
 
-    /// The address at a place among those counted.
+    /// The counted address with this index.
     pub(crate) fn at(&self, place: u64) -> Option<IpAddr> {
         if let Some(told) = self.told() {
             return told.nth(place);
@@ -220,12 +223,12 @@ impl Sources {
         }
     }
 
-    /// Checks that every address has something to connect to, and that some of each range, the first
-    /// and the last among them, are this machine's.
+    /// Checks that every address has a target to connect to, and that some addresses of each range,
+    /// including the first and the last, belong to this machine.
     ///
     /// # Errors
     ///
-    /// Names the address and the mend.
+    /// Names the address and gives a hint.
     pub(crate) fn check(&mut self, targets: &[Target]) -> Result<(), SpecError> {
         for (addresses, family) in [(&self.v4, "an IPv4"), (&self.v6, "an IPv6")] {
             let Some(range) = addresses.ranges().first() else {
@@ -262,7 +265,7 @@ fn addresses(setting: &'static str, given: &[SourceRange]) -> Result<Addresses, 
     })
 }
 
-/// How connections can be bound to the addresses of a range.
+/// Finds the way in which connections can be bound to the addresses of a range.
 fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
     let mut all = Binding::Usual;
     for address in tried(range) {
@@ -281,7 +284,7 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
     Ok(all)
 }
 
-/// Addresses of a range, evenly spread, the first and the last among them.
+/// Addresses of a range, evenly spaced, including the first and the last.
 fn tried(range: SourceRange) -> impl Iterator<Item = IpAddr> {
     let (count, last) = (range.count().min(TRIED), range.count() - 1);
     (0..count).map(move |n| range.nth(last * n / (count - 1).max(1)))
@@ -348,12 +351,12 @@ mod tests {
             *counts.entry(address).or_insert(0u32) += 1;
         }
         assert_eq!(counts.len(), 10);
-        // Four standard deviations of a binomial one.
+        // Four standard deviations of a binomial variable.
         assert!(
             counts.values().all(|n| n.abs_diff(1000) < 120),
             "{counts:?}"
         );
-        // And not in a row.
+        // The draws don't follow a sequence.
         assert!(seen.windows(2).filter(|pair| pair[0] == pair[1]).count() > 800);
     }
 
@@ -406,7 +409,7 @@ mod tests {
         );
         let error = refused("--source-order random");
         assert!(error.contains("give some"), "{error}");
-        // Telling an address twice over is no contradiction to coming from it.
+        // Repeating an address in headers does not conflict with connecting from it.
         sources("--source 127.0.0.2 --proxy-protocol v1 --proxy-source 127.0.0.2");
     }
 }

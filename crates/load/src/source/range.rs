@@ -1,27 +1,29 @@
-//! Addresses as they are typed: one, a network, or a row of them.
+//! Typed addresses: a single address, a network or a range.
 //!
-//! A network of millions of addresses costs no more than one: ranges are kept, and counted into.
+//! A network of millions of addresses costs as little as a single address, because only its ends
+//! are stored.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// No load has more connections at a time; of a larger range the rest stays unused.
+/// Maximum number of addresses of a range that are used: no load has more connections at the same
+/// time.
 const LARGEST: u64 = 1 << 32;
 
-/// One `--source` or `--proxy-source`: an address or a row of them, at most 2^32.
+/// A `--source` or `--proxy-source`: an address or a range of at most 2^32 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceRange {
     first: IpAddr,
     count: u64,
-    /// The length of the prefix, where it was typed as a network.
+    /// Length of the prefix, if the range was typed as a network.
     network: Option<u32>,
 }
 
 impl FromStr for SourceRange {
     type Err = String;
 
-    /// `ADDR`, `CIDR` or `FIRST-LAST`. A network stands for its hosts: without the first address
+    /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: without the first address
     /// and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1), unless it has no others.
     fn from_str(typed: &str) -> Result<SourceRange, String> {
         let range = if let Some((network, length)) = typed.split_once('/') {
@@ -77,7 +79,7 @@ impl SourceRange {
         )
     }
 
-    /// How many addresses it has, at least one.
+    /// Number of addresses in the range, at least one.
     pub(crate) fn count(self) -> u64 {
         self.count
     }
@@ -92,9 +94,9 @@ impl SourceRange {
         self.nth(self.count - 1)
     }
 
-    /// The address with this number, of which there must be so many.
+    /// The address with this index, which must be less than the count.
     pub(crate) fn nth(self, index: u64) -> IpAddr {
-        // Within the range the sum has no more bits than an address: `from_str` saw to it.
+        // The sum fits into an address because `from_str` checked the range.
         like(self.first, number(self.first) + u128::from(index))
     }
 
@@ -102,8 +104,8 @@ impl SourceRange {
         self.first <= address && address <= self.last()
     }
 
-    /// The fewest networks that hold its addresses and no others; where it was typed as a network,
-    /// that one. The prefix's length is in bits.
+    /// The smallest set of networks that contains exactly these addresses. A range that was typed
+    /// as a network yields that network. The prefix length is in bits.
     pub(crate) fn networks(self) -> Vec<(IpAddr, u32)> {
         if let Some(length) = self.network {
             return vec![(self.network_address(length), length)];
@@ -112,7 +114,7 @@ impl SourceRange {
         let bits = bits(self.first);
         let mut networks = Vec::new();
         loop {
-            // The largest one that begins here and doesn't go beyond the last address.
+            // The largest network that begins here and doesn't extend past the last address.
             let left = last - from + 1;
             let free = from.trailing_zeros().min(left.ilog2()).min(bits);
             networks.push((like(self.first, from), bits - free));
@@ -136,7 +138,7 @@ fn bits(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with this number, of the same family.
+/// The address with this number, in the family of `family`.
 fn like(family: IpAddr, number: u128) -> IpAddr {
     match family {
         IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
@@ -193,7 +195,7 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
     })
 }
 
-/// Why no connection can come from an address.
+/// Reason that no connection can use an address as its source, if there is one.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     match address {
         _ if address.is_unspecified() => Some("is no address to come from"),

@@ -55,10 +55,12 @@ pub(crate) struct TlsClient {
 }
 
 impl TlsSettings {
+    /// Resolves the TLS settings of a load.
+    ///
     /// # Errors
     ///
-    /// Where files can't be read or used, or the flags leave nothing to offer; the text names the
-    /// flag.
+    /// Fails if files can't be read or used, or if the flags leave nothing to offer; the text names
+    /// the flag.
     pub(crate) fn resolve(settings: &LoadSettings) -> Result<TlsSettings, SpecError> {
         let versions = versions(settings)?;
         let provider = Arc::new(provider(settings, &versions)?);

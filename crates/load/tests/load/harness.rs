@@ -1,4 +1,4 @@
-//! Loads as they are typed, and servers to send them to.
+//! Helpers that run loads from typed flags, and servers for them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use prony_record::{FindingId, Outcome, Record};
 #[path = "../flags/mod.rs"]
 mod flags;
 
-/// The backend that this crate of tests is about, as `--io` names it.
+/// The backend that these tests use, as `--io` names it.
 pub(crate) fn io() -> &'static str {
     match env!("CARGO_CRATE_NAME") {
         "load_poll" => "poll",
@@ -24,7 +24,7 @@ pub(crate) fn io() -> &'static str {
     }
 }
 
-/// The settings that these flags give, with one worker unless they give a number.
+/// Parses flags into settings, with one worker unless the flags give a number.
 pub(crate) fn options(words: &[&str]) -> LoadSettings {
     let mut typed = Vec::new();
     if !words.contains(&"-t") {
@@ -41,7 +41,7 @@ pub(crate) fn resolve(url: &str, words: &[&str]) -> Result<LoadSpec, SpecError> 
     options(words).resolve(Some(url))
 }
 
-/// Runs a load; its words are separated by spaces.
+/// Runs a load with flags that are separated by spaces.
 pub(crate) fn load(url: &str, words: &str) -> Record {
     load_with(url, &words.split_whitespace().collect::<Vec<_>>())
 }
@@ -51,7 +51,7 @@ pub(crate) fn load_with(url: &str, words: &[&str]) -> Record {
     run(&spec, &Control::new(1)).unwrap()
 }
 
-/// Every outcome that happened, and how often.
+/// Every outcome that occurred, with its count.
 pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
     record.outcomes.clone().into_iter().collect()
 }
@@ -71,7 +71,7 @@ pub(crate) enum Via {
     UnixTls,
 }
 
-/// An origin on TCP and on a UNIX socket, in clear or over TLS.
+/// An origin on TCP and on a UNIX socket, in cleartext or over TLS.
 pub(crate) struct Served {
     pub(crate) origin: Origin,
     pub(crate) folder: tempfile::TempDir,
@@ -90,7 +90,7 @@ impl Served {
         })
     }
 
-    /// The way in decides whether there is TLS.
+    /// Starts the origin; `via` also decides if it uses TLS.
     pub(crate) fn via(via: Via) -> Served {
         match via {
             Via::Tcp | Via::Unix => Served::clear(),
@@ -132,7 +132,7 @@ impl Served {
         path
     }
 
-    /// Loads a path of the origin, by HTTP/1.1 if nothing else is said; its certificate is trusted.
+    /// Loads a path of the origin, by HTTP/1.1 unless the flags differ; its certificate is trusted.
     pub(crate) fn load(&self, via: Via, path: &str, words: &str) -> Record {
         let (socket, ca) = (self.origin.unix_paths()[0].clone(), self.ca());
         let mut all: Vec<&str> = words.split_whitespace().collect();
@@ -153,7 +153,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A TCP server that does what a function says with each of its connections, on a thread each.
+/// A TCP server that runs a function for each of its connections, on a thread each.
 pub(crate) struct Raw {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
@@ -165,7 +165,7 @@ impl Raw {
         Raw::on("127.0.0.1:0", serve)
     }
 
-    /// The same on another address.
+    /// Starts the server on the address `listen`.
     pub(crate) fn on(listen: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Raw {
         let listener = TcpListener::bind(listen).unwrap();
         let address = listener.local_addr().unwrap();
@@ -187,7 +187,7 @@ impl Raw {
         }
     }
 
-    /// A server that answers each request on a connection with these pieces, one a write.
+    /// A server that responds to each request on a connection with these pieces, one per write.
     pub(crate) fn answering(pieces: Vec<&'static [u8]>) -> Raw {
         Raw::new(move |mut stream| {
             stream.set_nodelay(true).unwrap();
@@ -220,7 +220,7 @@ impl Drop for Raw {
     }
 }
 
-/// Reads up to the end of a request's head, or nothing where the client is gone.
+/// Reads up to the end of a request's head; `None` if the client has closed the connection.
 pub(crate) fn read_head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -233,13 +233,13 @@ pub(crate) fn read_head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// Waits until the client is gone.
+/// Waits until the client closes the connection.
 pub(crate) fn until_gone(stream: &mut TcpStream) {
     let mut dropped = [0; 4096];
     while let Ok(1..) = stream.read(&mut dropped) {}
 }
 
-/// A port of the loopback on which nobody listens, nor can while the socket lives: it is bound.
+/// A loopback port on which nothing listens, and can't listen while the bound socket exists.
 pub(crate) fn vacant_port() -> (u16, socket2::Socket) {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

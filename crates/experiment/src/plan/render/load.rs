@@ -23,8 +23,8 @@ pub(crate) const OWN_KEYS: &[&str] = &[
 /// Settings whose value is a file; relative paths start from the plan's folder.
 const FILES: &[&str] = &["urls", "body_file", "ca", "cert", "key"];
 
-/// Files that are not copied with the others that a plan names: results are passed on, and private
-/// keys must not be.
+/// Files that are not copied with the plan's other files: results are shared, and private keys must
+/// not be.
 const SECRETS: &[&str] = &["key"];
 
 /// Settings and flags of `prony load` that a plan expresses in another way.
@@ -41,12 +41,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("fail_if", "a plan has a margin and a verdict in its place"),
 ];
 
-/// Closed or open: who decides when the next request starts.
+/// Loop model: it decides when the next request starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
-    /// A connection's next request starts when its last one ended.
+    /// A connection's next request starts when its previous one ends.
     Closed,
-    /// Requests start at a rate, however the server answers.
+    /// Requests start at a fixed rate, independently of the server's responses.
     Open,
 }
 
@@ -60,7 +60,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As a URL has it.
+    /// The scheme as written in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -69,20 +69,20 @@ impl Scheme {
     }
 }
 
-/// The load of one variant with nothing left to decide.
+/// The completely resolved load of one variant.
 #[derive(Debug, Clone)]
 pub struct ResolvedLoad {
-    /// Where the load lives: natively or in a named place.
+    /// The place in which the load runs: natively or in a named place.
     pub place: PlaceKind,
-    /// The agents that make it: how many, or which; none where this machine does.
+    /// The agents that generate the load, as a count or by name; `None` if this machine does.
     pub agents: Option<String>,
     /// The service that is loaded.
     pub service: String,
-    /// Its listener, `""` where it has one without a name.
+    /// Its listener; `""` for a listener without a name.
     pub listener: String,
-    /// Where that listens.
+    /// Endpoint of that listener.
     pub target_endpoint: Endpoint,
-    /// Plain or over TLS.
+    /// HTTP or HTTPS.
     pub scheme: Scheme,
     /// Closed or open loop.
     pub model: Model,
@@ -105,7 +105,7 @@ impl SettingLines {
         SettingLines(lines.map(|it| (it.key.clone(), it.node.line)).collect())
     }
 
-    /// Reports what is wrong with the settings, on the line of the one at fault.
+    /// Reports an error in the settings, on the line of the setting at fault.
     fn report(&self, error: &SpecError, reader: &mut PlanReader<'_>) {
         let line = error.setting().and_then(|key| self.0.get(key));
         let text = one_line(&error.in_notation(Notation::Keys));
@@ -118,15 +118,15 @@ impl SettingLines {
     }
 }
 
-/// What reading a load needs of the variant's services.
+/// The parts of a variant's services that are needed to read a load.
 pub(crate) struct LoadContext<'a> {
     pub(crate) allocated: &'a BTreeMap<String, Allocated>,
     pub(crate) trials: &'a TrialSettings,
-    /// The keys of `[trials]` that the plan has written.
+    /// The keys of `[trials]` that the plan gives.
     pub(crate) trial_keys: &'a [String],
 }
 
-/// Reads the load; `None` after a refusal, which the reader has.
+/// Reads the load; returns `None` after an error, which is reported to the reader.
 pub(crate) fn read_load(
     table: &TomlTable,
     load_context: &LoadContext<'_>,
@@ -194,8 +194,8 @@ pub(crate) fn read_load(
     })
 }
 
-/// Checks that the machine that runs the plan can make the load: its addresses, cores and files. An
-/// agent checks its own.
+/// Checks that the machine that runs the plan can generate the load: its addresses, cores and
+/// files. An agent checks its own.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     if layout.load_agents.is_none()
         && let Err(error) = try_resolve(&load.url, &load.settings, layout)
@@ -233,8 +233,8 @@ fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
     own.or_else(|| layout.cores_of(layout.load_place).map(|cores| cores.node()))
 }
 
-/// Resolves the load, to find what is wrong with it. A load that connects from addresses of its place
-/// is resolved where these exist.
+/// Resolves the load to find errors in it. A load that connects from addresses of its place is
+/// resolved in an environment that has these addresses.
 fn try_resolve(
     url: &str,
     settings: &LoadSettings,
@@ -251,7 +251,7 @@ fn try_resolve(
     }
 }
 
-/// Whether a setting of a load is a key of `[load]`.
+/// Returns true if a load setting is a key of `[load]`.
 pub fn is_load_key(setting: &str) -> bool {
     !ELSEWHERE.iter().any(|(name, _)| *name == setting)
 }
@@ -338,7 +338,7 @@ fn read_target<'s>(
     found.map(|listener| (shape, *listener))
 }
 
-/// The entries that are settings of a load, with files as they are opened.
+/// The entries that are settings of a load, with file paths as they are opened.
 fn settings_of(
     table: &TomlTable,
     around: &RenderContext<'_>,
@@ -397,7 +397,7 @@ fn read_path_value(
     path.to_string_lossy().into_owned()
 }
 
-/// Adds the lengths that `[trials]` has for every variant.
+/// Adds the durations that `[trials]` sets for every variant.
 fn add_lengths(
     settings: &mut LoadSettings,
     lines: &SettingLines,
@@ -415,7 +415,7 @@ fn add_lengths(
         }
     }
     settings.warmup.get_or_insert(trials.warmup);
-    // A load that ends by a count of requests has no length, unless the plan gives both.
+    // A load that ends after a number of requests has no duration, unless the plan gives both.
     if settings.requests.is_none() || in_trials("duration") {
         settings.duration.get_or_insert(trials.duration);
     }
@@ -448,7 +448,7 @@ fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>)
 fn read_scheme(table: &TomlTable, listener: Option<&str>, reader: &mut PlanReader<'_>) -> Scheme {
     let word = match table.get("scheme") {
         Some(node) => reader.choice(node, "scheme of [load]", &["http", "https"]),
-        // A listener that is called https speaks it.
+        // A listener called https uses HTTPS.
         None => listener.filter(|name| *name == "https"),
     };
     if word == Some("https") {
@@ -495,7 +495,8 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// The host and port of the URL: the remote's own name, since servers choose by it.
+/// Host and port of the URL. A remote service keeps its own name, because servers select virtual
+/// hosts by it.
 fn authority(shape: &ServiceLayout, endpoint: &Endpoint) -> String {
     match (&shape.remote, endpoint) {
         (Some((written, RemoteAddress::Tcp { .. })), _) => written.clone(),

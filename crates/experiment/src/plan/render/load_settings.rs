@@ -1,4 +1,4 @@
-//! The settings of a load out of a plan's tree: each refusal has its line.
+//! Load settings from a plan's tree. Each error has a line.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use serde::forward_to_deserialize_any;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// Reads settings. Those that are refused are left out.
+/// Reads settings; invalid ones are left out.
 pub(super) fn read(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettings {
     let mut good = Vec::new();
     for entry in &table.entries {
-        // Each is read alone first, so that all mistakes are reported.
+        // Each setting is read alone first, so that all errors are reported.
         match settings([entry]) {
             Ok(_) => good.push(entry),
             Err(error) => {
@@ -44,10 +44,10 @@ fn settings<'n>(
     LoadSettings::deserialize(MapDeserializer::new(entries))
 }
 
-/// Why a value can't be read.
+/// Reason that a value can't be read.
 #[derive(Debug)]
 pub(crate) struct NodeError {
-    /// Whether the value's type is wrong; the text then is a predicate.
+    /// True if the value's type is wrong; the text is then a predicate.
     is_type: bool,
     text: String,
 }

@@ -34,8 +34,8 @@ fn manifest() -> RunManifest {
     serde_json::from_value(manifest).unwrap()
 }
 
-/// What an agent records in so many half seconds, each handed over by itself, from a few requests that
-/// `seed` makes.
+/// Deltas that an agent records in this number of half seconds, one for each, from a few requests
+/// that `seed` determines.
 fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
     let mut recorder = Recorder::new(MeasuredPart::EndedFrom(WARMUP));
     recorder.watch();
@@ -120,7 +120,7 @@ fn viewers_see_the_ledgers_sum_in_any_order_and_with_duplicates() {
             collector.take(&manifest, &sent[turn * step % sent.len()]);
             if turn % look_every == 0 {
                 taken.merge(&feed.take());
-                // It may be asked for at any time, and by anybody.
+                // May be called at any time, by any thread.
                 feed.so_far();
             }
         }
@@ -170,7 +170,7 @@ fn refused_messages_are_not_shown() {
     assert_eq!(feed.record_so_far(), None, "it has not begun");
 }
 
-/// A feed of a run that began just now, and the moment at which it did.
+/// A feed of a run that has just begun, with the time of its start.
 fn under_way(manifest: &RunManifest) -> (Feed, Instant) {
     let (feed, now) = (Feed::default(), Instant::now());
     feed.prepare(manifest);
@@ -183,7 +183,7 @@ fn under_way(manifest: &RunManifest) -> (Feed, Instant) {
     (feed, now)
 }
 
-/// Adds so many half seconds of an agent.
+/// Adds this number of an agent's half seconds to the feed.
 fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
     let mut all = Delta::default();
     recorded(halves, 5)
@@ -222,7 +222,7 @@ fn quiet_and_lost_agents_are_not_waited_for() {
     feed.is_now(&name("b"), AgentState::Lost);
     assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(5));
     assert_eq!(feed.so_far().in_flight, 8);
-    // Where nobody loads any more, what there is is all.
+    // Once no agent runs any more, the results are complete.
     feed.is_now(&name("a"), AgentState::Ended);
     assert_eq!(feed.complete_at(after(60)), Nanos::from_secs(5));
 }
@@ -256,7 +256,7 @@ fn impossible_half_seconds_are_refused() {
     assert_eq!(started(&collector), Some(all[3].started));
     collector.take(&manifest, &message(&manifest, "a", 1, &all[129]));
     assert_eq!(started(&collector), Some(all[3].started));
-    // Where a number of requests ends the load, nobody knows.
+    // The end of a load that is limited by a number of requests can't be predicted.
     manifest.load.duration_s = None;
     let mut collector = ResultCollector::new(&manifest);
     collector.take(&manifest, &message(&manifest, "a", 1, &all[129]));

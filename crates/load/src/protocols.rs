@@ -17,7 +17,7 @@ pub(crate) enum Http {
     One,
     /// HTTP/2 only.
     Two,
-    /// Over TLS the result of ALPN, which is HTTP/2 or 1.1; in cleartext HTTP/1.1.
+    /// HTTP/2 or 1.1 as negotiated by ALPN over TLS; HTTP/1.1 in cleartext.
     Agreed,
 }
 

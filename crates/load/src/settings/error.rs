@@ -45,7 +45,7 @@ impl SettingsError {
         }
     }
 
-    /// Creates an error of a setting, without text so far.
+    /// Creates an error of a setting, with an empty text.
     pub(crate) fn about(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),

@@ -84,7 +84,7 @@ pub struct LoadSettings {
         skip_serializing_if = "is_none"
     )]
     pub body_file: Option<PathBuf>,
-    /// The HTTP version to speak; by default what ALPN agrees on over TLS, and 1.1 in cleartext.
+    /// HTTP version; by default negotiated by ALPN over TLS, and 1.1 in cleartext.
     #[serde(skip_serializing_if = "is_none")]
     pub http: Option<HttpVersion>,
     /// Requests in flight on each HTTP/2 connection; by default 1.

@@ -66,7 +66,7 @@ words! {
 }
 
 words! {
-    /// The HTTP version to speak.
+    /// HTTP version of the requests.
     pub enum HttpVersion {
         /// HTTP/1.0.
         Http10 = "1.0",

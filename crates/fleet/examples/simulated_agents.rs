@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 }
 
 fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
-    let count: u64 = count.parse().map_err(|_| format!("{count} is no number"))?;
+    let count: u64 = count.parse().map_err(|_| format!("{count} is not a number"))?;
     let simulation = Arc::new(Simulation {
         clock: Clock::new(),
         load: OnceLock::new(),
@@ -139,7 +139,7 @@ fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), Str
         if began.elapsed() > patience {
             let there = count.load(Ordering::Relaxed);
             return Err(format!(
-                "{there} of {whole} agents came so far, and no more"
+                "{there} of {whole} agents got there"
             ));
         }
         thread::sleep(Duration::from_millis(20));

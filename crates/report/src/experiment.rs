@@ -44,7 +44,7 @@ impl Experiment {
         }
     }
 
-    /// The trials of one variant in complete blocks, by block. An interrupted block is no part of the
+    /// The trials of one variant in complete blocks, by block. An interrupted block does not belong to the
     /// verdict, so charts leave it out as well.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();

@@ -208,7 +208,7 @@ fn haproxy_s_and_apache_s_caps_are_named() {
         "{workers}"
     );
     assert_eq!(level(&subject, "apache-server-limit"), Some("warning"));
-    // None of this server's modules needs libcrypto, which isn't an error.
+    // The server's modules don't need libcrypto, which isn't an error.
     assert_eq!(subject["crypto"]["library"], Value::Null);
 }
 

@@ -229,7 +229,7 @@ fn an_agent_stopped_in_mid_load_makes_the_record_partial() {
     testbed.agents[ended].signal(Signal::TERM);
     assert_eq!(testbed.agents[ended].end(), 1);
     let record = load.record();
-    assert_eq!(load.process.end(), 1, "a partial record is no success");
+    assert_eq!(load.process.end(), 1, "a partial record is not a success");
     assert!(
         has(&record, "agent-lost") && has(&record, "partial"),
         "{:?}",

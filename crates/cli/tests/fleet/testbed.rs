@@ -224,7 +224,7 @@ impl Testbed {
         let mut answered = BTreeMap::new();
         for line in text.lines() {
             let agent = (0..self.agents.len()).find(|agent| address(agent + 1) == line);
-            let agent = agent.unwrap_or_else(|| panic!("{line} is no agent"));
+            let agent = agent.unwrap_or_else(|| panic!("{line} is not an agent"));
             *answered.entry(name(agent)).or_default() += 1;
         }
         answered

@@ -18,11 +18,11 @@ pub enum Notation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsError {
     setting: Option<&'static str>,
-    parts: Vec<Part>,
+    parts: Vec<MessagePart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum MessagePart {
     Text(String),
     Name(&'static str),
     Value(&'static str, String),
@@ -33,7 +33,7 @@ impl SettingsError {
     pub(crate) fn of(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),
-            parts: vec![Part::Name(setting)],
+            parts: vec![MessagePart::Name(setting)],
         }
     }
 
@@ -41,7 +41,7 @@ impl SettingsError {
     pub(crate) fn value(setting: &'static str, value: impl fmt::Display) -> SettingsError {
         SettingsError {
             setting: Some(setting),
-            parts: vec![Part::Value(setting, value.to_string())],
+            parts: vec![MessagePart::Value(setting, value.to_string())],
         }
     }
 
@@ -55,13 +55,13 @@ impl SettingsError {
 
     /// Appends text.
     pub(crate) fn text(mut self, text: impl Into<String>) -> SettingsError {
-        self.parts.push(Part::Text(text.into()));
+        self.parts.push(MessagePart::Text(text.into()));
         self
     }
 
     /// Appends the name of a setting.
     pub(crate) fn name(mut self, setting: &'static str) -> SettingsError {
-        self.parts.push(Part::Name(setting));
+        self.parts.push(MessagePart::Name(setting));
         self
     }
 
@@ -71,13 +71,13 @@ impl SettingsError {
         setting: &'static str,
         value: impl fmt::Display,
     ) -> SettingsError {
-        self.parts.push(Part::Value(setting, value.to_string()));
+        self.parts.push(MessagePart::Value(setting, value.to_string()));
         self
     }
 
     /// Inserts text, such as a file and line, before the error's own text.
     pub(crate) fn after(mut self, text: impl Into<String>) -> SettingsError {
-        self.parts.insert(0, Part::Text(text.into()));
+        self.parts.insert(0, MessagePart::Text(text.into()));
         self
     }
 
@@ -91,13 +91,13 @@ impl SettingsError {
         let mut text = String::new();
         for part in &self.parts {
             match (part, notation) {
-                (Part::Text(part), _) => text += part,
-                (Part::Name(key), Notation::Flags) => text += &flag_of(key),
-                (Part::Name(key), Notation::Keys) => text += key,
-                (Part::Value(key, value), Notation::Flags) => {
+                (MessagePart::Text(part), _) => text += part,
+                (MessagePart::Name(key), Notation::Flags) => text += &flag_of(key),
+                (MessagePart::Name(key), Notation::Keys) => text += key,
+                (MessagePart::Value(key, value), Notation::Flags) => {
                     text += &format!("{} {value}", flag_of(key));
                 }
-                (Part::Value(key, value), Notation::Keys) => {
+                (MessagePart::Value(key, value), Notation::Keys) => {
                     text += &format!("{key} = {}", toml_value(value));
                 }
             }
@@ -110,7 +110,7 @@ impl From<String> for SettingsError {
     fn from(text: String) -> SettingsError {
         SettingsError {
             setting: None,
-            parts: vec![Part::Text(text)],
+            parts: vec![MessagePart::Text(text)],
         }
     }
 }

@@ -161,7 +161,7 @@ fn address(typed: &str, part: &str) -> Result<IpAddr, String> {
     }
     part.trim_matches(['[', ']']).parse().map_err(|_| {
         format!(
-            "\"{typed}\" is no source; write an address, a network like 10.0.0.0/24 or a range \
+            "\"{typed}\" is not a source; write an address, a network like 10.0.0.0/24 or a range \
              like 10.0.0.1-10.0.0.9"
         )
     })
@@ -198,7 +198,7 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
 /// Reason that no connection can use an address as its source, if there is one.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     match address {
-        _ if address.is_unspecified() => Some("is no address to come from"),
+        _ if address.is_unspecified() => Some("can't be a source address"),
         _ if address.is_multicast() => Some("is a group's, not a machine's"),
         IpAddr::V4(v4) if v4.is_broadcast() => Some("is everybody's, not a machine's"),
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
@@ -243,10 +243,10 @@ mod tests {
     #[test]
     fn invalid_sources_are_refused_with_a_reason() {
         for (typed, reason) in [
-            ("", "is no source"),
-            ("localhost", "is no source"),
-            ("127.0.0.1:80", "is no source"),
-            ("127.0.0.2-9", "is no source"),
+            ("", "is not a source"),
+            ("localhost", "is not a source"),
+            ("127.0.0.1:80", "is not a source"),
+            ("127.0.0.2-9", "is not a source"),
             ("127.0.0.9-127.0.0.2", "ends before it begins"),
             ("127.0.0.9-::1", "other"),
             ("127.0.0.5/8", "within a network"),

@@ -20,7 +20,7 @@ const REPEATABLE: [&str; 5] = ["header", "source", "proxy_source", "resolve", "c
 ///
 /// # Panics
 ///
-/// A flag lacks its value, or a word is no flag.
+/// A flag lacks its value, or a word is not a flag.
 pub(crate) fn settings<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
     let mut words = words.into_iter();
     let mut settings = Map::new();
@@ -33,7 +33,7 @@ pub(crate) fn settings<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
         let key = match (short, flag.strip_prefix("--")) {
             (Some((_, key)), _) => (*key).to_owned(),
             (None, Some(long)) => long.replace('-', "_"),
-            (None, None) => panic!("{word} is no flag"),
+            (None, None) => panic!("{word} is not a flag"),
         };
         if SWITCHES.contains(&key.as_str()) {
             settings.insert(key, json!(true));

@@ -25,7 +25,7 @@ pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second step
 pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at zero.";
 pub(crate) const TRIAL_DOTS_BOUNDS: &str =
     "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";
-pub(crate) const DESCRIBED: &str = "Each interval stands alone: these comparisons don't share an \
+pub(crate) const DESCRIBED: &str = "Each interval is judged by itself: these comparisons don't share an \
     error rate, so about one in twenty intervals misses by chance.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
 
@@ -50,7 +50,7 @@ pub(crate) const FOREST_RUNS: &str = "The band shows the margin: changes within 
     difference.";
 pub(crate) const RELATIVE: &str = "Compared within the blocks of each run, so influences that a \
     run's blocks share cancel.";
-pub(crate) const DESCRIBED_RUNS: &str = "Without a verdict: each interval stands alone, so about one \
+pub(crate) const DESCRIBED_RUNS: &str = "Without a verdict: each interval is judged by itself, so about one \
     in twenty misses by chance.";
 
 /// Explains the softirq column by how this kernel accounts for interrupts.

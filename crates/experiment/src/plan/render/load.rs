@@ -305,7 +305,7 @@ fn read_target<'s>(
         None => (text.as_str(), None),
     };
     let Some(shape) = layout.services.iter().find(|shape| shape.name == service) else {
-        let message = format!("the target \"{text}\" is no service");
+        let message = format!("the target \"{text}\" is not a service");
         let hint = if text.contains('/') {
             "name a service; its path goes into path = \"/…\", a foreign server into a service's \
              remote"
@@ -327,7 +327,7 @@ fn read_target<'s>(
         None => None,
     };
     if found.is_none() {
-        let message = format!("the target \"{text}\" is no listener of service \"{service}\"");
+        let message = format!("the target \"{text}\" is not a listener of service \"{service}\"");
         let hint = match known.as_slice() {
             [] => "it has none".to_owned(),
             [""] => format!("it has one without a name: target = \"{service}\""),
@@ -410,7 +410,7 @@ fn add_lengths(
     let in_trials = |name: &str| trial_keys.iter().any(|key| key == name);
     for name in ["warmup", "duration"] {
         if let (Some(line), true) = (lines.0.get(name), in_trials(name)) {
-            let message = format!("{name} stands in [trials] and in [load]");
+            let message = format!("{name} is in [trials] and in [load]");
             reader.report_with_hint(DiagnosticKind::Structure, *line, message, "take one out");
         }
     }
@@ -463,7 +463,7 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
         return "/".to_owned();
     };
     if table.get("urls").is_some() {
-        let message = "path has no effect beside urls";
+        let message = "path has no effect next to urls";
         reader.report_with_hint(
             DiagnosticKind::Structure,
             node.line,

@@ -240,7 +240,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "duration = \"3s\"",
-        "@: duration stands in [trials] and in [load] (take one out)",
+        "@: duration is in [trials] and in [load] (take one out)",
     ),
     (
         "model       = \"closed\"",
@@ -260,12 +260,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "target      = \"web\"",
         "target      = \"weeb\"",
-        "@: the target \"weeb\" is no service (did you mean \"web\"?)",
+        "@: the target \"weeb\" is not a service (did you mean \"web\"?)",
     ),
     (
         "target      = \"web\"",
         "target      = \"web.http\"",
-        "@: the target \"web.http\" is no listener of service \"web\" (it has one without a name: \
+        "@: the target \"web.http\" is not a listener of service \"web\" (it has one without a name: \
          target = \"web\")",
     ),
     (

@@ -81,7 +81,9 @@ fn main() -> ExitCode {
 }
 
 fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
-    let count: u64 = count.parse().map_err(|_| format!("{count} is not a number"))?;
+    let count: u64 = count
+        .parse()
+        .map_err(|_| format!("{count} is not a number"))?;
     let simulation = Arc::new(Simulation {
         clock: Clock::new(),
         load: OnceLock::new(),
@@ -138,9 +140,7 @@ fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), Str
     while count.load(Ordering::Relaxed) < whole {
         if began.elapsed() > patience {
             let there = count.load(Ordering::Relaxed);
-            return Err(format!(
-                "{there} of {whole} agents got there"
-            ));
+            return Err(format!("{there} of {whole} agents got there"));
         }
         thread::sleep(Duration::from_millis(20));
     }

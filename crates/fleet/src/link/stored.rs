@@ -111,10 +111,12 @@ impl NatsLink {
             let made = self.jetstream.get_or_create_stream(config.clone());
             match self.wait(&name, RESPONSE_TIMEOUT, made) {
                 Ok(stream) => break stream.cached_info().config.clone(),
-                Err(error) if attempt == CREATE_ATTEMPTS => return Err(error),
                 // Members that join a new server at the same time create the same streams, and the
                 // server refuses some of them.
-                Err(_) => std::thread::sleep(CREATE_PAUSE),
+                Err(LinkError::Refused(_)) if attempt < CREATE_ATTEMPTS => {
+                    std::thread::sleep(CREATE_PAUSE);
+                }
+                Err(error) => return Err(error),
             }
             attempt += 1;
         };

@@ -230,7 +230,7 @@ fn files_and_sources_go_where_they_are_used() {
             _ => None,
         });
         let pieces: Vec<_> = pieces.collect();
-        let expected = [0, 262_144, 524_288].map(|at| ("body-file", at, 600_000));
+        let expected = [0, 262_144, 524_288].map(|at| ("body_file", at, 600_000));
         assert_eq!(pieces, expected);
     }
     let error = load(&fleet, &wanted(&["--source=10.0.0.7"])).unwrap_err();

@@ -71,7 +71,8 @@ impl SettingsError {
         setting: &'static str,
         value: impl fmt::Display,
     ) -> SettingsError {
-        self.parts.push(MessagePart::Value(setting, value.to_string()));
+        self.parts
+            .push(MessagePart::Value(setting, value.to_string()));
         self
     }
 

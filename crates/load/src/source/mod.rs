@@ -408,7 +408,7 @@ mod tests {
             "{error}"
         );
         let error = refused("--source-order random");
-        assert!(error.contains("give some"), "{error}");
+        assert!(error.contains("add --source"), "{error}");
         // Repeating an address in headers does not conflict with connecting from it.
         sources("--source 127.0.0.2 --proxy-protocol v1 --proxy-source 127.0.0.2");
     }

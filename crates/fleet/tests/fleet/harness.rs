@@ -23,7 +23,7 @@ use prony_origin::{Config, Origin};
 use crate::nats_server::{TestServer, agent};
 
 /// Timeout of waits in tests; long enough for a busy machine.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A running agent.
 pub(crate) struct RunningAgent {

@@ -35,9 +35,10 @@ pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
         )),
         _ => Failure::file(&name, &error),
     })?;
-    let schema = match typed.no_schema {
-        true => None,
-        false => Some(write_schema(&typed.file)?),
+    let schema = if typed.no_schema {
+        None
+    } else {
+        Some(write_schema(&typed.file)?)
     };
     // Editors look for this directive in the first line.
     let directive = match schema {
@@ -46,15 +47,21 @@ pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
     };
     file.write_all(format!("{directive}{}", plan::STARTER).as_bytes())
         .map_err(|error| Failure::refused(format!("{name}: {error}")))?;
-    let beside = match schema {
-        Some(schema) => format!(" ({schema} lets editors complete its keys)"),
-        None => String::new(),
-    };
+    let schema = schema.map(|file| format!(" ({file} lets editors complete its keys)"));
+    let steps = [
+        (format!("prony compare {name} --dry-run"), "check it"),
+        (format!("prony compare {name}"), "run it"),
+        ("prony man plan".to_owned(), "read about every key"),
+    ];
+    let width = steps.iter().map(|(command, _)| command.chars().count());
+    let width = width.max().unwrap_or_default();
     terminal::print(&format!(
-        "wrote {name}{beside}. Next:\n  prony compare {name} --dry-run   check it\n  \
-         prony compare {name}             run it\n  \
-         prony man plan                   read about every key\n"
+        "wrote {name}{}. Next:\n",
+        schema.unwrap_or_default()
     ));
+    for (command, purpose) in steps {
+        terminal::print(&format!("  {command:<width$}   {purpose}\n"));
+    }
     Ok(Ending::Done)
 }
 

@@ -99,10 +99,10 @@ struct LoadFlags {
     /// Stop after N requests [default: no limit]
     #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     requests: Option<u64>,
-    /// How long to measure, such as 500ms, 30s or 5m [default: 10s, or until --requests are made]
+    /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests are made]
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
     duration: Option<Duration>,
-    /// How long to load before measuring begins [default: 0s]
+    /// Length of the load before the measurement [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
     warmup: Option<Duration>,
     /// Requests per second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server responds]
@@ -190,7 +190,7 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     source: Vec<SourceRange>,
-    /// How a connection's source is chosen; per-user: each of --connections keeps its own [default: round-robin]
+    /// Assignment of sources to connections; per-user: each of --connections keeps its own [default: round-robin]
     #[arg(long, value_name = "ORDER", value_parser = choice::<SourceOrder>(SOURCE_ORDERS), help_heading = "Connection")]
     source_order: Option<SourceOrder>,
     /// Begin each connection with a PROXY protocol header that carries its own address

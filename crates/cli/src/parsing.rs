@@ -13,8 +13,8 @@ use crate::{other_tools, terminal, typed_body, unbuilt};
 /// The whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command().mut_subcommand("compare", |compare| {
-        let length = "How long each trial measures, such as 500ms, 30s or 5m [default: 10s]";
-        let warmup = "How long each trial loads before it measures [default: 2s]";
+        let length = "Length of each trial's measurement, such as 500ms, 30s or 5m [default: 10s]";
+        let warmup = "Length of each trial's load before the measurement [default: 2s]";
         let seed = "Seed of the order within blocks [default: drawn, and stored]";
         compare
             .mut_arg("duration", |arg| arg.help(length))

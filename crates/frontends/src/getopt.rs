@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn slips_are_told_as_glibc_tells_them() {
-        for (typed, told) in [
+        for (typed, expected_text) in [
             ("-z", "!invalid option -- 'z' | "),
             ("-h", "!invalid option -- 'h' | "),
             ("--foo", "!unrecognized option '--foo' | "),
@@ -269,7 +269,7 @@ mod tests {
                 "!option '--latency' doesn't allow an argument | ",
             ),
         ] {
-            assert_eq!(read(typed), told, "{typed}");
+            assert_eq!(read(typed), expected_text, "{typed}");
         }
     }
 }

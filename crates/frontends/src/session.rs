@@ -90,7 +90,7 @@ fn replaced(text: String, words: &Words) -> String {
 }
 
 /// The engine's message, without flags that front ends don't have.
-pub(crate) fn told(error: &SpecError) -> String {
+pub(crate) fn message_of(error: &SpecError) -> String {
     replaced(error.to_string(), NO_FLAGS)
 }
 
@@ -117,8 +117,8 @@ impl Refusal {
 /// Resolves what was typed to a load that can run.
 pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
     options.resolve(url).map_err(|error| match error {
-        SpecError::Environment(_) => Refusal::Environment(told(&error)),
-        SpecError::Settings(_) | SpecError::Name { .. } => Refusal::Wrong(told(&error)),
+        SpecError::Environment(_) => Refusal::Environment(message_of(&error)),
+        SpecError::Settings(_) | SpecError::Name { .. } => Refusal::Wrong(message_of(&error)),
     })
 }
 

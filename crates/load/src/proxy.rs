@@ -25,7 +25,7 @@ pub(crate) struct Proxy {
     version: ProxyVersion,
     /// Addresses for the headers, used in turn; if empty, each header carries its connection's own
     /// address.
-    told: Addresses,
+    announced: Addresses,
 }
 
 /// Content of a header.
@@ -59,18 +59,18 @@ impl<'a> Begun<'a> {
 }
 
 impl Proxy {
-    pub(crate) fn new(version: ProxyVersion, told: Addresses) -> Proxy {
-        Proxy { version, told }
+    pub(crate) fn new(version: ProxyVersion, announced: Addresses) -> Proxy {
+        Proxy { version, announced }
     }
 
     /// Addresses that replace the connections' own in the headers.
-    pub(crate) fn told(&self) -> &Addresses {
-        &self.told
+    pub(crate) fn announced(&self) -> &Addresses {
+        &self.announced
     }
 
     /// Returns true if headers carry other addresses than the connections' own.
     pub(crate) fn tells_others(&self) -> bool {
-        self.told.count() > 0
+        self.announced.count() > 0
     }
 
     /// Appends the header of a connection, at most 107 bytes.
@@ -81,11 +81,11 @@ impl Proxy {
         order: SourceOrder,
         out: &mut Vec<u8>,
     ) {
-        let told = order
-            .index(turn, self.told.count())
-            .and_then(|index| self.told.nth(index))
+        let announced = order
+            .index(turn, self.announced.count())
+            .and_then(|index| self.announced.nth(index))
             .map(|address| SocketAddr::new(address, self.port(turn, order)));
-        let to = match (begun.peer, told) {
+        let to = match (begun.peer, announced) {
             (Peer::Tcp(address), _) => Some(*address),
             // A UNIX socket is on this machine, so its clients would have connected to the
             // loopback.
@@ -98,7 +98,7 @@ impl Proxy {
             )),
             (Peer::Unix(_), None) => None,
         };
-        let header = match (told.or(begun.local), to) {
+        let header = match (announced.or(begun.local), to) {
             (Some(from), Some(to)) => relayed(from, to),
             _ => Header::Own,
         };
@@ -112,7 +112,7 @@ impl Proxy {
     /// port, so that no two connections look the same to the server.
     fn port(&self, turn: Turn, order: SourceOrder) -> u16 {
         let number = match order {
-            SourceOrder::RoundRobin => turn.connection / self.told.count().max(1),
+            SourceOrder::RoundRobin => turn.connection / self.announced.count().max(1),
             SourceOrder::Random | SourceOrder::PerUser => turn.connection,
         };
         // The sum of 49,152 and a number below 16,384 is a valid port.
@@ -202,9 +202,12 @@ fn write_v2(header: Header, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn proxy(version: ProxyVersion, told: &[&str]) -> Proxy {
-        let told: Vec<_> = told.iter().map(|typed| typed.parse().unwrap()).collect();
-        Proxy::new(version, Addresses::new(&told).unwrap())
+    fn proxy(version: ProxyVersion, announced: &[&str]) -> Proxy {
+        let announced: Vec<_> = announced
+            .iter()
+            .map(|typed| typed.parse().unwrap())
+            .collect();
+        Proxy::new(version, Addresses::new(&announced).unwrap())
     }
 
     fn header(proxy: &Proxy, peer: &str, local: Option<&str>, connection: u64) -> Vec<u8> {
@@ -227,8 +230,8 @@ mod tests {
         out.split_off(6)
     }
 
-    fn line(told: &[&str], peer: &str, local: Option<&str>, connection: u64) -> String {
-        let header = header(&proxy(ProxyVersion::V1, told), peer, local, connection);
+    fn line(announced: &[&str], peer: &str, local: Option<&str>, connection: u64) -> String {
+        let header = header(&proxy(ProxyVersion::V1, announced), peer, local, connection);
         assert!(header.len() <= 107);
         String::from_utf8(header).unwrap()
     }
@@ -236,7 +239,7 @@ mod tests {
     #[test]
     fn version_1_is_a_line() {
         let own = Some("127.0.0.1:5555");
-        for (told, peer, local, expected) in [
+        for (announced, peer, local, expected) in [
             (
                 &[][..],
                 "127.0.0.2:80",
@@ -276,14 +279,14 @@ mod tests {
                 "PROXY TCP6 fd00::1 ::ffff:7f00:2 49152 80\r\n",
             ),
         ] {
-            assert_eq!(line(told, peer, local, 0), expected);
+            assert_eq!(line(announced, peer, local, 0), expected);
         }
     }
 
     #[test]
     fn given_addresses_are_used_in_turn_with_new_ports() {
-        let told = ["10.0.0.1-10.0.0.2", "fd00::5"];
-        let told_of = |connection| line(&told, "/s", None, connection);
+        let announced = ["10.0.0.1-10.0.0.2", "fd00::5"];
+        let told_of = |connection| line(&announced, "/s", None, connection);
         let start = |connection, expected: &str| {
             let line = told_of(connection);
             assert!(line.starts_with(expected), "{connection}: {line}");

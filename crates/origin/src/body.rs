@@ -40,7 +40,7 @@ pub(crate) struct Pattern {
     end: u64,
     piece: u64,
     /// True if the length is announced.
-    told: bool,
+    announced: bool,
 }
 
 /// A pattern whose pieces are sent at given times.
@@ -66,7 +66,7 @@ impl Body {
             at: 0,
             end: size,
             piece: PIECE_BYTES_MAX,
-            told: true,
+            announced: true,
         })
     }
 
@@ -77,7 +77,7 @@ impl Body {
             at: 0,
             end: size,
             piece,
-            told: false,
+            announced: false,
         })
     }
 
@@ -90,7 +90,7 @@ impl Body {
             at: 0,
             end: size,
             piece,
-            told: true,
+            announced: true,
         };
         Self::Slow(Slow {
             pattern,
@@ -113,7 +113,7 @@ impl Pattern {
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.told {
+        if self.announced {
             SizeHint::with_exact(self.end - self.at)
         } else {
             SizeHint::new()
@@ -164,7 +164,7 @@ impl http_body::Body for Body {
             Self::Whole(bytes) => bytes.is_empty(),
             // Without an announced length, the end is a chunk of its own, even if the body is
             // empty.
-            Self::Pattern(pattern) => pattern.told && pattern.at == pattern.end,
+            Self::Pattern(pattern) => pattern.announced && pattern.at == pattern.end,
             Self::Slow(slow) => slow.pattern.at == slow.pattern.end,
             Self::Stuck(_) => false,
         }

@@ -185,11 +185,15 @@ fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
         (&["--junit", "nowhere/x"], "--junit nowhere/x"),
         (&["--names", "same,same"], "--names"),
     ];
-    for (more, told) in refused {
+    for (more, expected_text) in refused {
         let args = compared(&origin, more);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = room.run(&args).expect(2);
-        assert!(output.err.contains(told), "{more:?}: {}", output.err);
+        assert!(
+            output.err.contains(expected_text),
+            "{more:?}: {}",
+            output.err
+        );
         assert!(!room.path("prony-runs").exists(), "{more:?}");
     }
 }

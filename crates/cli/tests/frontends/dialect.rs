@@ -61,9 +61,9 @@ fn functions_accept_the_arguments_of_luajit() {
 #[test]
 fn its_errors_are_the_scripts() {
     let script = "function request()\n local text = string.format('%d', 'x')\n return text\nend";
-    let told = "script.lua:2: bad argument #2 to 'format' (number expected, got string)";
+    let expected_text = "script.lua:2: bad argument #2 to 'format' (number expected, got string)";
     for output in run(script) {
         assert_eq!(output.status, 1, "{output:?}");
-        assert!(output.err.contains(told), "{output:?}");
+        assert!(output.err.contains(expected_text), "{output:?}");
     }
 }

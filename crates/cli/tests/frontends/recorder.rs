@@ -95,9 +95,10 @@ fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<RecordedRequest
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read(&mut reader, connection) {
         // HTTP/1.0 closes the connection unless a header says otherwise.
-        let told = asked.header("connection").map(str::to_ascii_lowercase);
-        let stays = told.as_deref() == Some("keep-alive");
-        let closes = told.as_deref() == Some("close") || (asked.line.ends_with("/1.0") && !stays);
+        let connection_header = asked.header("connection").map(str::to_ascii_lowercase);
+        let stays = connection_header.as_deref() == Some("keep-alive");
+        let closes = connection_header.as_deref() == Some("close")
+            || (asked.line.ends_with("/1.0") && !stays);
         let is_head = asked.line.starts_with("HEAD ");
         kept.lock().unwrap().push(asked);
         let body = if is_head { "" } else { "hello" };

@@ -523,7 +523,7 @@ fn the_configuration_is_shown_in_the_same_rows() {
 #[test]
 fn unsupported_options_are_refused_by_name() {
     let dir = folder("");
-    for (words, told) in [
+    for (words, expected_text) in [
         (&["--bogus"][..], "siege: unrecognized option '--bogus'"),
         (&["--co", "1"], "siege: option '--co' is ambiguous"),
         (&["-D"], "siege: -D/--debug: "),
@@ -543,7 +543,11 @@ fn unsupported_options_are_refused_by_name() {
         (&["-R", "rc", "http://192.0.2.1/"], "set PRONY_PUBLIC=1"),
     ] {
         let output = ours("siege", words, dir.path()).expect(2);
-        assert!(output.err.contains(told), "{words:?}: {}", output.err);
+        assert!(
+            output.err.contains(expected_text),
+            "{words:?}: {}",
+            output.err
+        );
     }
     let output = ours("siege", &["-R", "rc", "-g"], dir.path()).expect(2);
     assert_eq!(output.out, "ERROR: -g/--get requires a commandline URL\n");

@@ -76,7 +76,7 @@ fn numbers_beyond_reach_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let many = "99999999999";
     let url = "http://127.0.0.1:9/";
-    for (tool, arguments, told) in [
+    for (tool, arguments, expected_text) in [
         ("hey", ["-q", many, "-n", "200"], "-q times -c, "),
         ("hey", ["-c", many, "-n", many], "-c 99999999999: at most"),
         ("ab", ["-c", many, "-n", many], "-c 99999999999: at most"),
@@ -98,7 +98,7 @@ fn numbers_beyond_reach_are_refused_by_name() {
     ] {
         let output = ours(tool, &[&arguments[..], &[url]].concat(), dir.path());
         assert!(
-            output.err.contains(told),
+            output.err.contains(expected_text),
             "{tool} {arguments:?}: {output:?}"
         );
         assert_eq!(

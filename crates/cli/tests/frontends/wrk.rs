@@ -346,8 +346,8 @@ fn requests_at_once_count_one_by_one() {
     let url = origin.url("/");
     let arguments = ["-t1", "-c1", "-d1", "-s", "script.lua", &url];
     for output in both(script, &arguments).map(|output| output.expect(0)) {
-        let told = through("grep ^count", &output.out);
-        let counts: Vec<u64> = told
+        let counted = through("grep ^count", &output.out);
+        let counts: Vec<u64> = counted
             .split_whitespace()
             .skip(1)
             .map(|n| n.parse().unwrap())
@@ -372,12 +372,12 @@ fn requests_at_once_count_one_by_one() {
         silent,
         &["-t1", "-c1", "-d1", "-s", "script.lua", &server.url("/")],
     );
-    let (told, seen) = (
+    let (counted, seen) = (
         number(REQUESTS, &output.expect(0)) as usize,
         server.take().len(),
     );
-    assert!((told..=told + 8).contains(&seen), "{told} {seen}");
-    for (script, told) in [
+    assert!((counted..=counted + 8).contains(&seen), "{counted} {seen}");
+    for (script, expected_text) in [
         (
             "local n = 0\nfunction request() n = n + 1\n return string.rep(wrk.format(), n < 9 and 2 or 3) end",
             "script.lua: request(): it gave 3 requests at once, and 2 before\n",
@@ -387,7 +387,7 @@ fn requests_at_once_count_one_by_one() {
             "script.lua: request(): it gave HEAD and other requests at once\n",
         ),
     ] {
-        assert_eq!(ours_with(script, &arguments).expect(1).err, told);
+        assert_eq!(ours_with(script, &arguments).expect(1).err, expected_text);
     }
 }
 
@@ -396,9 +396,9 @@ fn the_server_saw_printed_and_in_flight_requests() {
     let server = Recorder::start();
     let dir = folder();
     let output = ours("wrk", &["-t2", "-c4", "-d1", &server.url("/")], dir.path()).expect(0);
-    let told = number(REQUESTS, &output) as usize;
+    let counted = number(REQUESTS, &output) as usize;
     let seen = server.take().len();
-    assert!((told..=told + 4).contains(&seen), "{told} {seen}");
+    assert!((counted..=counted + 4).contains(&seen), "{counted} {seen}");
 }
 
 /// Every later request contains the token of the first response.
@@ -625,16 +625,19 @@ fn a_failing_script_is_reported_by_file_and_line_after_the_results() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let arguments = ["-t2", "-c2", "-d5", "-s", "script.lua", &url];
-    for (script, told, has_results) in FAILING {
+    for (script, expected_text, has_results) in FAILING {
         let output = ours_with(script, &arguments).expect(1);
-        let told = format!("script.lua{told}");
-        assert!(output.err.starts_with(&told), "{script}: {output:?}");
+        let expected_text = format!("script.lua{expected_text}");
+        assert!(
+            output.err.starts_with(&expected_text),
+            "{script}: {output:?}"
+        );
         let results = output.out.contains("Requests/sec:");
         assert_eq!(results, *has_results, "{script}: {output:?}");
     }
     let output = ours_with("", &["-s", "nowhere.lua", "-d1", &url]).expect(1);
-    let told = "nowhere.lua: cannot be read: No such file";
-    assert!(output.err.starts_with(told), "{output:?}");
+    let expected_text = "nowhere.lua: cannot be read: No such file";
+    assert!(output.err.starts_with(expected_text), "{output:?}");
     // Errors in `done` are reported, too.
     let script = "function done(s)\n print('n', s.requests)\n error('late') end";
     let output = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);

@@ -69,12 +69,16 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
 
 /// The measured part, from the first agent's begin to the last one's end.
 fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
-    let told = |part: &ReceivedPart| {
+    let reported = |part: &ReceivedPart| {
         let (begin, end) = part.end.as_ref()?.span;
         // A part that was stopped before its measured part has no span.
         (begin < end).then_some((Nanos(begin), Nanos(end)))
     };
-    let spans = collector.parts.values().filter_map(told).chain(all.span);
+    let spans = collector
+        .parts
+        .values()
+        .filter_map(reported)
+        .chain(all.span);
     spans
         .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
         .unwrap_or((Nanos::ZERO, Nanos::ZERO))
@@ -164,9 +168,9 @@ struct AgentSpeed {
 
 impl AgentSpeed {
     fn of(counted: &DeltaTotals, end: Option<&PartEnd>) -> AgentSpeed {
-        let told = end.map(|end| (Nanos(end.span.0), Nanos(end.span.1)));
-        let told = told.filter(|(begin, end)| begin < end);
-        let measured_s = told
+        let reported = end.map(|end| (Nanos(end.span.0), Nanos(end.span.1)));
+        let reported = reported.filter(|(begin, end)| begin < end);
+        let measured_s = reported
             .or(counted.span)
             .map(|(begin, end)| end.since(begin).as_secs_f64())
             .filter(|measured_s| *measured_s > 0.0);

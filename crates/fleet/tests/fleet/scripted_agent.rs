@@ -202,12 +202,15 @@ fn register(link: &NatsLink, name: &AgentName, script: &AgentScript, busy_with: 
 fn tell_time(link: &NatsLink, script: &AgentScript, question: &NatsMessage) {
     let received = script.clock.now();
     std::thread::sleep(script.slow_clock);
-    let told = ClockReply {
+    let reply = ClockReply {
         received,
         // The delay looks like time on the way.
         sent: received,
     };
-    let _ = link.publish(question.reply.as_deref().unwrap(), told.to_bytes().to_vec());
+    let _ = link.publish(
+        question.reply.as_deref().unwrap(),
+        reply.to_bytes().to_vec(),
+    );
 }
 
 fn handle_order(

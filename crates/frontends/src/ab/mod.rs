@@ -142,15 +142,15 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
     let watch = AbWatch::new(arguments);
     wait_until(arguments.start_at, session)?;
 
-    let mut told = 0;
+    let mut printed = 0;
     let tick = Tick {
         every: LOOK,
-        call: &mut |_, control| beat.tell(control.counts().0, &mut told),
+        call: &mut |_, control| beat.tell(control.counts().0, &mut printed),
     };
     let began = SystemTime::now();
     let loaded = run_load(session, &run.spec, Some(&watch), Some(tick))?;
     let tally = watch.take();
-    beat.tell(tally.complete, &mut told);
+    beat.tell(tally.complete, &mut printed);
     let is_interrupted = session.stop.is_asked();
     beat.finish(tally.complete, is_interrupted);
     trace.agreed(&loaded.record.negotiated);
@@ -225,13 +225,13 @@ impl Beat {
     }
 
     /// Prints the messages due at `done` requests that are not yet `printed`.
-    fn tell(&self, done: u64, told: &mut u64) {
+    fn tell(&self, done: u64, printed: &mut u64) {
         let Some(every) = self.every else {
             return;
         };
-        while *told + every <= done {
-            *told += every;
-            note(&format!("Completed {told} requests\n"));
+        while *printed + every <= done {
+            *printed += every;
+            note(&format!("Completed {printed} requests\n"));
         }
     }
 

@@ -98,11 +98,11 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
     let spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
     let watch = HeyWatch::new(arguments.csv, arguments.until(), arguments.workers);
     let tells = arguments.progress && !arguments.csv;
-    let mut told = 0;
+    let mut printed = 0;
     let mut tell = |_, control: &Control| {
         let (done, _) = control.counts();
-        if done > told {
-            told = done;
+        if done > printed {
+            printed = done;
             print(&format!("{done} requests done.\n"));
         }
     };

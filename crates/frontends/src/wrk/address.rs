@@ -7,7 +7,7 @@ use std::time::Duration;
 use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
 use prony_load::LoadSettings;
 
-use crate::session::told;
+use crate::session::message_of;
 
 /// One of a host's addresses, with the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Address {
             let url = format!("http://{}/", self.0);
             LoadSettings::from_environment()
                 .resolve(Some(&url))
-                .map_err(|error| Error::runtime(told(&error)))?;
+                .map_err(|error| Error::runtime(message_of(&error)))?;
         }
         Ok(self.connect().is_ok())
     }

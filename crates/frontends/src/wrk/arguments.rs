@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_as_wrk_tells_it() {
-        for (words, told) in [
+        for (words, expected_text) in [
             (vec![], None),
             (vec!["-t0", "http://h"], None),
             (vec!["-d0", "http://h"], None),
@@ -294,7 +294,7 @@ mod tests {
             ),
         ] {
             let wrong = read(&words).unwrap_err();
-            assert_eq!(wrong.message.as_deref(), told, "{words:?}");
+            assert_eq!(wrong.message.as_deref(), expected_text, "{words:?}");
             assert_eq!(wrong.version, "");
         }
     }

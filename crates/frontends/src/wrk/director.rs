@@ -10,7 +10,7 @@ use prony_record::Nanos;
 
 use super::lua::{Fault, Scripts, Thread};
 use super::request;
-use crate::session::told;
+use crate::session::message_of;
 
 /// The hooks of a run's threads, one per worker.
 pub(super) struct Hooks<'a> {
@@ -185,7 +185,7 @@ impl Hooked<'_> {
             None => writer.raw(method, bytes.to_vec()),
             Some(url) => writer
                 .raw_to(url, method, bytes.to_vec())
-                .map_err(|error| wrong(told(&error)))?,
+                .map_err(|error| wrong(message_of(&error)))?,
         };
         Ok(match *batch {
             1 => request,

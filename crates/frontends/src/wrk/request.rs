@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_are_no_whole_requests_is_told() {
         let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
-        for (text, told) in [
+        for (text, expected_text) in [
             (String::new(), "request 1 of what it gave has no end"),
             (get[..20].to_owned(), "request 1 of what it gave has no end"),
             (format!("{get}GET"), "request 2 of what it gave has no end"),
@@ -218,7 +218,7 @@ mod tests {
             ),
         ] {
             let error = count(text.as_bytes()).unwrap_err();
-            assert!(error.contains(told), "{text:?}: {error}");
+            assert!(error.contains(expected_text), "{text:?}: {error}");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::load::Load;
 use super::lua::{Interrupt, Scripts, Seed};
 use super::request;
 use super::url::WrkUrl;
-use crate::session::{Session, told};
+use crate::session::{Session, message_of};
 
 /// Longer than the system's own limit: wrk has no connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -89,7 +89,7 @@ fn resolve(
             let (host, service) = (&arguments.url.host, arguments.url.service());
             format!("unable to resolve {host}:{service} {cause}")
         }
-        other => told(&other),
+        other => message_of(&other),
     })
 }
 

@@ -85,8 +85,8 @@ impl Sources {
             .source
             .iter()
             .partition(|range| range.first().is_ipv4());
-        let told = addresses("proxy_source", &settings.proxy_source)?;
-        if settings.source_order.is_some() && settings.source.is_empty() && told.count() == 0 {
+        let announced = addresses("proxy_source", &settings.proxy_source)?;
+        if settings.source_order.is_some() && settings.source.is_empty() && announced.count() == 0 {
             let error = SettingsError::of("source_order").text(" needs addresses; add ");
             let error = error.name("source").text(" or ").name("proxy_source");
             return Err(error.into());
@@ -100,7 +100,7 @@ impl Sources {
             part: None,
             proxy: settings
                 .proxy_protocol
-                .map(|version| Proxy::new(version, told)),
+                .map(|version| Proxy::new(version, announced)),
         })
     }
 
@@ -185,21 +185,21 @@ impl Sources {
     /// Number of addresses that are counted separately: those in PROXY protocol headers, if there
     /// are any, or the source addresses.
     pub(crate) fn counted(&self) -> u64 {
-        match self.told() {
-            Some(told) => told.count(),
+        match self.announced() {
+            Some(announced) => announced.count(),
             None => self.count(),
         }
     }
 
-    fn told(&self) -> Option<&Addresses> {
+    fn announced(&self) -> Option<&Addresses> {
         let proxy = self.proxy.as_ref().filter(|proxy| proxy.tells_others())?;
-        Some(proxy.told())
+        Some(proxy.announced())
     }
 
     /// Index of a connection's address among the counted addresses.
     pub(crate) fn place(&self, peer: &Peer, turn: Turn) -> Option<u64> {
-        if let Some(told) = self.told() {
-            return self.order.index(turn, told.count());
+        if let Some(announced) = self.announced() {
+            return self.order.index(turn, announced.count());
         }
         let turn = self.here(turn);
         match peer {
@@ -214,8 +214,8 @@ impl Sources {
 
     /// The counted address with this index.
     pub(crate) fn at(&self, place: u64) -> Option<IpAddr> {
-        if let Some(told) = self.told() {
-            return told.nth(place);
+        if let Some(announced) = self.announced() {
+            return announced.nth(place);
         }
         match place.checked_sub(self.v4.count()) {
             None => self.v4.nth(place),
@@ -401,8 +401,8 @@ mod tests {
             error.contains("--source 10.0.0.9: 10.0.0.9 is in"),
             "{error}"
         );
-        let told = "--proxy-protocol v1 --proxy-source 10.0.0.1 --proxy-source 10.0.0.0/30";
-        let error = refused(told);
+        let announced = "--proxy-protocol v1 --proxy-source 10.0.0.1 --proxy-source 10.0.0.0/30";
+        let error = refused(announced);
         assert!(
             error.contains("10.0.0.1 is in --proxy-source 10.0.0.1 as well"),
             "{error}"

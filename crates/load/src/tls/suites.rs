@@ -145,7 +145,7 @@ mod tests {
             error.to_string().contains("TLS_AES_128_GCM_SHA256"),
             "{error}"
         );
-        for (version, suite, told) in [
+        for (version, suite, expected_text) in [
             (BOTH_VERSIONS[0], "TLS_AES_128_GCM_SHA256", "--tls-max 1.2"),
             (
                 BOTH_VERSIONS[1],
@@ -155,7 +155,7 @@ mod tests {
         ] {
             let error = chosen(&[suite.to_owned()], &[version]).unwrap_err();
             assert!(
-                error.to_string().contains(suite) && error.to_string().contains(told),
+                error.to_string().contains(suite) && error.to_string().contains(expected_text),
                 "{error}"
             );
         }

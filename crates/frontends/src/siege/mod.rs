@@ -37,7 +37,7 @@ use self::settings::Settings;
 use self::user::Course;
 use self::verbose::Printer;
 use crate::output::{complain, note, print};
-use crate::session::{self, Ending, Refusal, Session, Words, told};
+use crate::session::{self, Ending, Refusal, Session, Words, message_of};
 
 /// Duration of a load without time limit or repetitions: fifty years.
 const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -261,7 +261,7 @@ fn check(course: &Course, form: &RequestForm, spec: &LoadSpec) -> Result<(), Ref
         let url = wanted.url.text();
         writer
             .raw_to(&url, wanted.method.name(), bytes)
-            .map_err(|error| Refusal::Wrong(format!("{url}: {}", told(&error))))?;
+            .map_err(|error| Refusal::Wrong(format!("{url}: {}", message_of(&error))))?;
     }
     Ok(())
 }

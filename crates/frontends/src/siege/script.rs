@@ -19,7 +19,7 @@ use super::request::RequestForm;
 use super::tally::{SiegeTally, Verdict};
 use super::user::{Ask, Course, Turn, User};
 use super::verbose::{Done, Line};
-use crate::session::told;
+use crate::session::message_of;
 
 /// Maximum number of body bytes that `-p` prints; there is one user then.
 const PRINTED_BYTES: usize = 256 << 20;
@@ -191,12 +191,16 @@ impl Siege<'_> {
         cookie: Option<&str>,
     ) -> Result<Option<Arc<Request>>, String> {
         let url = wanted.url.text();
-        if !self.writer.look_up(&url).map_err(|error| told(&error))? {
+        if !self
+            .writer
+            .look_up(&url)
+            .map_err(|error| message_of(&error))?
+        {
             return Ok(None);
         }
         let bytes = self.form.write(wanted, authorization, cookie);
         let written = self.writer.raw_to(&url, wanted.method.name(), bytes);
-        written.map(Some).map_err(|error| told(&error))
+        written.map(Some).map_err(|error| message_of(&error))
     }
 
     /// The name of a request in output lines: the path for GET, otherwise the URL.

@@ -182,7 +182,7 @@ fn the_supervisor_restarts_an_agent_unless_its_arguments_are_wrong() {
     assert_eq!(starts(), 3);
     // SIGTERM to the supervisor ends the agent, too.
     let program = format!(
-        "trap 'exit 7' TERM; kill -TERM $PPID; echo start >> {}; while :; do sleep 0.05; done",
+        "trap 'exit 7' TERM; echo start >> {}; kill -TERM $PPID; while :; do sleep 0.05; done",
         log.display()
     );
     assert_eq!(supervise(&program), Some(7));

@@ -44,6 +44,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         responses: Default::default(),
         hosts: Default::default(),
         findings: Vec::new(),
+        slices: Vec::new(),
         record: Some(record(Vec::new())),
     }
 }

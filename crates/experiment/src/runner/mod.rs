@@ -51,7 +51,7 @@ pub use interrupt::Interrupt;
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};
-pub use trial_result::{TrialResult, TrialTelemetry};
+pub use trial_result::{SliceResult, TrialResult, TrialTelemetry};
 
 /// Options of a run that do not come from the plan.
 #[derive(Debug, Clone)]

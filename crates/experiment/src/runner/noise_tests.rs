@@ -57,6 +57,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
         responses: Default::default(),
         hosts: Default::default(),
         findings: Vec::new(),
+        slices: Vec::new(),
         record: None,
     }
 }

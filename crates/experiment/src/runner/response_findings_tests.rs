@@ -48,6 +48,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
         },
         hosts: Default::default(),
         findings: Vec::new(),
+        slices: Vec::new(),
         record: None,
     }
 }

@@ -34,6 +34,10 @@ pub struct TrialResult {
     /// Findings about the services during the trial.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// The counted slices of an interleaved block in the order of their rounds; empty for a trial whose
+    /// load ran without interruption.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SliceResult>,
     /// Record of the load, stored separately as `record.json`.
     #[serde(skip)]
     pub record: Option<Record>,
@@ -46,6 +50,25 @@ impl TrialResult {
         let mut all = self.findings.iter().chain(of_load);
         all.any(|finding| finding.id == FindingId::AgentLost)
     }
+}
+
+/// One slice of an interleaved load. In each round of a block, every variant has one slice.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SliceResult {
+    /// Round within the block, from 0.
+    pub round: u32,
+    /// Position within the round, from 0.
+    pub position: u32,
+    /// Length of the counted part in seconds.
+    pub length_s: f64,
+    /// Requests of the counted part that succeeded.
+    pub ok: u64,
+    /// Requests of the counted part that failed.
+    pub failed: u64,
+    /// Mean response time of the successful requests in microseconds; `None` without one.
+    pub mean_response_us: Option<f64>,
+    /// Time after the slice until its last request had ended, in seconds.
+    pub drain_s: f64,
 }
 
 /// Figures of a trial's telemetry from which findings are derived.

@@ -210,6 +210,7 @@ impl Trial<'_> {
                 .map(trial_telemetry::hosts)
                 .unwrap_or_default(),
             findings,
+            slices: Vec::new(),
             record: Some(record),
         }))
     }

@@ -71,6 +71,7 @@ fn told_of(
                 responses: Default::default(),
                 hosts: Default::default(),
                 findings: Vec::new(),
+                slices: Vec::new(),
                 record: Some(Record::default()),
             };
             watched(variant, &mut result);

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::system::this_machine;
 use prony_load::{Control, LoadSettings, LoadSpec, NotReady, SpecError, wait_for_server};
-use prony_record::{Condition, FindingId, Record};
+use prony_record::{FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, number, text, timeline};
+use prony_stats::gate::LoadCondition;
 
 use crate::arguments::LoadArgs;
 use crate::command_line;
@@ -92,14 +93,13 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
 }
 
 /// The conditions of `--fail-if` and `--require`.
-fn conditions(typed: &LoadArgs) -> Result<Vec<Condition>, Failure> {
-    let wrong = |option: &str, error: String| Failure::wrong(format!("{option}: {error}"));
-    let forbidden = typed.fail_if.iter();
-    let forbidden =
-        forbidden.map(|text| Condition::parse(text).map_err(|error| wrong("--fail-if", error)));
-    let required = typed.require.iter();
-    let required =
-        required.map(|text| Condition::require(text).map_err(|error| wrong("--require", error)));
+fn conditions(typed: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
+    let forbidden = typed.fail_if.iter().map(|text| {
+        LoadCondition::parse(text).map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
+    });
+    let required = typed.require.iter().map(|text| {
+        LoadCondition::require(text).map_err(|error| Failure::wrong(format!("--require: {error}")))
+    });
     forbidden.chain(required).collect()
 }
 
@@ -186,7 +186,7 @@ fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
 /// Determines how the load ended, and prints the reason on standard error.
 pub(crate) fn ending(
     record: &Record,
-    conditions: &[Condition],
+    conditions: &[LoadCondition],
     interrupted: bool,
     progress: &Progress,
 ) -> Ending {
@@ -250,7 +250,7 @@ impl LoadOutputs {
         self,
         record: &Record,
         percentiles: &[f64],
-        conditions: &[Condition],
+        conditions: &[LoadCondition],
     ) -> Result<(), Failure> {
         let is_data = [&self.json, &self.csv]
             .into_iter()

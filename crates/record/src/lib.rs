@@ -6,7 +6,6 @@
 //! findings are composed by the crates that create them; [`FindingId`] is the registry of all
 //! findings. [`number`] is the one place that rounds figures for people.
 
-pub mod condition;
 mod delta;
 mod distribution;
 mod document;
@@ -14,6 +13,7 @@ mod encoded_delta;
 mod fast_histogram;
 mod finding;
 mod fleet;
+pub mod measure;
 pub mod number;
 mod outcome;
 mod recorder;
@@ -24,7 +24,6 @@ mod starts;
 mod units;
 mod unmeasured;
 
-pub use condition::Condition;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{

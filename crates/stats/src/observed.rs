@@ -5,6 +5,24 @@ use prony_record::Record;
 use crate::metric::Metric;
 use crate::trials::Values;
 
+/// Returns true if a load's own record can contain the metric.
+pub(crate) fn is_of_record(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::RatePerS
+            | Metric::P50Us
+            | Metric::P99Us
+            | Metric::TotalTimeUs
+            | Metric::FailedShare
+            | Metric::TlsResumedShare
+            | Metric::GeneratorCpuUsPerRequest
+            | Metric::BytesInPerRequest
+            | Metric::BodyBytesInPerRequest
+            | Metric::ConnectionsPerRequest
+            | Metric::TlsHandshakesPerRequest
+    )
+}
+
 /// Returns the metrics that follow from this record alone. A load without any success has neither
 /// rate nor times.
 pub fn of_record(record: &Record) -> Values {

@@ -1,8 +1,10 @@
 //! Quantities that a gate can be about, and parsing of their limits.
 
-use prony_record::condition::{Amount, AmountKind, MEASURES, Measure};
+use prony_record::Record;
+use prony_record::measure::{Amount, AmountKind, MEASURES, Measure};
 
 use crate::metric::{Metric, Scale, Unit};
+use crate::observed;
 
 /// Short names of frequently used metrics.
 const SHORT_NAMES: [(&str, Metric); 6] = [
@@ -31,7 +33,7 @@ pub(crate) enum QuantitySource {
 }
 
 impl Quantity {
-    /// Finds a quantity by name.
+    /// Finds a quantity of an experiment by name.
     pub(crate) fn parse(name: &str) -> Result<Quantity, String> {
         let what = match metric(name) {
             Some(metric) => QuantitySource::Metric(metric),
@@ -45,6 +47,27 @@ impl Quantity {
                 })?;
                 QuantitySource::Measure(measure)
             }
+        };
+        Ok(Quantity {
+            name: name.to_owned(),
+            what,
+        })
+    }
+
+    /// Finds a quantity of a single load by name. Measures come first: unlike metrics, they are also
+    /// defined if no request succeeded.
+    pub(crate) fn parse_of_load(name: &str) -> Result<Quantity, String> {
+        let what = match (Measure::parse(name), metric(name)) {
+            (Ok(measure), _) => QuantitySource::Measure(measure),
+            (Err(_), Some(metric)) if observed::is_of_record(metric) => {
+                QuantitySource::Metric(metric)
+            }
+            (Err(_), Some(_)) => {
+                return Err(format!(
+                    "\"{name}\" is measured by experiments only, not by a single load"
+                ));
+            }
+            (Err(error), None) => return Err(error),
         };
         Ok(Quantity {
             name: name.to_owned(),
@@ -71,6 +94,19 @@ impl Quantity {
                 Some(measure)
             }
             _ => None,
+        }
+    }
+
+    /// The count in a record and its whole, for quantities that count requests.
+    pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
+        self.counts()?.count(record)
+    }
+
+    /// The value in a record; `None` if the load did not measure it.
+    pub(crate) fn value_in(&self, record: &Record) -> Option<f64> {
+        match self.what {
+            QuantitySource::Measure(measure) => Some(measure.amount(record)?.value()),
+            QuantitySource::Metric(metric) => observed::of_record(record).get(&metric).copied(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::packages::{self, Manager, Need, Probe, Selection};
+use super::packages::{self, Need, Probe, Selection};
 use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
 
@@ -60,19 +60,17 @@ fn complete_toolchain() -> Ending {
 
 /// Installs the servers and programs that are missing.
 fn complete_machine() -> Ending {
-    let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
-    let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let selection = packages::select(packages::NEEDS, manager, &os_release, is_met);
+    let selection = select(packages::NEEDS);
     if selection == Selection::default() {
         println!("everything that the tests need is installed; nothing to do");
         return Ending::Well;
     }
     let mut ending = Ending::Well;
-    if let Some(manager) = manager.filter(|_| !selection.install.is_empty()) {
-        ending = install(manager, &selection.install);
+    if !selection.install.is_empty() {
+        ending = install(&selection.install);
     }
     for need in &selection.build {
-        if let Err(error) = build(need) {
+        if let Err(error) = build(need.source.unwrap_or_default()) {
             println!("missing: {} ({}): {error}", need.name, need.why);
             ending = Ending::Missing;
         }
@@ -91,21 +89,19 @@ fn complete_machine() -> Ending {
 
 /// Installs the missing ones of `needs`. Continues without unavailable ones, and reports them.
 pub(crate) fn bring(needs: &[&'static Need]) {
-    let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
-    let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let selection = packages::select(needs.iter().copied(), manager, &os_release, is_met);
+    let selection = select(needs.iter().copied());
     for (need, reason) in &selection.unavailable {
         println!("missing: {} ({}): {reason}", need.name, need.why);
     }
-    let Some(manager) = manager.filter(|_| !selection.install.is_empty()) else {
-        return;
-    };
-    if install(manager, &selection.install) == Ending::Well || selection.install.len() == 1 {
+    if selection.install.is_empty()
+        || install(&selection.install) == Ending::Well
+        || selection.install.len() == 1
+    {
         return;
     }
     // A package unknown to the system would prevent the installation of the others.
     for need in selection.install.iter().filter(|n| !is_met(n)) {
-        let _ = install(manager, &[need]);
+        let _ = install(&[need]);
     }
 }
 
@@ -114,8 +110,14 @@ pub(super) fn built_programs() -> PathBuf {
     workspace_root().join("target/programs")
 }
 
-fn build(need: &Need) -> Result<(), String> {
-    let source = need.source();
+/// The actions for the needs that this machine doesn't meet.
+fn select(needs: impl IntoIterator<Item = &'static Need>) -> Selection {
+    let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let has_apt = find_program("apt-get").is_some();
+    packages::select(needs, has_apt, &os_release, is_met)
+}
+
+fn build(source: &str) -> Result<(), String> {
     println!("to be built: {source}");
     let status = go_install(source, &built_programs())
         .stdin(Stdio::null())
@@ -137,14 +139,15 @@ pub(crate) fn go_install(source: &str, folder: &Path) -> Command {
     command
 }
 
-fn install(manager: Manager, needs: &[&Need]) -> Ending {
-    println!("to be installed with {}:", manager.program());
+fn install(needs: &[&Need]) -> Ending {
+    println!("to be installed with apt-get:");
     for need in needs {
-        println!("  {:<16} {}", need.package(manager), need.why);
+        println!("  {:<16} {}", need.package, need.why);
     }
     println!("no daemon of theirs is started");
-    let packages: Vec<&str> = needs.iter().map(|n| n.package(manager)).collect();
-    let line = command_line(manager, &packages, &workspace_root());
+    let script = workspace_root().join("xtask/install/apt.sh");
+    let mut line = vec!["sh".to_string(), script.to_string_lossy().into_owned()];
+    line.extend(needs.iter().map(|n| n.package.to_string()));
     let Some(mut command) = as_root(&line) else {
         println!("not root, and no sudo that asks for no password; run this, then start again:");
         println!("  sudo {}", line.join(" "));
@@ -165,8 +168,7 @@ fn install(manager: Manager, needs: &[&Need]) -> Ending {
     for need in &still {
         println!(
             "{} was installed, but {} is still not found",
-            need.package(manager),
-            need.name
+            need.package, need.name
         );
     }
     if still.is_empty() {
@@ -174,24 +176,6 @@ fn install(manager: Manager, needs: &[&Need]) -> Ending {
     } else {
         Ending::Missing
     }
-}
-
-/// The command line that installs `packages` as root.
-fn command_line(manager: Manager, packages: &[&str], root: &Path) -> Vec<String> {
-    let script = root.join("xtask/install/apt.sh");
-    let script = script.to_string_lossy();
-    let words: &[&str] = match manager {
-        Manager::Apt => &["sh", &script],
-        Manager::Dnf => &["dnf", "install", "-y"],
-        Manager::Pacman => &["pacman", "-S", "--needed", "--noconfirm"],
-        Manager::Apk => &["apk", "add"],
-        Manager::Pkg => &["pkg", "install", "-y"],
-    };
-    words
-        .iter()
-        .chain(packages)
-        .map(|w| w.to_string())
-        .collect()
 }
 
 /// The command as root: directly, through a sudo without a password, or `None`.
@@ -293,22 +277,5 @@ mod tests {
         );
         assert_eq!(interpreter("#!/usr/bin/env bash\nexec pyenv\n"), None);
         assert_eq!(interpreter(""), None);
-    }
-
-    #[test]
-    fn each_manager_installs_without_asking() {
-        let root = Path::new("/src/prony");
-        let line = |m| command_line(m, &["nginx", "chromium"], root).join(" ");
-        assert_eq!(
-            line(Manager::Apt),
-            "sh /src/prony/xtask/install/apt.sh nginx chromium"
-        );
-        assert_eq!(line(Manager::Dnf), "dnf install -y nginx chromium");
-        assert_eq!(
-            line(Manager::Pacman),
-            "pacman -S --needed --noconfirm nginx chromium"
-        );
-        assert_eq!(line(Manager::Apk), "apk add nginx chromium");
-        assert_eq!(line(Manager::Pkg), "pkg install -y nginx chromium");
     }
 }

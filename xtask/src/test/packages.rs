@@ -1,43 +1,5 @@
-//! Requirements of the tests and the benchmark, and their packages on each system. Pure: `install`
-//! does the detection and installation.
-
-/// A system's package manager.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manager {
-    /// Debian, Ubuntu and what descends from them.
-    Apt,
-    /// Fedora and its family.
-    Dnf,
-    /// Arch.
-    Pacman,
-    /// Alpine.
-    Apk,
-    /// FreeBSD.
-    Pkg,
-}
-
-impl Manager {
-    /// Name of the manager's program.
-    pub(crate) fn program(self) -> &'static str {
-        match self {
-            Manager::Apt => "apt-get",
-            Manager::Dnf => "dnf",
-            Manager::Pacman => "pacman",
-            Manager::Apk => "apk",
-            Manager::Pkg => "pkg",
-        }
-    }
-
-    /// Determines the manager of a system (`std::env::consts::OS`) from its programs.
-    pub(crate) fn detect(os: &str, has: impl Fn(&str) -> bool) -> Option<Manager> {
-        let candidates: &[Manager] = match os {
-            "linux" => &[Manager::Apt, Manager::Dnf, Manager::Pacman, Manager::Apk],
-            "freebsd" => &[Manager::Pkg],
-            _ => &[],
-        };
-        candidates.iter().copied().find(|m| has(m.program()))
-    }
-}
+//! Requirements of the tests and the benchmark, and their packages on Debian and Ubuntu. Pure:
+//! `install` does the detection and installation.
 
 /// A program or module that the tests or the benchmark need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +10,10 @@ pub(crate) struct Need {
     pub(crate) why: &'static str,
     /// Method of detection.
     pub(crate) probe: Probe,
-    apt: &'static str,
-    dnf: &'static str,
-    pacman: &'static str,
-    apk: &'static str,
-    /// Empty if the base system has it, or if FreeBSD doesn't need it.
-    pkg: &'static str,
-    /// Source for `go install` if there is no package; otherwise empty.
-    go: &'static str,
+    /// The Debian package.
+    pub(crate) package: &'static str,
+    /// Source for `go install`, for systems other than Debian and Ubuntu.
+    pub(crate) source: Option<&'static str>,
 }
 
 /// Method that detects if a need is met.
@@ -79,12 +37,6 @@ pub(crate) const BROWSERS: &[&str] = &[
     "chrome",
 ];
 
-/// Servers for Linux only: the test that starts them depends on the builds of its distributions.
-const HTTP2: &str = "a server that HTTP/2 is tested with";
-
-/// The test that uses it starts its own server, with its own keys.
-const SSH: &str = "the telemetry of a machine elsewhere";
-
 /// Names of php-fpm, by version on Debian, Ubuntu and Alpine.
 const PHP_FPM: &[&str] = &[
     "php-fpm",
@@ -96,291 +48,116 @@ const PHP_FPM: &[&str] = &[
     "php-fpm84",
 ];
 
+/// The latest version of hey on Go's proxy.
+pub(crate) const HEY_SOURCE: &str = "github.com/rakyll/hey@v0.1.5";
+
+/// A version on Go's proxy; Debian's own is older.
+const NATS_SOURCE: &str = "github.com/nats-io/nats-server/v2@v2.10.29";
+
+const HTTP2: &str = "a server that HTTP/2 is tested with";
+/// The test that uses it starts its own server, with its own keys.
+const SSH: &str = "the telemetry of a remote machine";
+const FRONT_END: &str = "a tool that a front end is compared with";
+const PEER: &str = "a peer in the benchmark";
+
+const fn program(
+    name: &'static str,
+    why: &'static str,
+    programs: &'static [&'static str],
+    package: &'static str,
+) -> Need {
+    Need {
+        name,
+        why,
+        probe: Probe::Program(programs),
+        package,
+        source: None,
+    }
+}
+
 /// All requirements of the tests besides Rust.
 pub(crate) const NEEDS: &[Need] = &[
-    Need {
-        name: "nginx",
-        why: "the real server of the experiments and of the hostile cases",
-        probe: Probe::Program(&["nginx"]),
-        apt: "nginx",
-        dnf: "nginx",
-        pacman: "nginx",
-        apk: "nginx",
-        pkg: "nginx",
-        go: "",
-    },
-    Need {
-        name: "gunicorn",
-        why: "the application server of studies/gunicorn-sockets",
-        probe: Probe::Program(&["gunicorn"]),
-        apt: "gunicorn",
-        dnf: "python3-gunicorn",
-        pacman: "gunicorn",
-        apk: "py3-gunicorn",
-        pkg: "py311-gunicorn",
-        go: "",
-    },
+    program(
+        "nginx",
+        "the real server of the experiments and of the hostile cases",
+        &["nginx"],
+        "nginx",
+    ),
+    program(
+        "gunicorn",
+        "the application server of studies/gunicorn-sockets",
+        &["gunicorn"],
+        "gunicorn",
+    ),
     Need {
         name: "Django",
         why: "the site that studies/gunicorn-sockets serves",
         probe: Probe::PythonModule("django"),
-        apt: "python3-django",
-        dnf: "python3-django",
-        pacman: "python-django",
-        apk: "py3-django",
-        pkg: "py311-django42",
-        go: "",
+        package: "python3-django",
+        source: None,
     },
-    Need {
-        name: "php-fpm",
-        why: "the page of studies/nginx-http2",
-        probe: Probe::Program(PHP_FPM),
-        apt: "php-fpm",
-        dnf: "php-fpm",
-        pacman: "php-fpm",
-        apk: "php83-fpm",
-        pkg: "php84",
-        go: "",
-    },
-    Need {
-        name: "ip (iproute2)",
-        why: "network namespaces and the links into them",
-        probe: Probe::Program(&["ip"]),
-        apt: "iproute2",
-        dnf: "iproute",
-        pacman: "iproute2",
-        apk: "iproute2",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "openssl",
-        why: "certificates and a second opinion in the TLS tests",
-        probe: Probe::Program(&["openssl"]),
-        apt: "openssl",
-        dnf: "openssl",
-        pacman: "openssl",
-        apk: "openssl",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "Apache httpd",
-        why: HTTP2,
-        probe: Probe::Program(&["apache2", "httpd"]),
-        apt: "apache2",
-        // The package includes the server.
-        dnf: "mod_ssl",
-        pacman: "apache",
-        apk: "apache2-http2",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "HAProxy",
-        why: HTTP2,
-        probe: Probe::Program(&["haproxy"]),
-        apt: "haproxy",
-        dnf: "haproxy",
-        pacman: "haproxy",
-        apk: "haproxy",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "Caddy",
-        why: HTTP2,
-        probe: Probe::Program(&["caddy"]),
-        apt: "caddy",
-        dnf: "caddy",
-        pacman: "caddy",
-        apk: "caddy",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "nghttpd",
-        why: HTTP2,
-        probe: Probe::Program(&["nghttpd"]),
-        apt: "nghttp2-server",
-        dnf: "nghttp2",
-        pacman: "nghttp2",
-        apk: "nghttp2",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "OpenSSH's server",
-        why: SSH,
-        probe: Probe::Program(&["sshd"]),
-        apt: "openssh-server",
-        dnf: "openssh-server",
-        pacman: "openssh",
-        apk: "openssh-server",
-        pkg: "",
-        go: "",
-    },
-    Need {
-        name: "OpenSSH's client",
-        why: SSH,
-        probe: Probe::Program(&["ssh"]),
-        apt: "openssh-client",
-        dnf: "openssh-clients",
-        pacman: "openssh",
-        apk: "openssh-client",
-        pkg: "",
-        go: "",
-    },
+    program(
+        "php-fpm",
+        "the page of studies/nginx-http2",
+        PHP_FPM,
+        "php-fpm",
+    ),
+    program(
+        "ip (iproute2)",
+        "network namespaces and the links into them",
+        &["ip"],
+        "iproute2",
+    ),
+    program(
+        "openssl",
+        "certificates and a second opinion in the TLS tests",
+        &["openssl"],
+        "openssl",
+    ),
+    program("Apache httpd", HTTP2, &["apache2", "httpd"], "apache2"),
+    program("HAProxy", HTTP2, &["haproxy"], "haproxy"),
+    program("Caddy", HTTP2, &["caddy"], "caddy"),
+    program("nghttpd", HTTP2, &["nghttpd"], "nghttp2-server"),
+    program("OpenSSH's server", SSH, &["sshd"], "openssh-server"),
+    program("OpenSSH's client", SSH, &["ssh"], "openssh-client"),
     Need {
         name: "Chromium",
         why: "the headless check of the HTML report",
         probe: Probe::Browser(BROWSERS),
-        apt: "chromium",
-        dnf: "chromium",
-        pacman: "chromium",
-        apk: "chromium",
-        pkg: "chromium",
-        go: "",
+        package: "chromium",
+        source: None,
     },
+    program(
+        "poppler's programs",
+        "extraction of the text of PDF reports",
+        &["pdftotext"],
+        "poppler-utils",
+    ),
     Need {
-        name: "poppler's programs",
-        why: "the PDF report, read as a reader would",
-        probe: Probe::Program(&["pdftotext"]),
-        apt: "poppler-utils",
-        dnf: "poppler-utils",
-        pacman: "poppler",
-        apk: "poppler-utils",
-        pkg: "poppler-utils",
-        go: "",
+        source: Some(HEY_SOURCE),
+        ..program("hey", FRONT_END, &["hey"], "hey")
     },
-    HEY,
-    WRK,
-    AB,
-    SIEGE,
-    NATS,
+    program("wrk", FRONT_END, &["wrk"], "wrk"),
+    program("ab", FRONT_END, &["ab"], "apache2-utils"),
+    program("siege", FRONT_END, &["siege"], "siege"),
+    Need {
+        source: Some(NATS_SOURCE),
+        ..program(
+            "nats-server",
+            "the server between agents and coordinator",
+            &["nats-server"],
+            "nats-server",
+        )
+    },
 ];
 
-/// A version on Go's proxy; Debian's own is older.
-const NATS: Need = Need {
-    name: "nats-server",
-    why: "the server between agents and coordinator",
-    probe: Probe::Program(&["nats-server"]),
-    apt: "nats-server",
-    dnf: "",
-    pacman: "nats-server",
-    apk: "nats-server",
-    pkg: "nats-server",
-    go: "github.com/nats-io/nats-server/v2@v2.10.29",
-};
-
-const FRONT_END: &str = "what a front end is compared with";
-
-/// The latest version of hey on Go's proxy.
-pub(crate) const HEY_SOURCE: &str = "github.com/rakyll/hey@v0.1.5";
-
-const HEY: Need = Need {
-    name: "hey",
-    why: FRONT_END,
-    probe: Probe::Program(&["hey"]),
-    apt: "hey",
-    dnf: "",
-    pacman: "",
-    apk: "",
-    pkg: "",
-    go: HEY_SOURCE,
-};
-
-const WRK: Need = Need {
-    name: "wrk",
-    why: FRONT_END,
-    probe: Probe::Program(&["wrk"]),
-    apt: "wrk",
-    dnf: "wrk",
-    pacman: "wrk",
-    apk: "wrk",
-    pkg: "wrk",
-    go: "",
-};
-
-const AB: Need = Need {
-    name: "ab",
-    why: FRONT_END,
-    probe: Probe::Program(&["ab"]),
-    apt: "apache2-utils",
-    dnf: "httpd-tools",
-    pacman: "apache",
-    apk: "apache2-utils",
-    pkg: "apache24",
-    go: "",
-};
-
-const SIEGE: Need = Need {
-    name: "siege",
-    why: FRONT_END,
-    probe: Probe::Program(&["siege"]),
-    apt: "siege",
-    dnf: "siege",
-    pacman: "siege",
-    apk: "siege",
-    pkg: "siege",
-    go: "",
-};
-
-const PEER: &str = "a peer in the benchmark";
-
-/// Load generators for the benchmark that systems have packages of. None is for FreeBSD, because
-/// the benchmark pins and counts processes as on Linux.
+/// Load generators for the benchmark that Debian has packages of.
 pub(crate) const PEERS: &[Need] = &[
-    Need {
-        why: PEER,
-        pkg: "",
-        ..WRK
-    },
-    Need {
-        why: PEER,
-        pkg: "",
-        ..AB
-    },
-    Need {
-        why: PEER,
-        pkg: "",
-        ..SIEGE
-    },
-    Need {
-        name: "h2load",
-        why: PEER,
-        probe: Probe::Program(&["h2load"]),
-        apt: "nghttp2-client",
-        dnf: "nghttp2",
-        pacman: "nghttp2",
-        apk: "nghttp2",
-        pkg: "",
-        go: "",
-    },
+    program("wrk", PEER, &["wrk"], "wrk"),
+    program("ab", PEER, &["ab"], "apache2-utils"),
+    program("siege", PEER, &["siege"], "siege"),
+    program("h2load", PEER, &["h2load"], "nghttp2-client"),
 ];
-
-impl Need {
-    /// Returns true if it can be built where there is no package.
-    fn is_built(&self) -> bool {
-        !self.go.is_empty()
-    }
-
-    /// Source for `go install`; empty if there is none.
-    pub(crate) fn source(&self) -> &'static str {
-        self.go
-    }
-
-    /// Package of a manager; empty if none is needed.
-    pub(crate) fn package(&self, manager: Manager) -> &'static str {
-        match manager {
-            Manager::Apt => self.apt,
-            Manager::Dnf => self.dnf,
-            Manager::Pacman => self.pacman,
-            Manager::Apk => self.apk,
-            Manager::Pkg => self.pkg,
-        }
-    }
-}
 
 /// Actions for the needs that a machine doesn't meet.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -389,41 +166,34 @@ pub(crate) struct Selection {
     pub(crate) install: Vec<&'static Need>,
     /// Needs to be built from source.
     pub(crate) build: Vec<&'static Need>,
-    /// Needs that this system has no package for, with the reason and a remedy.
-    pub(crate) unavailable: Vec<(&'static Need, &'static str)>,
+    /// Needs that can't be installed here, with the remedy.
+    pub(crate) unavailable: Vec<(&'static Need, String)>,
 }
 
-/// Selects the actions for `needs`. `os_release` is the text of `/etc/os-release`; `met` returns
-/// true for a need that is met.
+/// Selects the actions for `needs`. `has_apt` is true on Debian and Ubuntu. `os_release` is the text
+/// of `/etc/os-release`; `met` returns true for a need that is met.
 pub(crate) fn select(
     needs: impl IntoIterator<Item = &'static Need>,
-    manager: Option<Manager>,
+    has_apt: bool,
     os_release: &str,
     met: impl Fn(&Need) -> bool,
 ) -> Selection {
     let mut selection = Selection::default();
-    for need in needs {
-        let has_package = manager.is_none_or(|m| !need.package(m).is_empty());
-        if !(has_package || need.is_built()) || met(need) {
-            continue;
-        }
-        match manager {
-            _ if need.is_built() && (manager.is_none() || !has_package) => {
-                selection.build.push(need);
-            }
-            None => selection
-                .unavailable
-                .push((need, "no package manager that is known here")),
-            Some(Manager::Apt)
-                if is_ubuntu(os_release) && matches!(need.probe, Probe::Browser(_)) =>
-            {
-                selection.unavailable.push((
-                    need,
-                    "Ubuntu's packages hold only a stub that points to snap; install Google \
-                     Chrome's .deb (then google-chrome is found), or `snap install chromium`",
-                ));
-            }
-            Some(_) => selection.install.push(need),
+    for need in needs.into_iter().filter(|need| !met(need)) {
+        if !has_apt && need.source.is_some() {
+            selection.build.push(need);
+        } else if !has_apt {
+            let remedy = format!(
+                "install it; the package is named {} on Debian",
+                need.package
+            );
+            selection.unavailable.push((need, remedy));
+        } else if is_ubuntu(os_release) && matches!(need.probe, Probe::Browser(_)) {
+            let remedy = "Ubuntu's packages hold only a stub that points to snap; install Google \
+                          Chrome's .deb (then google-chrome is found), or `snap install chromium`";
+            selection.unavailable.push((need, remedy.to_string()));
+        } else {
+            selection.install.push(need);
         }
     }
     selection
@@ -451,122 +221,43 @@ mod tests {
     const UBUNTU: &str = "NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n";
     const MINT: &str = "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
 
-    fn names(selection: &Selection, manager: Manager) -> Vec<&'static str> {
-        selection
-            .install
-            .iter()
-            .map(|n| n.package(manager))
-            .collect()
-    }
-
     #[test]
     fn nothing_missing_selects_nothing() {
-        assert_eq!(
-            select(NEEDS, Some(Manager::Apt), DEBIAN, |_| true),
-            Selection::default()
-        );
-        assert_eq!(select(NEEDS, None, "", |_| true), Selection::default());
+        for has_apt in [true, false] {
+            let selection = select(NEEDS, has_apt, DEBIAN, |_| true);
+            assert_eq!(selection, Selection::default());
+        }
     }
 
     #[test]
-    fn debian_gets_every_missing_package_by_its_name() {
-        let selection = select(NEEDS, Some(Manager::Apt), DEBIAN, |n| n.name == "openssl");
-        let expected = [
-            "nginx",
-            "gunicorn",
-            "python3-django",
-            "php-fpm",
-            "iproute2",
-            "apache2",
-            "haproxy",
-            "caddy",
-            "nghttp2-server",
-            "openssh-server",
-            "openssh-client",
-            "chromium",
-            "poppler-utils",
-            "hey",
-            "wrk",
-            "apache2-utils",
-            "siege",
-            "nats-server",
-        ];
-        assert_eq!(names(&selection, Manager::Apt), expected);
-        assert!(selection.unavailable.is_empty());
+    fn debian_gets_every_missing_package() {
+        let selection = select(NEEDS, true, DEBIAN, |n| n.name == "openssl");
+        assert_eq!(selection.install.len(), NEEDS.len() - 1);
+        assert!(selection.build.is_empty() && selection.unavailable.is_empty());
     }
 
     #[test]
-    fn ubuntu_has_no_browser_package_and_says_the_way_out() {
+    fn ubuntu_has_no_browser_package_and_gets_a_hint() {
         for os_release in [UBUNTU, MINT] {
-            let selection = select(NEEDS, Some(Manager::Apt), os_release, |n| n.name == "nginx");
-            assert!(!names(&selection, Manager::Apt).contains(&"chromium"));
-            let [(need, reason)] = selection.unavailable[..] else {
+            let selection = select(NEEDS, true, os_release, |n| n.name == "nginx");
+            assert!(selection.install.iter().all(|n| n.package != "chromium"));
+            let [(need, remedy)] = &selection.unavailable[..] else {
                 panic!("{selection:?}")
             };
             assert_eq!(need.name, "Chromium");
-            assert!(reason.contains("google-chrome"), "{reason}");
+            assert!(remedy.contains("google-chrome"), "{remedy}");
         }
     }
 
     #[test]
-    fn freebsd_asks_for_nothing_that_its_base_has() {
-        let selection = select(NEEDS, Some(Manager::Pkg), "", |_| false);
-        assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
-        assert_eq!(selection.install.len(), 10);
-    }
-
-    #[test]
-    fn what_no_package_brings_is_built() {
-        for manager in [
-            None,
-            Some(Manager::Dnf),
-            Some(Manager::Apk),
-            Some(Manager::Pkg),
-        ] {
-            let selection = select(NEEDS, manager, "", |n| n.name != "hey");
-            assert!(selection.install.is_empty(), "{manager:?}");
-            assert_eq!(selection.build, [&HEY], "{manager:?}");
-        }
-        let debian = select(NEEDS, Some(Manager::Apt), DEBIAN, |n| n.name != "hey");
-        assert_eq!(
-            (names(&debian, Manager::Apt), debian.build),
-            (vec!["hey"], vec![])
-        );
-    }
-
-    #[test]
-    fn peers_are_packages_everywhere_but_on_freebsd() {
-        let debian = select(PEERS, Some(Manager::Apt), DEBIAN, |n| n.name == "wrk");
-        assert_eq!(
-            names(&debian, Manager::Apt),
-            ["apache2-utils", "siege", "nghttp2-client"]
-        );
-        let freebsd = select(PEERS, Some(Manager::Pkg), "", |_| false);
-        assert_eq!(freebsd, Selection::default());
-    }
-
-    #[test]
-    fn an_unknown_system_lists_every_missing_program() {
-        let selection = select(NEEDS, None, "", |n| {
-            n.name != "nginx" && n.name != "openssl"
-        });
-        let missing: Vec<_> = selection.unavailable.iter().map(|(n, _)| n.name).collect();
-        assert_eq!(missing, ["nginx", "openssl"]);
-    }
-
-    #[test]
-    fn managers_are_found_by_system_and_program() {
-        assert_eq!(
-            Manager::detect("linux", |p| p == "apt-get"),
-            Some(Manager::Apt)
-        );
-        assert_eq!(Manager::detect("linux", |p| p == "apk"), Some(Manager::Apk));
-        // Some Linux distributions have a different program named `pkg`.
-        assert_eq!(Manager::detect("linux", |p| p == "pkg"), None);
-        assert_eq!(
-            Manager::detect("freebsd", |p| p == "pkg"),
-            Some(Manager::Pkg)
-        );
-        assert_eq!(Manager::detect("macos", |_| true), None);
+    fn other_systems_build_go_programs_and_list_the_rest() {
+        let selection = select(NEEDS, false, "", |n| !matches!(n.name, "hey" | "nginx"));
+        assert!(selection.install.is_empty());
+        assert_eq!(selection.build[0].name, "hey");
+        let [(need, remedy)] = &selection.unavailable[..] else {
+            panic!("{selection:?}")
+        };
+        assert_eq!(need.name, "nginx");
+        assert!(remedy.contains("named nginx on Debian"), "{remedy}");
     }
 }

@@ -1,6 +1,7 @@
 //! Parts of a load's text that no other format has: the histogram and `prony load`'s conditions.
 
-use prony_record::{Condition, Record};
+use prony_record::Record;
+use prony_stats::gate::LoadCondition;
 
 use super::TextOptions;
 use super::paint::Paint;
@@ -44,7 +45,7 @@ fn bar(share: f64) -> String {
 
 /// A line for each `--fail-if` and `--require`: its result and the figure that decided it; empty if
 /// there are none.
-pub fn conditions(record: &Record, conditions: &[Condition], options: TextOptions) -> String {
+pub fn conditions(record: &Record, conditions: &[LoadCondition], options: TextOptions) -> String {
     let paint = Paint::new(options);
     let mut out = String::new();
     for (place, condition) in conditions.iter().enumerate() {
@@ -100,9 +101,9 @@ mod tests {
             histogram: true,
             ..TextOptions::PLAIN
         };
-        let conditions: Vec<Condition> = ["p99>50ms", "failed>0.1%", "tls.p99>1s"]
+        let conditions: Vec<LoadCondition> = ["p99>50ms", "failed>0.1%", "tls.p99>1s"]
             .iter()
-            .map(|text| text.parse().unwrap())
+            .map(|text| LoadCondition::parse(text).unwrap())
             .collect();
         let mut record = record();
         record.tls_time_us = prony_record::Summary::default();

@@ -1,6 +1,6 @@
 //! Judgement of gates: by the interval if the figure is an estimate, by the value if it is a count.
 
-use prony_record::condition::{Measure, Relation};
+use prony_record::measure::{Measure, Relation};
 
 use super::evidence::{Evidence, RunEvidence};
 use super::{Gate, GateLimit, GateReference, GateRule};

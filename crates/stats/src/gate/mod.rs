@@ -13,8 +13,8 @@
 //!
 //! `p99 of new > baseline + 5%`, `rate of socket=tcp < 0.95 baseline`, `p99 > 50ms`,
 //! `failed > 0.1%`, `verdict of new is slower`. A measure is a metric of `verdict.json` by its name,
-//! one of the short names, or what a load's `--fail-if` measures
-//! ([`prony_record::condition`]); without a subject every variant is meant, each by itself.
+//! one of the short names, or a [measure](prony_record::measure) of a record; without a subject every
+//! variant is meant, each by itself. A [`LoadCondition`] is a gate on a single load.
 //!
 //! A gate judges the interval, not the estimate: it fails where the whole interval fulfils it,
 //! passes where none of the interval does, and else can't tell. So a value near its limit doesn't
@@ -23,10 +23,11 @@
 mod error;
 mod evidence;
 mod judge;
+mod load_condition;
 mod parser;
 mod scope;
 
-use prony_record::condition::Relation;
+use prony_record::measure::Relation;
 
 use crate::comparison::Verdict;
 use crate::metric::Metric;
@@ -35,6 +36,7 @@ use crate::quantity::Quantity;
 pub use crate::gate_result::{GateResult, GateScale, Ruling};
 pub use error::GateError;
 pub use evidence::{Evidence, RunEvidence};
+pub use load_condition::{LoadCondition, LoadConditionResult};
 pub use scope::GateScope;
 
 /// A condition that was parsed and checked against the existing variants.

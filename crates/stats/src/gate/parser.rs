@@ -1,6 +1,6 @@
 //! Parser of gates: text to [`Gate`], or an error with the position.
 
-use prony_record::condition::{self, Relation};
+use prony_record::measure::{self, Relation};
 
 use super::error::GateError;
 use super::scope::GateScope;
@@ -26,10 +26,16 @@ pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         ));
     }
     let (subjects, rule) = match word.as_str() {
+        "verdict" if known.is_single_load() => {
+            return Err(reader.wrong(start..reader.at, "a single load has no verdict"));
+        }
         "verdict" => reader.verdict()?,
         name => {
-            let quantity =
-                Quantity::parse(name).map_err(|error| reader.wrong(start..reader.at, &error))?;
+            let quantity = match known.is_single_load() {
+                true => Quantity::parse_of_load(name),
+                false => Quantity::parse(name),
+            };
+            let quantity = quantity.map_err(|error| reader.wrong(start..reader.at, &error))?;
             reader.figure(quantity)?
         }
     };
@@ -80,7 +86,7 @@ impl<'a> GateParser<'a> {
         let rest = self.rest();
         let is_name = |c: char| c.is_ascii_alphabetic() || c == '-';
         let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
-        if let Some(finding) = condition::finding(&rest[..end]) {
+        if let Some(finding) = measure::finding(&rest[..end]) {
             self.at += end;
             return finding.to_string();
         }
@@ -181,7 +187,7 @@ impl<'a> GateParser<'a> {
     fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, GateRule), GateError> {
         let subject = self.of()?;
         self.space();
-        if self.rest().is_empty() && condition::finding(&quantity.name).is_some() {
+        if self.rest().is_empty() && measure::finding(&quantity.name).is_some() {
             let (value, is_share) = (0.0, false);
             let rule = GateRule::Figure {
                 quantity,
@@ -354,11 +360,16 @@ impl<'a> GateParser<'a> {
             Err(error) => error,
         };
         let factor = self.factor(start)?;
-        let Some(to) = self.reference(subject)? else {
+        let is_single_load = self.known.is_single_load();
+        let to = match is_single_load {
+            true => None,
+            false => self.reference(subject)?,
+        };
+        let Some(to) = to else {
             let end = start + text.len();
             // After a digit the text can only be a value, so the error of the value is the
             // relevant one.
-            let what = if text.starts_with(|c: char| c.is_ascii_digit()) {
+            let what = if is_single_load || text.starts_with(|c: char| c.is_ascii_digit()) {
                 fixed
             } else {
                 format!(

@@ -15,6 +15,12 @@ pub struct GateScope {
 }
 
 impl GateScope {
+    /// Returns true if there is only the load that a condition of `prony load` is about: it has no
+    /// variants and no stored run.
+    pub(super) fn is_single_load(&self) -> bool {
+        self.variants.is_empty() && self.stored.is_none()
+    }
+
     pub(super) fn counterpart(&self, variant: usize) -> Option<usize> {
         // A run without trials finds the counterpart by the same rule.
         let run = Run {

@@ -1,6 +1,6 @@
 //! Sentences about gates.
 
-use prony_record::{condition::Amount, number};
+use prony_record::{measure::Amount, number};
 
 use crate::change::Change;
 use crate::comparison::Effect;

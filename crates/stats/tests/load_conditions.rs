@@ -1,7 +1,7 @@
-//! Parsing conditions and checking records against them.
+//! Parsing conditions on single loads, and checking records against them.
 
-use super::*;
-use crate::{Distribution, FindingId, Nanos, Outcome};
+use prony_record::{Distribution, Finding, FindingId, Nanos, Outcome, Record, Severity};
+use prony_stats::gate::LoadCondition;
 
 /// 10,000 requests of 1 to 100 ms, of which 10 timed out and 40 were reset.
 fn record() -> Record {
@@ -65,7 +65,7 @@ fn holding_conditions_name_the_measured_value() {
         ("rate<1k", "rate is 995 req/s"),
         ("busy>40%", "busy is 42%"),
     ] {
-        let condition = Condition::parse(typed).unwrap();
+        let condition = LoadCondition::parse(typed).unwrap();
         let held = condition
             .holds(&record())
             .unwrap_or_else(|| panic!("{typed}"));
@@ -90,7 +90,7 @@ fn other_conditions_give_no_reason() {
         "busy>=43%",
         "tls.p99>1us",
     ] {
-        let condition = Condition::parse(typed).unwrap();
+        let condition = LoadCondition::parse(typed).unwrap();
         assert_eq!(condition.holds(&record()), None, "{typed}");
         assert_eq!(condition.to_string(), typed);
     }
@@ -101,34 +101,42 @@ fn unmeasured_times_and_shares_do_not_hold() {
     let nothing = Record::default();
     for typed in ["p99<1s", "p95<1s", "max>=0s", "failed>=0%", "ok<100%"] {
         assert_eq!(
-            Condition::parse(typed).unwrap().holds(&nothing),
+            LoadCondition::parse(typed).unwrap().holds(&nothing),
             None,
             "{typed}"
         );
     }
     assert!(
-        Condition::parse("rate<1")
+        LoadCondition::parse("rate<1")
             .unwrap()
             .holds(&nothing)
             .is_some()
     );
-    assert!(Condition::parse("ok<1").unwrap().holds(&nothing).is_some());
+    assert!(
+        LoadCondition::parse("ok<1")
+            .unwrap()
+            .holds(&nothing)
+            .is_some()
+    );
 }
 
 #[test]
 fn invalid_conditions_are_rejected_with_a_hint() {
-    for (typed, told) in [
-        ("", "is not a condition"),
-        ("p99", "is not a condition"),
-        ("p99=50ms", "is not a condition"),
-        (">50ms", "is not a condition"),
-        ("p99>", "is not a condition"),
+    for (typed, error_part) in [
+        ("", "a metric, a sign and a limit"),
+        ("p99", "a sign is needed"),
+        ("p99=50ms", "a sign is needed"),
+        (">50ms", "a metric, a sign and a limit"),
+        ("p99>", "a limit is needed"),
         ("p99>50", "is not a time with its unit"),
         ("p99>50%", "is not a time with its unit"),
         ("p99>-5ms", "is not a time"),
         ("p99>NaNms", "is not a time"),
         ("p99>>5ms", "is not a time"),
-        ("p101>5ms", "there is no metric \"p101\""),
+        (
+            "p101>5ms",
+            "there is no metric \"p101\"; the metrics are p50",
+        ),
         ("p>5ms", "there is no metric"),
         ("p-1>5ms", "there is no metric"),
         ("p1e1>5ms", "there is no metric"),
@@ -141,16 +149,36 @@ fn invalid_conditions_are_rejected_with_a_hint() {
         ("rate>10%", "is not a rate"),
         ("busy>1", "is not a share"),
         ("é>1", "there is no metric"),
+        ("cpu>5ms", "\"cpu\" is measured by experiments only"),
+        ("p99>baseline", "is not a time"),
+        ("p99 of new>5ms", "a load has no variants"),
+        ("verdict is slower", "a single load has no verdict"),
     ] {
-        let error = Condition::parse(typed).unwrap_err();
-        assert!(error.contains(told), "{typed}: {error}");
-        assert!(error.contains(&format!("\"{typed}\"")), "{error}");
+        let error = LoadCondition::parse(typed).unwrap_err().to_string();
+        assert!(error.contains(error_part), "{typed}: {error}");
+        assert!(error.ends_with('^'), "{error}");
     }
 }
 
 #[test]
+fn metrics_of_experiments_that_a_record_contains_are_accepted() {
+    for (typed, expected) in [
+        ("rate_per_s<1000", "rate_per_s is 995 req/s"),
+        ("p99_us>50ms", "p99_us is 99"),
+        ("failed_share>0.1%", "failed_share is 0.50%"),
+    ] {
+        let condition = LoadCondition::parse(typed).unwrap();
+        let text = condition.holds(&record()).unwrap();
+        assert!(text.starts_with(expected), "{text}");
+    }
+    let condition = LoadCondition::parse("rate_per_s<1000").unwrap();
+    assert_eq!(condition.judge(&Record::default()), None);
+}
+
+#[test]
 fn a_requirement_fails_if_it_does_not_hold() {
-    let failed = |typed: &str, record: &Record| Condition::require(typed).unwrap().holds(record);
+    let failed =
+        |typed: &str, record: &Record| LoadCondition::require(typed).unwrap().holds(record);
     assert!(
         failed("p99<50ms", &record())
             .unwrap()
@@ -163,7 +191,7 @@ fn a_requirement_fails_if_it_does_not_hold() {
         failed("p(99)<50ms", &Record::default()).unwrap(),
         "p(99) was not measured"
     );
-    let required = Condition::require("p99 < 50ms").unwrap();
+    let required = LoadCondition::require("p99 < 50ms").unwrap();
     assert_eq!(
         (required.option(), required.to_string().as_str()),
         ("--require", "p99<50ms")
@@ -175,15 +203,15 @@ fn ids_of_incomplete_loads_are_conditions() {
     let mut record = Record::default();
     for id in [FindingId::Partial, FindingId::AgentLost] {
         let name = id.as_str();
-        let named: Condition = name.parse().unwrap();
+        let named = LoadCondition::parse(name).unwrap();
         assert_eq!(named.to_string(), name);
         assert_eq!(named.holds(&record), None);
-        let finding = crate::Finding::new(id, crate::Severity::Error, "Half of it.");
+        let finding = Finding::new(id, Severity::Error, "Half of it.");
         record.findings.push(finding);
         assert_eq!(named.holds(&record), Some(format!("{name} is 1")));
-        let counted: Condition = format!("{name} > 0").parse().unwrap();
+        let counted = LoadCondition::parse(&format!("{name} > 0")).unwrap();
         assert!(counted.holds(&record).is_some());
     }
     // Not every finding is one.
-    assert!("errors".parse::<Condition>().is_err());
+    assert!(LoadCondition::parse("errors").is_err());
 }

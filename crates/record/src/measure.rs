@@ -1,4 +1,16 @@
-//! The metrics of conditions, and the units of their limits.
+//! The metrics of conditions (`--fail-if`, `--require`) on a record, and the units of their limits.
+//!
+//! | metric | value | meaning |
+//! |---|---|---|
+//! | `min`, `mean`, `max`, `p50`, `p99.9`, any `pN` or `p(N)` | a time: `250us`, `50ms`, `1.5s`, `2m` | response time |
+//! | `service.pN` and so on | a time | service time |
+//! | `first_byte.`, `connect.`, `tls.`, `late.` before `min`, `mean`, `p50`, `p90`, `p99`, `p99.9`, `max` | a time | times to the first byte, of connects, of TLS handshakes; lateness of starts |
+//! | `rate` | a number: `1000`, `20k` | successful requests per second |
+//! | `started`, `ok`, `failed`, or the name of an outcome such as `timeout` | a count, or a share: `10`, `0.1%` | requests; the share is of those that ended |
+//! | `unfinished`, `unstarted` | a count or a share | requests; the share is of all that were due |
+//! | `retried` | a count or a share | requests sent again; the share is of those started |
+//! | `busy` | a share | the generator's busiest worker |
+//! | `partial`, `agent-lost` | none, or a count | whether the load by agents has this finding |
 
 use std::fmt;
 

@@ -1,0 +1,142 @@
+//! Conditions on a single load, such as `p99>50ms`, `failed>0.1%` or `rate<1000`.
+//!
+//! The grammar and the metrics are those of a [`Gate`](super::Gate), without variants, references
+//! and verdicts. One load has no interval, so its figures alone decide. A percentile that is a lower
+//! bound is compared by its printed value.
+
+use std::fmt;
+
+use prony_record::measure::{Amount, Relation};
+use prony_record::{Record, number};
+
+use super::error::GateError;
+use super::scope::GateScope;
+use super::{Gate, GateLimit, GateRule};
+use crate::quantity::Quantity;
+
+/// A condition on the record of one load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadCondition {
+    /// The text as typed, without spaces.
+    typed: String,
+    quantity: Quantity,
+    /// The relation that fails the record: for a requirement, the inverse of the typed one.
+    sign: Relation,
+    limit: f64,
+    /// True if the limit is a fraction of a whole.
+    is_share: bool,
+    is_required: bool,
+}
+
+/// The result of checking a record against a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadConditionResult {
+    /// The record fails: a `--fail-if` holds, or a `--require` does not.
+    pub holds: bool,
+    /// The measured value as a clause: `p99 is 61.3 ms`.
+    pub text: String,
+}
+
+impl LoadCondition {
+    /// Parses a condition of `--fail-if`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the position of the first error and the accepted alternatives.
+    pub fn parse(typed: &str) -> Result<LoadCondition, GateError> {
+        let gate = Gate::parse(typed, &GateScope::default())?;
+        match gate.rule {
+            GateRule::Figure {
+                quantity,
+                sign,
+                limit: GateLimit::Fixed { value, is_share },
+            } => Ok(LoadCondition {
+                typed: typed.chars().filter(|c| !c.is_whitespace()).collect(),
+                quantity,
+                sign,
+                limit: value,
+                is_share,
+                is_required: false,
+            }),
+            GateRule::Figure { .. } | GateRule::Verdict { .. } => Err(GateError {
+                typed: typed.to_owned(),
+                from: 0,
+                to: typed.len(),
+                what: "a single load can't be compared with another; use `prony report`".to_owned(),
+            }),
+        }
+    }
+
+    /// Parses a requirement: a condition with the opposite meaning.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LoadCondition::parse`].
+    pub fn require(typed: &str) -> Result<LoadCondition, GateError> {
+        let condition = LoadCondition::parse(typed)?;
+        Ok(LoadCondition {
+            sign: condition.sign.inverse(),
+            is_required: true,
+            ..condition
+        })
+    }
+
+    /// The option that the condition belongs to.
+    pub fn option(&self) -> &'static str {
+        match self.is_required {
+            true => "--require",
+            false => "--fail-if",
+        }
+    }
+
+    /// The reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`; `None`
+    /// if it does not fail.
+    ///
+    /// A percentile without any requests fails only a requirement.
+    pub fn holds(&self, record: &Record) -> Option<String> {
+        match self.judge(record) {
+            Some(judged) => judged.holds.then_some(judged.text),
+            None => self
+                .is_required
+                .then(|| format!("{} was not measured", self.name())),
+        }
+    }
+
+    /// Checks a record; `None` if the metric was not measured, such as a percentile without any
+    /// requests.
+    pub fn judge(&self, record: &Record) -> Option<LoadConditionResult> {
+        let (value, shown) = match self.quantity.count(record) {
+            Some((_, 0)) if self.is_share => return None,
+            Some((count, whole)) if self.is_share => {
+                let share = count as f64 / whole as f64;
+                let (count, whole) = (number::count(count), number::count(whole));
+                (
+                    share,
+                    format!("{} ({count} of {whole})", Amount::Share(share)),
+                )
+            }
+            Some((count, _)) => (count as f64, number::count(count)),
+            None => {
+                let value = self.quantity.value_in(record)?;
+                (value, self.quantity.shown(value))
+            }
+        };
+        Some(LoadConditionResult {
+            holds: self.sign.holds(value, self.limit),
+            text: format!("{} is {shown}", self.name()),
+        })
+    }
+
+    /// The name of the metric as typed.
+    fn name(&self) -> &str {
+        let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());
+        &self.typed[..end]
+    }
+}
+
+/// The condition as typed, without spaces.
+impl fmt::Display for LoadCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}

@@ -335,9 +335,6 @@ impl From<LoadFlags> for LoadSettings {
             ciphers: flags.ciphers,
             no_resumption: flags.no_resumption,
             public: flags.public,
-            proxy_auth: None,
-            fails_beyond_follow: false,
-            permits: None,
         }
     }
 }

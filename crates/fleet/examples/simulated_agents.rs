@@ -24,7 +24,7 @@ use prony_fleet::wire::{
     AGENT_SCHEMA, AgentOrder, Command, EndReason, LoadOrder, PRONY_VERSION, PartEnd, ReadyReport,
     Registration, Reply, ResultMessage,
 };
-use prony_load::Part;
+use prony_load::{LoadScope, ShardRange};
 use prony_record::{
     Delta, EncodedDelta, Exchange, Generator, LoadInfo, MeasuredPart, Nanos, Negotiated, Outcome,
     Record, Recorder,
@@ -209,12 +209,15 @@ impl Simulation {
 
 fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     let options = &order.settings;
-    let part = Part {
-        first: order.shard.first,
-        workers: order.shard.workers,
-        of: order.shard.of,
+    let scope = LoadScope {
+        shards: Some(ShardRange {
+            first: order.shard.first,
+            workers: order.shard.workers,
+            of: order.shard.of,
+        }),
+        permits: None,
     };
-    let spec = options.resolve_part(order.url.as_deref(), Some(part));
+    let spec = options.resolve_within(order.url.as_deref(), &scope);
     let info = spec.map_err(|error| error.to_string())?.info().clone();
     let seconds = options.duration.ok_or("give --duration")?.as_secs();
     let rate = options.rate.ok_or("give --rate")? / f64::from(order.shard.of);

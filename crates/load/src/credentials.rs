@@ -17,6 +17,33 @@ impl Credentials {
         &self.0
     }
 
+    /// Takes `USER:PASSWORD` unchanged; either may be missing.
+    pub(crate) fn unchecked(text: String) -> Credentials {
+        Credentials(text)
+    }
+
+    /// Decodes the credentials of a URL.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they are not UTF-8.
+    pub(crate) fn from_userinfo(userinfo: &str) -> Result<Credentials, String> {
+        decoded(userinfo).map(Credentials)
+    }
+
+    /// The credentials in the form that a URL has, percent-encoded.
+    pub(crate) fn to_userinfo(&self) -> String {
+        let mut text = String::new();
+        for byte in self.0.bytes() {
+            match byte {
+                b':' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
+                byte if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
+                byte => text += &format!("%{byte:02X}"),
+            }
+        }
+        text
+    }
+
     /// Value of an Authorization header.
     pub(crate) fn basic(&self) -> String {
         format!("Basic {}", BASE64_STANDARD.encode(&self.0))
@@ -49,7 +76,7 @@ impl fmt::Debug for Credentials {
 /// Returns an error if they can't be decoded. The text doesn't repeat them.
 pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
     const HTTP: &str = "http://";
-    let has_scheme = super::target::has_scheme(typed);
+    let has_scheme = crate::url::has_scheme(typed);
     let whole = match has_scheme {
         true => typed.to_owned(),
         false => format!("{HTTP}{typed}"),
@@ -72,7 +99,7 @@ pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
 /// # Errors
 ///
 /// Returns an error if the result isn't UTF-8.
-pub(crate) fn decoded(text: &str) -> Result<String, String> {
+fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&byte, behind)) = rest.split_first() {

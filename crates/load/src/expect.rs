@@ -38,15 +38,15 @@ impl Expectations {
     }
 }
 
-/// Body of one response while it is received.
+/// ReceivedBody of one response while it is received.
 #[derive(Debug, Default)]
-pub(crate) struct Body {
+pub(crate) struct ReceivedBody {
     length: u64,
     /// Boxed because it is large and few loads need it. If present, every body is hashed.
     hash: Option<Box<Sha256>>,
 }
 
-impl Body {
+impl ReceivedBody {
     /// Begins a new body.
     pub(crate) fn start(&mut self, expected: &Expectations) {
         self.length = 0;
@@ -62,12 +62,12 @@ impl Body {
         }
     }
 
-    /// Hashes every body from now on, expected or not, for [`Body::take_hash`].
+    /// Hashes every body from now on, expected or not, for [`ReceivedBody::take_hash`].
     pub(crate) fn hash_always(&mut self) {
         self.hash.get_or_insert_default();
     }
 
-    /// Takes the hash of the bytes received since the body began. A hash that [`Body::judge`]
+    /// Takes the hash of the bytes received since the body began. A hash that [`ReceivedBody::judge`]
     /// compared is already taken.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
         match &mut self.hash {

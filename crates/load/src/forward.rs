@@ -5,99 +5,17 @@
 //! proxy is asked for a tunnel (CONNECT, RFC 9110 §9.3.6).
 
 use std::net::IpAddr;
-use std::str::FromStr;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use prony_protocol::h1::{self, Version};
 
-use crate::credentials::decoded;
-use crate::settings::{LoadSettings, SettingsError};
+use crate::error::{SettingsError, SpecError};
+use crate::resolve::Resolver;
+use crate::settings::LoadSettings;
 use crate::socket::Peer;
-use crate::spec::SpecError;
-use crate::target::{Resolver, Url};
+use crate::url::Url;
 
 /// Header that carries the client's credentials for the proxy.
 const AUTHORIZATION: &str = "Proxy-Authorization";
-
-/// A proxy as typed: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The default port is
-/// 80.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpProxy {
-    host: String,
-    port: u16,
-    /// `USER:PASSWORD`.
-    credentials: Option<String>,
-}
-
-impl FromStr for HttpProxy {
-    type Err = String;
-
-    fn from_str(typed: &str) -> Result<HttpProxy, String> {
-        let rest = match typed.split_once("://") {
-            None => typed,
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) => {
-                return Err(format!(
-                    "{scheme}: only HTTP proxies are spoken to, and in clear; write HOST:PORT"
-                ));
-            }
-        };
-        let (credentials, authority) = match rest.rsplit_once('@') {
-            Some((credentials, authority)) => (Some(decoded(credentials)?), authority),
-            None => (None, rest),
-        };
-        // The error message omits text that may be a password.
-        let authority = authority.trim_end_matches('/');
-        let url = match authority.contains(['/', '?', '#']) {
-            false => Url::parse(&format!("http://{authority}"), None)?,
-            true => return Err("a proxy has no path; write HOST:PORT".to_owned()),
-        };
-        Ok(HttpProxy {
-            host: url.host,
-            port: url.port,
-            credentials,
-        })
-    }
-}
-
-impl HttpProxy {
-    /// Name of the proxy in results: without its credentials.
-    pub(crate) fn name(&self) -> String {
-        let url = self.url();
-        format!("{}:{}", url.bracketed_host(), url.port)
-    }
-
-    /// URL of the proxy with its credentials.
-    pub(crate) fn url_with_credentials(&self) -> String {
-        match &self.credentials {
-            Some(credentials) => format!("http://{}@{}", encoded(credentials), self.name()),
-            None => self.name(),
-        }
-    }
-
-    fn url(&self) -> Url {
-        Url {
-            tls: false,
-            host: self.host.clone(),
-            port: self.port,
-            path: "/".to_owned(),
-        }
-    }
-}
-
-/// Percent-encodes `USER:PASSWORD`, the inverse of [`decoded`].
-fn encoded(credentials: &str) -> String {
-    let mut text = String::new();
-    for byte in credentials.bytes() {
-        match byte {
-            b':' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
-            byte => text += &format!("%{byte:02X}"),
-        }
-    }
-    text
-}
 
 /// The proxy of a load, with its address.
 #[derive(Debug, Clone)]
@@ -126,11 +44,11 @@ impl Forward {
             .iter()
             .filter_map(|line| line.split_once(':'));
         let mut own = own.filter(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
-        let credentials = settings.proxy_auth.as_ref().or(proxy.credentials.as_ref());
-        let basic = credentials.map(|it| format!("Basic {}", BASE64_STANDARD.encode(it)));
         Ok(Some(Forward {
             peer: resolver.peer(&proxy.url())?,
-            authorization: basic.or_else(|| own.next().map(|(_, value)| value.trim().to_owned())),
+            authorization: proxy
+                .authorization()
+                .or_else(|| own.next().map(|(_, value)| value.trim().to_owned())),
             public: settings.public,
         }))
     }
@@ -204,47 +122,5 @@ impl Forward {
         };
         h1::encode_request(&request)
             .map_err(|error| SettingsError::of("proxy").text(format!(": {error}")).into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(typed: &str) -> Result<(String, u16, Option<String>), String> {
-        let proxy: HttpProxy = typed.parse()?;
-        Ok((proxy.host, proxy.port, proxy.credentials))
-    }
-
-    #[test]
-    fn proxies_are_typed_in_several_ways() {
-        for (typed, host, port, credentials) in [
-            ("h:3128", "h", 3128, None),
-            ("h", "h", 80, None),
-            ("http://h:1/", "h", 1, None),
-            ("HTTP://[::1]:8", "::1", 8, None),
-            ("u:p@h:1", "h", 1, Some("u:p")),
-            ("http://u%40x:p%3a%zz@h", "h", 80, Some("u@x:p:%zz")),
-            ("http://u:p@w@h", "h", 80, Some("u:p@w")),
-        ] {
-            let expected = (host.to_owned(), port, credentials.map(str::to_owned));
-            assert_eq!(parsed(typed), Ok(expected.clone()), "{typed}");
-            let written = typed.parse::<HttpProxy>().unwrap().url_with_credentials();
-            assert_eq!(parsed(&written), Ok(expected), "{written}");
-        }
-        for (typed, why) in [
-            ("https://h:1", "in clear"),
-            ("socks5://h:1", "socks5: only HTTP"),
-            ("h:0", "port 0"),
-            ("h:x", "port"),
-            ("", "URL"),
-            ("h/path", "no path"),
-            ("%ff@h", "UTF-8"),
-        ] {
-            let error = parsed(typed).unwrap_err();
-            assert!(error.contains(why), "{typed}: {error}");
-        }
-        let error = parsed("user:secret@h:0").unwrap_err();
-        assert!(!error.contains("secret"), "{error}");
     }
 }

@@ -3,9 +3,9 @@
 use prony_record::{LoadInfo, redact};
 
 use crate::credentials;
-use crate::request::wanted;
+use crate::error::SpecError;
+use crate::request::drafts;
 use crate::settings::LoadSettings;
-use crate::spec::SpecError;
 
 /// Facts about a load's URLs.
 pub(crate) struct Typed<'a> {
@@ -23,12 +23,12 @@ pub(crate) struct Typed<'a> {
 ///
 /// Fails if a URL or the list of URLs can't be read.
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
-    let wanted = wanted(url, settings)?;
-    let first = wanted.first().map(|it| it.url.text()).unwrap_or_default();
+    let drafts = drafts(url, settings)?;
+    let first = drafts.first().map(|it| it.url.text()).unwrap_or_default();
     let known = Typed {
         url: url.unwrap_or(&first),
-        requests: wanted.len(),
-        uses_tls: wanted.iter().any(|it| it.url.tls),
+        requests: drafts.len(),
+        uses_tls: drafts.iter().any(|it| it.url.tls),
     };
     Ok(typed(settings, &known))
 }

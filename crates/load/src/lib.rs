@@ -7,9 +7,11 @@
 //!
 //! Only `socket` contains code that differs by operating system.
 
+mod address_list;
 mod connection;
 mod content_coding;
 mod credentials;
+mod error;
 mod expect;
 mod findings;
 mod forward;
@@ -19,39 +21,40 @@ mod location;
 mod lookup;
 mod meter;
 mod pacing;
-mod part;
 mod permits;
 mod ports;
 mod probe;
 mod progress;
 mod protocols;
-mod proxy;
+mod proxy_protocol;
 pub mod quantity;
 mod readiness;
 mod reasons;
 mod request;
+mod resolve;
 mod run;
 pub mod script;
 mod sequence;
 mod settings;
+mod shard;
 mod socket;
 mod source;
 mod spec;
 mod stall;
 mod target;
 mod tls;
-mod urls;
+mod url;
+mod url_list;
 mod worker;
 mod writer;
 
 pub use content_coding::{BodyDigest, DecodeError};
 pub use credentials::{Credentials, split_url};
+pub use error::{Notation, SettingsError, SpecError, flag_of};
 pub use findings::{so_far as findings_so_far, stall_text};
-pub use forward::HttpProxy;
 pub use info::typed_info;
 pub use meter::WorkerUtilization;
-pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, Share, arrivals_by_worker};
-pub use part::Part;
+pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, arrivals_by_worker};
 pub use permits::Permits;
 pub use probe::{ProbeResponse, probe, probe_until, reach};
 pub use progress::Control;
@@ -59,9 +62,9 @@ pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
 pub use run::{RunError, RunResult, run, run_at, run_with};
 pub use settings::{
-    CoreList, GivenSetting, HttpVersion, IoChoice, LoadSettings, Notation, PUBLIC_VARIABLE,
-    ProxyVersion, RequestOrder, SettingsError, Sha256, SourceOrder, TlsVersion, flag_of,
+    CoreList, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE,
+    ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
 };
-pub use source::SourceRange;
-pub use spec::{LoadSpec, Model, SpecError};
+pub use shard::{Shard, ShardRange};
+pub use spec::{LoadScope, LoadSpec};
 pub use writer::Writer;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::target::Url;
+use crate::url::Url;
 
 /// Reason why a redirect can't be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,7 @@ pub(crate) struct Meter {
     found_by_waits: u128,
     /// Consecutive turns that were cut short while there was more to do, merged into one, and their
     /// total duration.
-    round: (Nanos, Turn),
+    round: (Nanos, LoopTurn),
     /// Sum over all rounds of their nanoseconds × the connections that waited for the worker in
     /// them.
     queued: u128,
@@ -29,7 +29,7 @@ pub(crate) struct Meter {
 
 /// One turn of the worker's loop.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Turn {
+pub(crate) struct LoopTurn {
     /// Connections that had a complete response for the worker, or were opened or closed.
     pub(crate) found: u32,
     /// Bytes received, including those of partial responses.
@@ -46,7 +46,7 @@ pub(crate) struct Turn {
 /// server wait.
 const SOCKET_BUFFER_BYTES: u64 = 256 * 1024;
 
-impl Turn {
+impl LoopTurn {
     /// Number of connections that waited for the worker. A partial response alone doesn't count,
     /// because the server may still be sending the rest. Large responses therefore count by their
     /// bytes.
@@ -147,7 +147,7 @@ impl Meter {
             last_wait: Nanos::ZERO,
             previous: (Nanos::ZERO, 0),
             found_by_waits: 0,
-            round: (Nanos::ZERO, Turn::default()),
+            round: (Nanos::ZERO, LoopTurn::default()),
             queued: 0,
         }
     }
@@ -170,7 +170,7 @@ impl Meter {
     }
 
     /// Records that the worker processed the events that it found after a wait.
-    pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, turn: Turn) {
+    pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, turn: LoopTurn) {
         if began < self.from {
             return;
         }
@@ -187,7 +187,7 @@ impl Meter {
         let waiting = round.waiting(self.connections);
         if !turn.cut_short || waiting == self.connections {
             self.queued += u128::from(took.0) * u128::from(waiting);
-            self.round = (Nanos::ZERO, Turn::default());
+            self.round = (Nanos::ZERO, LoopTurn::default());
         }
     }
 
@@ -264,9 +264,9 @@ mod tests {
             let began = Nanos::from_millis(turn);
             let woke = began + Nanos(waits_us * 1000);
             meter.waited(began, woke, woke);
-            let turn = Turn {
+            let turn = LoopTurn {
                 found,
-                ..Turn::default()
+                ..LoopTurn::default()
             };
             meter.worked(woke, began + Nanos::from_millis(1), turn);
         }
@@ -324,10 +324,10 @@ mod tests {
             let woke = now + Nanos::from_millis(500) + secs(if turn == 1 { 3 } else { 0 });
             meter.waited(now, now + Nanos::from_millis(500), woke);
             now = woke + Nanos::from_millis(500) + secs(if turn == 2 { 3 } else { 0 });
-            let turn = Turn {
+            let turn = LoopTurn {
                 found: 8,
                 stalled: meter.gap(woke + Nanos::from_millis(500), now),
-                ..Turn::default()
+                ..LoopTurn::default()
             };
             meter.worked(woke, now, turn);
         }
@@ -373,9 +373,9 @@ mod tests {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 8);
         for turn in 0..1000 {
             let began = Nanos::from_millis(turn);
-            let found = |found| Turn {
+            let found = |found| LoopTurn {
                 found,
-                ..Turn::default()
+                ..LoopTurn::default()
             };
             let wait = |meter: &mut Meter, length: Nanos| {
                 meter.waited(began, began + length, began + length);
@@ -397,10 +397,10 @@ mod tests {
     fn turns_that_are_cut_short_are_one_turn() {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 10_000);
         for turn in 0..10 {
-            let turn_of_4096 = Turn {
+            let turn_of_4096 = LoopTurn {
                 found: 4096,
                 cut_short: true,
-                ..Turn::default()
+                ..LoopTurn::default()
             };
             let began = Nanos::from_millis(100 * turn);
             meter.worked(began, began + Nanos::from_millis(100), turn_of_4096);
@@ -412,10 +412,10 @@ mod tests {
 
     #[test]
     fn large_partial_responses_wait_once_they_fill_the_buffers() {
-        let part = |bytes| Turn {
+        let part = |bytes| LoopTurn {
             found: 1,
             bytes,
-            ..Turn::default()
+            ..LoopTurn::default()
         };
         assert_eq!(part(100_000).waiting(8), 1);
         assert_eq!(part(4 * SOCKET_BUFFER_BYTES).waiting(8), 4);

@@ -18,6 +18,8 @@ use prony_record::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::shard::Shard;
+
 /// Distribution of the gaps between arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
@@ -37,7 +39,7 @@ impl Arrivals {
     }
 }
 
-/// One worker's part of an open loop's schedule, from its first arrival on.
+/// One worker's arrivals in an open loop's schedule, from the first one on.
 #[derive(Debug, Clone)]
 pub struct ArrivalSchedule {
     spacing: Spacing,
@@ -45,7 +47,7 @@ pub struct ArrivalSchedule {
     at: Nanos,
     /// Number of earlier arrivals of the whole load that count towards `end.requests`.
     counted: u64,
-    share: Share,
+    shard: Shard,
     end: ScheduleEnd,
 }
 
@@ -67,27 +69,6 @@ enum Spacing {
     },
 }
 
-/// Assignment of a load's arrivals to a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// The worker's number, from 0.
-    pub worker: u64,
-    /// Number of workers.
-    pub of: u64,
-}
-
-impl Share {
-    /// This worker's part of `whole` items; the first workers share the remainder.
-    pub(crate) fn part(self, whole: u64) -> u64 {
-        whole / self.of + u64::from(self.worker < whole % self.of)
-    }
-
-    /// Number of `whole` items that belong to earlier workers.
-    pub(crate) fn parts_before(self, whole: u64) -> u64 {
-        whole / self.of * self.worker + self.worker.min(whole % self.of)
-    }
-}
-
 /// End of a schedule: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
@@ -100,12 +81,12 @@ pub struct ScheduleEnd {
 }
 
 impl ArrivalSchedule {
-    /// Creates the part `share` of the schedule with `rate_per_s` arrivals per second in total.
+    /// Creates the schedule of one `shard`, with `rate_per_s` arrivals per second in total.
     pub fn new(
         arrivals: Arrivals,
         rate_per_s: f64,
         seed: u64,
-        share: Share,
+        shard: Shard,
         end: ScheduleEnd,
     ) -> ArrivalSchedule {
         let (spacing, at) = match arrivals {
@@ -133,10 +114,10 @@ impl ArrivalSchedule {
             spacing,
             at,
             counted: 0,
-            share,
+            shard,
             end,
         };
-        schedule.pass(share.worker);
+        schedule.pass(shard.worker);
         schedule
     }
 
@@ -148,7 +129,7 @@ impl ArrivalSchedule {
 
     /// Advances to the following arrival.
     pub fn advance(&mut self) {
-        self.pass(self.share.of);
+        self.pass(self.shard.of);
     }
 
     /// Advances by this number of arrivals of the whole load.
@@ -181,7 +162,7 @@ impl ArrivalSchedule {
 /// Largest number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
-/// Number of arrivals from `end.counted_from` on in the part of each of `workers` workers. Constant
+/// Number of arrivals from `end.counted_from` on of each of `workers` workers. Constant
 /// arrivals are computed, Poisson arrivals are drawn; `None` if too many would have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
@@ -207,7 +188,7 @@ pub fn arrivals_by_worker(
     if counted + end.counted_from.as_secs_f64() * rate_per_s > DRAWN_ARRIVALS_MAX {
         return None;
     }
-    let all = Share { worker: 0, of: 1 };
+    let all = Shard { worker: 0, of: 1 };
     let mut parts = vec![0; of as usize];
     for (number, at) in ArrivalSchedule::new(arrivals, rate_per_s, seed, all, end).enumerate() {
         let worker = number % parts.len();

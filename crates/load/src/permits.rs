@@ -47,7 +47,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::LoadSettings;
+    use crate::{LoadScope, LoadSettings};
 
     /// Returns the checks made for a load with these flags, of which only `good` is permitted.
     fn asked(url: &str, words: &str, good: &'static str) -> (bool, Vec<(String, String)>) {
@@ -62,28 +62,32 @@ mod tests {
             }
         });
         let mut settings = LoadSettings::typed(words);
-        (settings.public, settings.permits) = (true, Some(permits));
-        let resolved = settings.resolve(Some(url));
+        settings.public = true;
+        let scope = LoadScope {
+            shards: None,
+            permits: Some(permits),
+        };
+        let resolved = settings.resolve_within(Some(url), &scope);
         let asked = asked.lock().unwrap().clone();
         (resolved.is_ok(), asked)
     }
 
     #[test]
     fn every_target_is_checked() {
-        let says = |name: &str, address: &str| vec![(name.to_owned(), address.to_owned())];
+        let check = |name: &str, address: &str| vec![(name.to_owned(), address.to_owned())];
         let url = "http://127.0.0.1:9/";
-        let near = says("127.0.0.1", "127.0.0.1");
+        let near = check("127.0.0.1", "127.0.0.1");
         assert_eq!(asked(url, "-c 1", "127.0.0.1"), (true, near.clone()));
         assert_eq!(asked(url, "-c 1", "other"), (false, near));
         let socket = asked(url, "-c 1 --unix /run/x", "unix:/run/y");
-        assert_eq!(socket, (false, says("unix:/run/x", "")));
+        assert_eq!(socket, (false, check("unix:/run/x", "")));
         // A name whose address was given with `--resolve` proves nothing.
         let fixed = asked(
             "http://good.test/",
             "--resolve good.test:80:192.0.2.1",
             "good.test",
         );
-        assert_eq!(fixed, (false, says("192.0.2.1", "192.0.2.1")));
+        assert_eq!(fixed, (false, check("192.0.2.1", "192.0.2.1")));
         let (is_good, seen) = asked("http://good.invalid/", "--proxy 127.0.0.1:9", "127.0.0.1");
         assert!(!is_good && seen[0].0 == "127.0.0.1", "{seen:?}");
         assert_eq!(seen[1], ("good.invalid".to_owned(), String::new()));

@@ -26,11 +26,11 @@ use std::net::SocketAddr;
 
 use prony_record::{Finding, FindingId, Severity};
 
-use crate::request::Target;
-use crate::settings::{SettingsError, SourceOrder};
+use crate::error::{SettingsError, SpecError};
+use crate::settings::SourceOrder;
 use crate::socket::{Peer, local};
 use crate::source::Sources;
-use crate::spec::SpecError;
+use crate::target::Target;
 
 /// Share of the ports above which a load has few to spare: other programs need some, too.
 const SCARCE: f64 = 0.8;
@@ -38,9 +38,9 @@ const SCARCE: f64 = 0.8;
 /// ports of one parity before it tries the other.
 const LONG_SEARCH: f64 = 0.25;
 
-/// Demand for and supply of local ports.
+/// Number of local ports that a load needs, and the number that it can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Market {
+struct PortDemand {
     connections: u64,
     /// Ports that one source has for one destination.
     ports: u64,
@@ -57,7 +57,7 @@ struct Market {
 /// # Errors
 ///
 /// Fails if there are certainly too few ports.
-pub(crate) fn foresee(
+pub(crate) fn predict_shortage(
     connections: u32,
     sources: &mut Sources,
     targets: &[Target],
@@ -79,28 +79,28 @@ pub(crate) fn foresee(
     if pairs == 0 {
         return Ok(None);
     }
-    let mut market = Market {
+    let mut demand = PortDemand {
         connections: connections.into(),
         ports: ports.count(),
         pairs,
         held: local::Held::default(),
         is_random: sources.order() == SourceOrder::Random,
     };
-    market.check()?;
-    if market.share() > LONG_SEARCH {
+    demand.check()?;
+    if demand.share() > LONG_SEARCH {
         sources.choose_ports(Some(ports));
     }
     // Listing the machine's connections takes time, so it is done only when it can matter.
     let all = local::sockets_in_use();
-    if market.wanted() + all > market.most(SCARCE) {
-        market.held = local::held_ports(&destinations, |ip| sources.has(ip));
+    if demand.needed() + all > demand.available(SCARCE) {
+        demand.held = local::held_ports(&destinations, |ip| sources.has(ip));
     }
-    Ok(market.finding())
+    Ok(demand.finding())
 }
 
-impl Market {
+impl PortDemand {
     /// This share of all ports of all pairs.
-    fn most(self, share: f64) -> u64 {
+    fn available(self, share: f64) -> u64 {
         let all = self.ports.saturating_mul(self.pairs);
         if share >= 1.0 {
             return all;
@@ -110,27 +110,27 @@ impl Market {
 
     /// Share of the ports that the load needs at the same time.
     fn share(self) -> f64 {
-        self.wanted() as f64 / self.most(1.0).max(1) as f64
+        self.needed() as f64 / self.available(1.0).max(1) as f64
     }
 
     /// Ports needed, if every pair had as many connections as the busiest one. In round-robin order
     /// all pairs have the same number. With random sources, the number of a pair varies around its
     /// share by the square root (the standard deviation of a Poisson variable), and among thousands
     /// of pairs none exceeds it by four of those.
-    fn wanted(self) -> u64 {
+    fn needed(self) -> u64 {
         if !self.is_random {
             return self.connections;
         }
         let each = self.connections as f64 / self.pairs as f64;
-        let most = (each + 4.0 * each.sqrt()).min(self.connections as f64);
-        (most * self.pairs as f64) as u64
+        let available = (each + 4.0 * each.sqrt()).min(self.connections as f64);
+        (available * self.pairs as f64) as u64
     }
 
     fn check(self) -> Result<(), SpecError> {
-        if self.connections <= self.most(1.0) {
+        if self.connections <= self.available(1.0) {
             return Ok(());
         }
-        let Market {
+        let PortDemand {
             connections,
             ports,
             pairs,
@@ -141,10 +141,10 @@ impl Market {
             pairs => format!("each of {pairs} pairs of addresses have"),
         };
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs as many local ports, and {pairs} {ports} ({}); use at most {} connections, \
+            " needs as many local ports, and {pairs} {ports} ({}); use at available {} connections, \
              connect from more addresses (",
             local::PORT_RANGE_NAME,
-            self.most(1.0)
+            self.available(1.0)
         ));
         Err(SpecError::Environment(error.name("source").text(
             " FIRST-LAST, such as 127.0.0.2-127.0.0.9 on the loopback), or widen the range",
@@ -152,15 +152,15 @@ impl Market {
     }
 
     fn finding(self) -> Option<Finding> {
-        let Market {
+        let PortDemand {
             connections, held, ..
         } = self;
-        let (all, wanted) = (self.most(1.0), self.wanted());
+        let (all, needed) = (self.available(1.0), self.needed());
         let taken = held.count.min(all);
-        if wanted + taken <= self.most(SCARCE) {
+        if needed + taken <= self.available(SCARCE) {
             return None;
         }
-        let (severity, can) = match wanted + taken > all {
+        let (severity, can) = match needed + taken > all {
             true if connections + taken <= all => (
                 Severity::Note,
                 "can run out of them where one is drawn often",
@@ -212,8 +212,8 @@ pub(crate) fn described() -> String {
 mod tests {
     use super::*;
 
-    fn market(connections: u64, pairs: u64, held: u64, waiting: u64) -> Market {
-        Market {
+    fn demand(connections: u64, pairs: u64, held: u64, waiting: u64) -> PortDemand {
+        PortDemand {
             connections,
             ports: 100,
             pairs,
@@ -227,21 +227,21 @@ mod tests {
 
     #[test]
     fn more_connections_than_ports_are_refused_with_a_hint() {
-        assert!(market(100, 1, 0, 0).check().is_ok());
-        assert!(market(300, 3, 0, 0).check().is_ok());
-        let error = market(101, 1, 0, 0).check().unwrap_err().to_string();
-        for part in ["--connections 101", "100 (", "at most 100", "--source"] {
+        assert!(demand(100, 1, 0, 0).check().is_ok());
+        assert!(demand(300, 3, 0, 0).check().is_ok());
+        let error = demand(101, 1, 0, 0).check().unwrap_err().to_string();
+        for part in ["--connections 101", "100 (", "at available 100", "--source"] {
             assert!(error.contains(part), "{part}: {error}");
         }
-        let error = market(301, 3, 0, 0).check().unwrap_err().to_string();
+        let error = demand(301, 3, 0, 0).check().unwrap_err().to_string();
         assert!(error.contains("each of 3 pairs"), "{error}");
-        assert!(error.contains("at most 300"), "{error}");
+        assert!(error.contains("at available 300"), "{error}");
     }
 
     #[test]
     fn scarce_ports_are_predicted_from_open_connections() {
         let found = |connections, pairs, held, waiting| {
-            let finding = market(connections, pairs, held, waiting).finding();
+            let finding = demand(connections, pairs, held, waiting).finding();
             finding.map(|finding| (finding.severity, finding.text))
         };
         assert_eq!(found(80, 1, 0, 0), None);
@@ -259,25 +259,25 @@ mod tests {
     fn drawn_sources_are_not_used_evenly() {
         // In round-robin order, each of 20 pairs needs 70 of its 100 ports. Drawn at random, one
         // may need 100.
-        let even = market(1400, 20, 0, 0);
-        assert_eq!((even.wanted(), even.finding()), (1400, None));
-        let drawn = Market {
+        let even = demand(1400, 20, 0, 0);
+        assert_eq!((even.needed(), even.finding()), (1400, None));
+        let drawn = PortDemand {
             is_random: true,
             ..even
         };
-        assert!((2000..2100).contains(&drawn.wanted()), "{drawn:?}");
+        assert!((2000..2100).contains(&drawn.needed()), "{drawn:?}");
         let finding = drawn.finding().unwrap();
         assert_eq!(finding.severity, Severity::Note);
         assert!(finding.text.contains("drawn often"), "{}", finding.text);
         // A single source leaves nothing to draw.
-        let one = Market {
+        let one = PortDemand {
             is_random: true,
-            ..market(70, 1, 0, 0)
+            ..demand(70, 1, 0, 0)
         };
-        assert!(one.wanted() <= 100 && one.check().is_ok());
-        let few = Market {
+        assert!(one.needed() <= 100 && one.check().is_ok());
+        let few = PortDemand {
             is_random: true,
-            ..market(2, 1000, 0, 0)
+            ..demand(2, 1000, 0, 0)
         };
         assert_eq!(few.finding(), None);
     }

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::address_list::SourceSelector;
 use crate::connection::{
     ConnectionState, EventKind, HttpFactory, HttpMachine, Progress, Reason, SharedBuffers,
 };
 use crate::content_coding::{self, BodyDigest, DecodeError};
 use crate::expect::Expectations;
-use crate::proxy::Begun;
+use crate::proxy_protocol::ConnectionEnds;
 use crate::request::Request;
 use crate::script::CaptureSpec;
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
-use crate::source::Turn;
 use crate::spec::LoadSpec;
 
 /// Interval at which a probe checks if it should stop.
@@ -70,7 +70,9 @@ pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Resul
     let Some(target) = spec.targets.get(index) else {
         return Err("the load has no target".to_owned());
     };
-    let source = spec.sources.source(&target.peer, Turn::first(spec));
+    let source = spec
+        .sources
+        .source(&target.peer, SourceSelector::first(spec));
     ProbeSocket::connect(&target.peer, source, timeout, &|| false).map(|_| ())
 }
 
@@ -89,14 +91,14 @@ pub fn probe_until(
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
-    let turn = Turn::first(spec);
-    let source = spec.sources.source(&target.peer, turn);
+    let selector = SourceSelector::first(spec);
+    let source = spec.sources.source(&target.peer, selector);
     let mut line = ProbeSocket::connect(&target.peer, source, timeout, is_stopped)?;
     if let Some(proxy) = spec.sources.proxy() {
         let local = line.socket.local_addr().ok();
         let mut header = Vec::new();
-        let begun = Begun::to(target, local.and_then(|local| local.as_socket()));
-        proxy.write(begun, turn, spec.sources.order(), &mut header);
+        let ends = ConnectionEnds::to(target, local.and_then(|local| local.as_socket()));
+        proxy.write(ends, selector, spec.sources.order(), &mut header);
         line.send(&header)?;
     }
     let mut factory = HttpFactory::new(spec.protocols)
@@ -158,10 +160,10 @@ pub fn probe_until(
     }
 }
 
-impl Turn {
-    /// The turn of a load's first connection.
-    fn first(spec: &LoadSpec) -> Turn {
-        Turn {
+impl SourceSelector {
+    /// The selector of a load's first connection.
+    fn first(spec: &LoadSpec) -> SourceSelector {
+        SourceSelector {
             connection: 0,
             user: 0,
             seed: spec.seed,
@@ -343,7 +345,7 @@ impl<'a> ProbeSocket<'a> {
         }
     }
 
-    /// Sends all pending bytes of TLS and HTTP/2, including the request once it has begun.
+    /// Sends all pending bytes of TLS and HTTP/2, including the request once it has ends.
     fn flush(
         &mut self,
         connection: &mut ConnectionState,

@@ -2,9 +2,9 @@
 
 use prony_protocol::h2::ClientSettings;
 
-use crate::request::Target;
-use crate::settings::{HttpVersion, LoadSettings, SettingsError};
-use crate::spec::SpecError;
+use crate::error::{SettingsError, SpecError};
+use crate::settings::{HttpVersion, LoadSettings};
+use crate::target::Target;
 
 /// Maximum number of requests in flight: each takes some 200 bytes.
 const CONCURRENT_MAX: u64 = 4 * 1024 * 1024;

@@ -9,16 +9,18 @@ use prony_protocol::h2::{EncodedRequest, RequestScheme};
 use rustls::pki_types::ServerName;
 
 use crate::credentials::{self, Credentials};
+use crate::error::{SettingsError, SpecError};
 use crate::forward::Forward;
 use crate::input_file::{self, DATA_BYTES_MAX};
+use crate::permits::Permits;
 use crate::protocols::Http;
-use crate::settings::{HttpVersion, LoadSettings, SettingsError};
+use crate::resolve::{FixedAddress, Resolver};
+use crate::settings::{HttpVersion, LoadSettings};
 use crate::socket::Peer;
 use crate::source::Sources;
-use crate::spec::SpecError;
-use crate::target::{Resolve, Resolver, Url};
-use crate::urls;
-use crate::writer::Indices;
+use crate::target::{Target, TargetIndices};
+use crate::url::Url;
+use crate::url_list;
 
 /// A serialized request.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ pub struct Request {
     /// Expected body of the response, judged by the request's method.
     pub(crate) expects: Expects,
     /// Number of expected responses; more than one if this is a batch of requests.
-    pub(crate) answers: u32,
+    pub(crate) response_count: u32,
     /// True if the request may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
     pub(crate) idempotent: bool,
     /// Index of the request's [`Target`].
@@ -45,12 +47,12 @@ pub struct Request {
     pub(crate) url: String,
     /// Parts that the request was written from, if redirects are followed and the request is not
     /// raw bytes.
-    pub(crate) origin: Option<Arc<Written>>,
+    pub(crate) origin: Option<Arc<RequestParts>>,
 }
 
 /// Parts that a request was written from.
 #[derive(Debug, Clone)]
-pub(crate) struct Written {
+pub(crate) struct RequestParts {
     pub(crate) url: Url,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -92,7 +94,7 @@ impl Request {
             frames: None,
             bytes_in_frames: 0,
             expects: Request::expects(method),
-            answers: 1,
+            response_count: 1,
             idempotent: matches!(
                 method,
                 "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"
@@ -106,28 +108,6 @@ impl Request {
     }
 }
 
-/// Destination of requests.
-#[derive(Debug, Clone)]
-pub(crate) struct Target {
-    /// Address of the server or proxy.
-    pub(crate) peer: Peer,
-    /// Server name for TLS; `None` for cleartext.
-    pub(crate) tls: Option<ServerName<'static>>,
-    /// CONNECT request that asks the proxy for a tunnel to the target, if there is a proxy.
-    pub(crate) tunnel: Option<Vec<u8>>,
-    /// Disables Nagle's algorithm; see [`Route::nodelay`](crate::socket::Route). TLS and HTTP/2
-    /// send small messages of their own, and the last segment of a long request would otherwise
-    /// wait for the acknowledgment of the others.
-    pub(crate) nodelay: bool,
-}
-
-impl Target {
-    /// Returns true if both targets are reached in cleartext at the same address.
-    pub(crate) fn is_same_clear(&self, other: &Target) -> bool {
-        self.tls.is_none() && other.tls.is_none() && self.peer == other.peer
-    }
-}
-
 /// Header that carries the client's credentials.
 const AUTHORIZATION: &str = "Authorization";
 
@@ -135,7 +115,7 @@ const AUTHORIZATION: &str = "Authorization";
 const ONE_SEGMENT: usize = 536;
 
 /// A request before it is serialized.
-pub(crate) struct Wanted {
+pub(crate) struct RequestDraft {
     pub(crate) url: Url,
     pub(crate) method: String,
     pub(crate) body: Vec<u8>,
@@ -149,7 +129,7 @@ pub(crate) struct Requests {
     /// Targets of the requests.
     pub(crate) targets: Vec<Target>,
     /// Index of each target, by address.
-    pub(crate) indices: Indices,
+    pub(crate) indices: TargetIndices,
     /// URL of the load, or the first one in its list.
     pub(crate) base: Url,
     /// The HTTP proxy, if there is one.
@@ -164,30 +144,31 @@ pub(crate) struct Requests {
 pub(crate) fn requests(
     url: Option<&str>,
     settings: &LoadSettings,
+    permits: Option<&Permits>,
     sources: &Sources,
 ) -> Result<Requests, SpecError> {
-    let fixed = Resolve::all(&settings.resolve)?;
+    let fixed = FixedAddress::all(&settings.resolve)?;
     let resolver = Resolver {
         fixed: &fixed,
         sources,
         public: settings.public,
-        permits: settings.permits.as_ref(),
+        permits,
         chosen_by_server: false,
     };
     let forward = Forward::new(settings, &resolver)?;
     let forward = forward.as_ref();
     let headers = headers(settings)?;
     let authorization = Authorization::new(url, settings)?;
-    let mut indices = Indices::new();
+    let mut indices = TargetIndices::new();
     let mut base = None;
     let mut targets: Vec<Target> = Vec::new();
     let mut requests = Vec::new();
-    for wanted in wanted(url, settings)? {
-        let address = (wanted.url.host.clone(), wanted.url.port, wanted.url.tls);
+    for draft in drafts(url, settings)? {
+        let address = (draft.url.host.clone(), draft.url.port, draft.url.tls);
         let target = match indices.get(&address) {
             Some(&index) => index,
             None => {
-                let new = target(&wanted.url, settings, &resolver, forward)?;
+                let new = target_of(&draft.url, settings, &resolver, forward)?;
                 let index = match forward {
                     // All cleartext targets behind the proxy share their connections.
                     Some(_) => targets.iter().position(|it| it.is_same_clear(&new)),
@@ -201,16 +182,16 @@ pub(crate) fn requests(
                 index as u32
             }
         };
-        let own = authorization.as_ref().filter(|it| it.is_for(&wanted.url));
+        let own = authorization.as_ref().filter(|it| it.is_for(&draft.url));
         let headers = headers
             .iter()
             .cloned()
             .chain(own.map(Authorization::header));
         let headers: Vec<(String, String)> = headers.collect();
-        let request = written(&wanted, target, &headers, settings, forward)?;
+        let request = encode(&draft, target, &headers, settings, forward)?;
         targets[target as usize].nodelay |= request.is_long();
         requests.push(request);
-        base.get_or_insert(wanted.url);
+        base.get_or_insert(draft.url);
     }
     match base {
         Some(base) => Ok(Requests {
@@ -224,7 +205,11 @@ pub(crate) fn requests(
     }
 }
 
-pub(crate) fn wanted(url: Option<&str>, settings: &LoadSettings) -> Result<Vec<Wanted>, SpecError> {
+/// Reads the requests that the settings describe, without looking up any name.
+pub(crate) fn drafts(
+    url: Option<&str>,
+    settings: &LoadSettings,
+) -> Result<Vec<RequestDraft>, SpecError> {
     let base = url.map(base_url).transpose()?.map(|(base, _)| base);
     let body = match (&settings.body, &settings.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
@@ -236,14 +221,14 @@ pub(crate) fn wanted(url: Option<&str>, settings: &LoadSettings) -> Result<Vec<W
             let error = SettingsError::from("a URL is needed, or ");
             error.and_value("urls", "FILE")
         })?;
-        return Ok(vec![Wanted {
+        return Ok(vec![RequestDraft {
             url,
             method: settings.method().to_owned(),
             body,
             place: String::new(),
         }]);
     };
-    let lines = urls::read(file)?;
+    let lines = url_list::read(file)?;
     lines
         .into_iter()
         .map(|line| {
@@ -255,7 +240,7 @@ pub(crate) fn wanted(url: Option<&str>, settings: &LoadSettings) -> Result<Vec<W
                 Some(method) => (method, line.body.unwrap_or_default()),
                 None => (settings.method().to_owned(), body.clone()),
             };
-            Ok(Wanted {
+            Ok(RequestDraft {
                 url,
                 method,
                 body,
@@ -320,7 +305,7 @@ impl Authorization {
 }
 
 /// Determines the target of requests for a URL.
-pub(crate) fn target(
+pub(crate) fn target_of(
     url: &Url,
     settings: &LoadSettings,
     resolver: &Resolver,
@@ -401,32 +386,32 @@ fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
 }
 
 /// Serializes a request.
-pub(crate) fn written(
-    wanted: &Wanted,
+pub(crate) fn encode(
+    draft: &RequestDraft,
     target: u32,
     headers: &[(String, String)],
     settings: &LoadSettings,
     forward: Option<&Forward>,
 ) -> Result<Request, SpecError> {
-    let method = wanted.method.as_str();
+    let method = draft.method.as_str();
     if method == "CONNECT" {
         let error = SettingsError::value("method", "CONNECT")
             .text(": tunnels are not loaded; name the server itself");
-        return Err(error.after(wanted.place.clone()).into());
+        return Err(error.after(draft.place.clone()).into());
     }
-    let host = wanted.url.host_header();
+    let host = draft.url.host_header();
     let (whole, all);
     let (path, headers) = match forward {
         Some(forward) => {
-            (whole, all) = (wanted.url.text(), forward.headers(&wanted.url, headers));
-            let path = if wanted.url.tls {
-                &wanted.url.path
+            (whole, all) = (draft.url.text(), forward.headers(&draft.url, headers));
+            let path = if draft.url.tls {
+                &draft.url.path
             } else {
                 &whole
             };
             (path, &all[..])
         }
-        None => (&wanted.url.path, headers),
+        None => (&draft.url.path, headers),
     };
     let request = h1::RequestSpec {
         method,
@@ -437,16 +422,16 @@ pub(crate) fn written(
         },
         host: &host,
         headers,
-        body: &wanted.body,
+        body: &draft.body,
         keep_alive: !settings.no_keepalive,
     };
-    let wrong = |error| SpecError::from(format!("{}{error}", wanted.place));
+    let wrong = |error| SpecError::from(format!("{}{error}", draft.place));
     let http = Http::of(settings);
     let bytes = match http {
         Http::Two => Vec::new(),
         Http::One | Http::Agreed => h1::encode_request(&request).map_err(wrong)?,
     };
-    let scheme = match wanted.url.tls {
+    let scheme = match draft.url.tls {
         true => Some(RequestScheme::Https),
         false if http == Http::Two => Some(RequestScheme::Http),
         false => None,
@@ -462,12 +447,12 @@ pub(crate) fn written(
         frames,
         bytes_in_frames,
         origin: (settings.follow.unwrap_or(0) > 0).then(|| {
-            Arc::new(Written {
-                url: wanted.url.clone(),
+            Arc::new(RequestParts {
+                url: draft.url.clone(),
                 headers: headers.to_vec(),
-                body: wanted.body.clone(),
+                body: draft.body.clone(),
             })
         }),
-        ..Request::unwritten(method, &wanted.url, target)
+        ..Request::unwritten(method, &draft.url, target)
     })
 }

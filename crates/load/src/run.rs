@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 use prony_record::{Finding, FindingId, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
-use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
 use crate::script::{Director, Users};
+use crate::shard::Shard;
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
@@ -168,20 +168,20 @@ fn one_worker(
     gate: &mpsc::Receiver<Instant>,
     ready: mpsc::Sender<()>,
 ) -> Result<Option<WorkerResult>, RunError> {
-    let share = spec.share(worker);
+    let shard = spec.shard(worker);
     if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
         system::pin_thread(core).map_err(RunError::Environment)?;
     }
     if spec.tls.is_some() {
         tls::seed_random_numbers();
     }
-    let slots = spec.slots_with_twins(share) as usize;
+    let slots = spec.connections_max(shard) as usize;
     let scripted = match director {
-        Some(director) => Some(script(spec, director, share)?),
+        Some(director) => Some(script(spec, director, shard)?),
         None => None,
     };
     let start = Start {
-        share,
+        shard,
         scripted,
         gate,
         ready,
@@ -203,13 +203,13 @@ fn one_worker(
 fn script<'d>(
     spec: &LoadSpec,
     director: &'d dyn Director,
-    share: Share,
+    shard: Shard,
 ) -> Result<ScriptRunner<'d>, RunError> {
     let streams = spec.protocols.streams;
     let users = Users {
-        worker: share.worker as u32,
-        first: share.parts_before(u64::from(spec.connections)) as u32 * streams,
-        count: spec.slots(share) * streams,
+        worker: shard.worker as u32,
+        first: shard.items_before(u64::from(spec.connections)) as u32 * streams,
+        count: spec.connections_of(shard) * streams,
     };
     let script = director.script(users).map_err(RunError::Script)?;
     Ok(ScriptRunner::new(script, director.capture(), users.first))
@@ -217,7 +217,7 @@ fn script<'d>(
 
 /// Synchronizes a worker's start with the others.
 struct Start<'run, 'a> {
-    share: Share,
+    shard: Shard,
     scripted: Option<ScriptRunner<'run>>,
     gate: &'a mpsc::Receiver<Instant>,
     ready: mpsc::Sender<()>,
@@ -233,7 +233,7 @@ impl<'run> Start<'run, '_> {
         set_clock: fn(&mut S, Instant),
     ) -> Result<Option<WorkerResult>, RunError> {
         let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
-        let mut worker = Worker::new(spec, self.share, sockets.map_err(waiting)?)
+        let mut worker = Worker::new(spec, self.shard, sockets.map_err(waiting)?)
             .with_script(self.scripted.take());
         worker.preconnect(control).map_err(waiting)?;
         // The receiver waits for all workers; this worker's gate opens or closes after that.
@@ -247,7 +247,7 @@ impl<'run> Start<'run, '_> {
         worker.start_clock(|sockets| set_clock(sockets, epoch));
         let unwatched = Counter::default();
         let counter = control
-            .counter(spec.number_here(self.share))
+            .counter(spec.number_here(self.shard))
             .unwrap_or(&unwatched);
         worker.run(control, counter).map(Some).map_err(waiting)
     }

@@ -3,16 +3,16 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::pacing::Share;
 use crate::settings::RequestOrder;
-use crate::spec::{LoadSpec, Model};
+use crate::shard::Shard;
+use crate::spec::{LoadSpec, LoopModel};
 
 /// One worker's position in the list of requests.
 ///
 /// In sequential order, the whole load requests the list as one client would, whatever the number
 /// of workers. With an open loop, arrival *k* requests entry *k* mod the list's length. In a closed
-/// loop each worker takes a contiguous part of the `--requests`, or, without a limit, starts where
-/// its share of the list begins.
+/// loop each worker takes a contiguous range of the `--requests`, or, without a limit, starts where
+/// its shard of the list begins.
 pub(crate) struct Sequence {
     count: u32,
     next: u32,
@@ -21,15 +21,15 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    pub(crate) fn new(spec: &LoadSpec, share: Share) -> Sequence {
+    pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> Sequence {
         let count = spec.requests.len() as u64;
         let (first, stride) = match (spec.model, spec.limit) {
-            (Model::Open { .. }, _) => (share.worker, share.of),
-            (Model::Closed, Some(limit)) => (share.parts_before(limit), 1),
-            (Model::Closed, None) => (count * share.worker / share.of, 1),
+            (LoopModel::Open { .. }, _) => (shard.worker, shard.of),
+            (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
+            (LoopModel::Closed, None) => (count * shard.worker / shard.of, 1),
         };
         let random = (spec.order == RequestOrder::Random && count > 1)
-            .then(|| ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(share.worker)));
+            .then(|| ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker)));
         let mut sequence = Sequence {
             count: count as u32,
             next: (first % count) as u32,

@@ -1,90 +1,29 @@
 //! A load that is ready to run: all flags resolved, all requests serialized and all names looked
 //! up.
 
-use std::fmt;
 use std::sync::Arc;
 
 use prony_record::{Finding, LoadInfo, Nanos};
 
+use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
 use crate::info::{self, Typed};
-use crate::pacing::{Arrivals, Share};
-use crate::part::Part;
+use crate::pacing::Arrivals;
+use crate::permits::Permits;
 use crate::protocols::Protocols;
 use crate::quantity::HIGHEST_RATE_PER_S;
-use crate::request::{Request, Target, requests};
-use crate::settings::{IoChoice, LoadSettings, Notation, RequestOrder, SettingsError};
+use crate::request::{Request, requests};
+use crate::settings::{IoChoice, LoadSettings, RequestOrder};
+use crate::shard::{Shard, ShardRange};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
+use crate::target::Target;
 use crate::writer::Writer;
 use crate::{ports, tls};
 
-/// Reason that a load can't run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SpecError {
-    /// The settings are invalid or contradict each other.
-    Settings(SettingsError),
-    /// A host name has no address.
-    Name {
-        /// The host name.
-        host: String,
-        /// The resolver's error.
-        error: String,
-    },
-    /// This machine can't generate the load.
-    Environment(SettingsError),
-}
-
-impl SpecError {
-    /// The key of the setting that caused the error, if there is one.
-    pub fn setting(&self) -> Option<&'static str> {
-        match self {
-            SpecError::Settings(error) | SpecError::Environment(error) => error.setting(),
-            SpecError::Name { .. } => None,
-        }
-    }
-
-    /// The error's text, with settings named in the given notation.
-    pub fn in_notation(&self, notation: Notation) -> String {
-        match self {
-            SpecError::Settings(error) | SpecError::Environment(error) => {
-                error.in_notation(notation)
-            }
-            SpecError::Name { host, error } => {
-                let text = format!(
-                    "{host}: no address for this name ({error}); check it, or give one with "
-                );
-                let error = SettingsError::from(text).name("resolve");
-                error.in_notation(notation)
-            }
-        }
-    }
-}
-
-/// Formats the error in the notation of flags.
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_notation(Notation::Flags))
-    }
-}
-
-impl std::error::Error for SpecError {}
-
-impl From<SettingsError> for SpecError {
-    fn from(error: SettingsError) -> SpecError {
-        SpecError::Settings(error)
-    }
-}
-
-impl From<String> for SpecError {
-    fn from(text: String) -> SpecError {
-        SpecError::Settings(text.into())
-    }
-}
-
 /// Rule that decides when requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Model {
+pub(crate) enum LoopModel {
     /// A request is due as soon as a connection is free.
     Closed,
     /// Requests follow a schedule that is independent of the server.
@@ -94,6 +33,15 @@ pub enum Model {
         /// Spacing of the arrivals.
         arrivals: Arrivals,
     },
+}
+
+/// Restrictions of the process that runs a load.
+#[derive(Debug, Clone, Default)]
+pub struct LoadScope {
+    /// The workers that run in this process; all of them if absent.
+    pub shards: Option<ShardRange>,
+    /// Decides which targets are allowed, in place of the setting `public`.
+    pub permits: Option<Permits>,
 }
 
 /// A load that is ready to run; see [`crate::run`].
@@ -108,12 +56,12 @@ pub struct LoadSpec {
     pub(crate) forecast: Vec<Finding>,
     pub(crate) order: RequestOrder,
     pub(crate) seed: u64,
-    pub(crate) model: Model,
+    pub(crate) model: LoopModel,
     pub(crate) connections: u32,
     pub(crate) protocols: Protocols,
     pub(crate) threads: u32,
-    /// The workers that run on this machine: usually all of them.
-    pub(crate) part: Part,
+    /// The workers that run in this process: usually all of them.
+    pub(crate) shards: ShardRange,
     pub(crate) cores: Vec<usize>,
     pub(crate) limit: Option<u64>,
     pub(crate) duration: Option<Nanos>,
@@ -138,9 +86,9 @@ pub struct LoadSpec {
 
 /// Open files that the process needs in addition to its connections: standard streams, libraries,
 /// results.
-const FILES_BESIDE: u64 = 48;
+const FILES_OF_PROCESS: u64 = 48;
 /// Open files that a worker needs in addition to its connections: those of its poller.
-const FILES_A_WORKER: u64 = 4;
+const FILES_PER_WORKER: u64 = 4;
 
 impl LoadSettings {
     /// Resolves settings into a load: reads files, serializes requests, looks up names and checks
@@ -152,51 +100,52 @@ impl LoadSettings {
     ///
     /// Returns a [`SpecError`] that names the setting.
     pub fn resolve(&self, url: Option<&str>) -> Result<LoadSpec, SpecError> {
-        self.resolve_part(url, None)
+        self.resolve_within(url, &LoadScope::default())
     }
 
-    /// Like [`LoadSettings::resolve`], for a load of which only a part runs on this machine.
+    /// Like [`LoadSettings::resolve`], for a process that may run only some of the load's workers
+    /// or reach only some targets.
     ///
     /// # Errors
     ///
-    /// Fails like [`LoadSettings::resolve`]; limits apply to the part.
-    pub fn resolve_part(
+    /// Fails like [`LoadSettings::resolve`]; limits apply to this process's workers.
+    pub fn resolve_within(
         &self,
         url: Option<&str>,
-        part: Option<Part>,
+        scope: &LoadScope,
     ) -> Result<LoadSpec, SpecError> {
         let settings = self;
         settings.check()?;
         let mut sources = Sources::new(settings)?;
-        let asked = requests(url, settings, &sources)?;
+        let asked = requests(url, settings, scope.permits.as_ref(), &sources)?;
         let protocols = Protocols::resolve(settings, &asked.targets)?;
         sources.check(&asked.targets)?;
         let connections = connections(settings)?;
         check_rate(settings)?;
-        let part = match part {
-            Some(part) => checked(part, connections)?,
-            None => Part::whole(threads(settings, connections)?),
+        let shards = match scope.shards {
+            Some(shards) => checked(shards, connections)?,
+            None => ShardRange::whole(threads(settings, connections)?),
         };
-        let threads = part.workers;
-        sources.belong_to(part);
-        let connections_here = part.of_whole(u64::from(connections)) as u32;
+        let threads = shards.workers;
+        sources.restrict_to(shards);
+        let connections_here = shards.items(u64::from(connections)) as u32;
         check_open_files(connections_here, threads)?;
-        let scarce = ports::foresee(connections_here, &mut sources, &asked.targets)?;
+        let scarce = ports::predict_shortage(connections_here, &mut sources, &asked.targets)?;
         let model = match settings.rate {
-            None => Model::Closed,
-            Some(rate_per_s) => Model::Open {
+            None => LoopModel::Closed,
+            Some(rate_per_s) => LoopModel::Open {
                 rate_per_s,
                 arrivals: settings.arrivals(),
             },
         };
         let duration = settings.planned();
         let uses_tls = asked.targets.iter().any(|target| target.tls.is_some());
-        let writer = Writer::new(settings, sources.clone(), &asked)?;
+        let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &asked)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let nanos = |time: std::time::Duration| Nanos::from(time);
-        let slots = connections_here.div_ceil(threads);
+        let each = connections_here.div_ceil(threads);
         let (backend, fallback) =
-            Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, slots)
+            Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
                 .map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
             requests: asked.requests,
@@ -211,7 +160,7 @@ impl LoadSettings {
             connections,
             protocols,
             threads,
-            part,
+            shards,
             cores: settings
                 .cores
                 .clone()
@@ -227,7 +176,7 @@ impl LoadSettings {
             buffers: buffers(settings)?,
             expect: Expectations::new(settings),
             follow: settings.follow.unwrap_or(0),
-            fails_beyond_follow: settings.fails_beyond_follow,
+            fails_beyond_follow: false,
             backend,
             fallback,
             info: LoadInfo::default(),
@@ -261,19 +210,25 @@ impl LoadSpec {
         self.opens_before = true;
     }
 
+    /// Makes a redirect beyond the setting `follow` fail its request, as some clients do. By default
+    /// that redirect is the request's response.
+    pub fn fail_redirects_beyond_limit(&mut self) {
+        self.fails_beyond_follow = true;
+    }
+
     /// Description of the load, as in its record.
     pub fn info(&self) -> &LoadInfo {
         &self.info
     }
 
-    /// Description of the part that runs on this machine. Findings about the part use its own rate
-    /// and connections.
+    /// Description of the part of the load that runs in this process, with that part's rate and
+    /// connections. Findings refer to it.
     pub(crate) fn info_here(&self) -> LoadInfo {
-        let share = f64::from(self.part.workers) / f64::from(self.part.of.max(1));
+        let share = f64::from(self.shards.workers) / f64::from(self.shards.of.max(1));
         LoadInfo {
-            connections: self.part.of_whole(u64::from(self.connections)) as u32,
+            connections: self.shards.items(u64::from(self.connections)) as u32,
             rate_per_s: self.info.rate_per_s.map(|rate| rate * share),
-            threads: self.part.workers,
+            threads: self.shards.workers,
             ..self.info.clone()
         }
     }
@@ -342,31 +297,31 @@ impl LoadSpec {
         u64::from(self.connections) * u64::from(self.protocols.streams)
     }
 
-    /// Share of the load for worker number `here` of the workers on this machine.
-    pub(crate) fn share(&self, here: u64) -> Share {
-        self.part.share(here)
+    /// Shard of worker number `here` of the workers in this process.
+    pub(crate) fn shard(&self, here: u64) -> Shard {
+        self.shards.shard(here)
     }
 
-    /// Number, among the workers on this machine, of the worker with this share.
-    pub(crate) fn number_here(&self, share: Share) -> usize {
-        share.worker.saturating_sub(u64::from(self.part.first)) as usize
+    /// Number, among the workers in this process, of the worker with this shard.
+    pub(crate) fn number_here(&self, shard: Shard) -> usize {
+        shard.worker.saturating_sub(u64::from(self.shards.first)) as usize
     }
 
-    /// Number of the load's connections that a worker has.
-    pub(crate) fn slots(&self, share: Share) -> u32 {
-        share.part(u64::from(self.connections)) as u32
+    /// Number of the load's connections that a worker keeps open.
+    pub(crate) fn connections_of(&self, shard: Shard) -> u32 {
+        shard.items(u64::from(self.connections)) as u32
     }
 
     /// Maximum number of connections that a worker may have at the same time. If the limit on open
     /// files allows it, there is a second one for each connection of the load, because a connection
     /// on which the peer accepts no further requests may still have requests in flight.
-    pub(crate) fn slots_with_twins(&self, share: Share) -> u32 {
-        let slots = self.slots(share);
-        let here = self.part.of_whole(u64::from(self.connections)) as u32;
+    pub(crate) fn connections_max(&self, shard: Shard) -> u32 {
+        let connections = self.connections_of(shard);
+        let here = self.shards.items(u64::from(self.connections)) as u32;
         let both = open_files(here.saturating_mul(2), self.threads);
         match self.protocols.streams > 1 && both <= system::open_files_limit() {
-            true => 2 * slots,
-            false => slots,
+            true => 2 * connections,
+            false => connections,
         }
     }
 }
@@ -382,15 +337,15 @@ fn buffers(settings: &LoadSettings) -> Result<Option<u32>, SpecError> {
     }
 }
 
-fn checked(part: Part, connections: u32) -> Result<Part, SpecError> {
-    if part.is_sound() && part.of <= connections {
-        return Ok(part);
+fn checked(shards: ShardRange, connections: u32) -> Result<ShardRange, SpecError> {
+    if shards.is_valid() && shards.of <= connections {
+        return Ok(shards);
     }
     let error = SettingsError::about("connections").text(format!(
         "workers {} to {} of {} can't share ",
-        part.first,
-        u64::from(part.first) + u64::from(part.workers),
-        part.of,
+        shards.first,
+        u64::from(shards.first) + u64::from(shards.workers),
+        shards.of,
     ));
     Err(error.and_value("connections", connections).into())
 }
@@ -435,7 +390,7 @@ fn threads(settings: &LoadSettings, connections: u32) -> Result<u32, SpecError> 
 
 /// Number of open files needed for this number of connections and threads.
 fn open_files(connections: u32, threads: u32) -> u64 {
-    u64::from(connections) + FILES_BESIDE + FILES_A_WORKER * u64::from(threads)
+    u64::from(connections) + FILES_OF_PROCESS + FILES_PER_WORKER * u64::from(threads)
 }
 
 fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
@@ -456,7 +411,7 @@ fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
 fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
     let needed = open_files(connections, threads);
     let room = limit.saturating_sub(open_files(0, threads));
-    let threads_max = limit.saturating_sub(FILES_BESIDE) / (FILES_A_WORKER + 1);
+    let threads_max = limit.saturating_sub(FILES_OF_PROCESS) / (FILES_PER_WORKER + 1);
     let needs = format!(" needs {needed} open files, and this process may have {limit} (");
     let error = SettingsError::value("connections", connections);
     let error = if room >= u64::from(threads) {
@@ -470,7 +425,7 @@ fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
         match threads_max {
             0 => error,
             threads => {
-                let connections = limit - FILES_BESIDE - FILES_A_WORKER * threads;
+                let connections = limit - FILES_OF_PROCESS - FILES_PER_WORKER * threads;
                 let error = error.text("use ").and_value("threads", threads);
                 error
                     .text(" ")

@@ -6,23 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prony_protocol::h1::Expects;
 
+use crate::error::SpecError;
 use crate::forward::Forward;
 use crate::lookup::{LOOKUP_TIMEOUT, Lookup, LookupPool};
-use crate::request::{Request, Requests, Target, Wanted, target, written};
+use crate::permits::Permits;
+use crate::request::{Request, RequestDraft, Requests, encode, target_of};
+use crate::resolve::{FixedAddress, Resolver};
 use crate::settings::LoadSettings;
 use crate::source::Sources;
-use crate::spec::SpecError;
-use crate::target::{Resolve, Resolver, Url};
+use crate::target::{Address, Target, TargetIndices};
 use crate::tls;
+use crate::url::Url;
 
 /// Maximum number of failed lookups that are remembered.
 const FAILURES_MAX: usize = 1024;
-
-/// Target indices by host, port and use of TLS.
-pub(crate) type Indices = HashMap<Address, u32>;
-
-/// Host, port and use of TLS.
-type Address = (String, u16, bool);
 
 /// A lookup that yields the index of a target.
 pub(crate) type TargetLookup = Lookup<Result<u32, SpecError>>;
@@ -44,20 +41,21 @@ pub struct Writer(Arc<Inner>);
 
 struct Inner {
     settings: LoadSettings,
+    permits: Option<Permits>,
     /// URL of the load, or the first one in its list.
     base: Url,
-    fixed: Vec<Resolve>,
+    fixed: Vec<FixedAddress>,
     sources: Sources,
     forward: Option<Forward>,
-    known: Mutex<Known>,
+    known: Mutex<KnownTargets>,
     tls: OnceLock<Result<Arc<tls::TlsSettings>, SpecError>>,
     pool: LookupPool,
 }
 
 /// Known targets and lookups; targets are only ever added.
-struct Known {
+struct KnownTargets {
     targets: Vec<Arc<Target>>,
-    indices: Indices,
+    indices: TargetIndices,
     /// Lookups that have not finished.
     lookups: HashMap<Address, TargetLookup>,
     /// Errors of failed lookups, which are not repeated.
@@ -68,16 +66,18 @@ impl Writer {
     /// Creates a writer for a load with these targets.
     pub(crate) fn new(
         settings: &LoadSettings,
+        permits: Option<Permits>,
         sources: Sources,
         requests: &Requests,
     ) -> Result<Writer, SpecError> {
         Ok(Writer(Arc::new(Inner {
             settings: settings.clone(),
+            permits,
             base: requests.base.clone(),
-            fixed: Resolve::all(&settings.resolve)?,
+            fixed: FixedAddress::all(&settings.resolve)?,
             sources,
             forward: requests.forward.clone(),
-            known: Mutex::new(Known {
+            known: Mutex::new(KnownTargets {
                 targets: requests.targets.iter().cloned().map(Arc::new).collect(),
                 indices: requests.indices.clone(),
                 lookups: HashMap::new(),
@@ -131,14 +131,14 @@ impl Writer {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Result<Arc<Request>, SpecError> {
-        let wanted = Wanted {
+        let draft = RequestDraft {
             url,
             method: method.to_owned(),
             body: body.to_vec(),
             place: String::new(),
         };
         let forward = self.0.forward.as_ref();
-        written(&wanted, target, headers, &self.0.settings, forward).map(Arc::new)
+        encode(&draft, target, headers, &self.0.settings, forward).map(Arc::new)
     }
 
     /// Creates a request from bytes for HTTP/1, for the target of the load's own URL. The bytes are
@@ -180,14 +180,17 @@ impl Writer {
         })
     }
 
-    /// Turns raw bytes into a batch of `answers` requests, which all have the same method or bodies
+    /// Turns raw bytes into a batch of `count` requests, which all have the same method or bodies
     /// in all their responses. They are sent at once and their responses arrive one after the other
     /// on the same connection. The load counts the batch as one request, from the first byte sent
     /// to the end of the last response. A script receives each response; those before the last one
     /// are delivered when the last one arrives or an error occurs.
-    pub fn batch(&self, request: Arc<Request>, answers: u32) -> Arc<Request> {
+    pub fn batch(&self, request: Arc<Request>, count: u32) -> Arc<Request> {
         let request = Arc::unwrap_or_clone(request);
-        Arc::new(Request { answers, ..request })
+        Arc::new(Request {
+            response_count: count,
+            ..request
+        })
     }
 
     fn raw_at(&self, method: &str, url: &Url, target: u32, bytes: Vec<u8>) -> Arc<Request> {
@@ -201,7 +204,7 @@ impl Writer {
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownTargets> {
         // No code that panics runs while the lock is held.
         self.0
             .known
@@ -245,11 +248,11 @@ impl Writer {
             drop(known);
             return self.add_target(url).map(TargetState::Known);
         }
-        let (writer, wanted) = (self.clone(), url.clone());
+        let (writer, requested) = (self.clone(), url.clone());
         // The lookup can't finish before it is added to `lookups`, because the lock is held.
         let lookup = self.0.pool.start(move || {
-            let found = writer.add_target(&wanted);
-            let address = (wanted.host, wanted.port, wanted.tls);
+            let found = writer.add_target(&requested);
+            let address = (requested.host, requested.port, requested.tls);
             let mut known = writer.known();
             known.lookups.remove(&address);
             if let Err(error) = &found {
@@ -295,7 +298,7 @@ impl Writer {
     }
 
     /// Returns true if a URL's host was requested before or is being looked up.
-    pub(crate) fn knows(&self, url: &Url) -> bool {
+    pub(crate) fn is_known(&self, url: &Url) -> bool {
         let address = (url.host.clone(), url.port, url.tls);
         let known = self.known();
         known.indices.contains_key(&address) || known.lookups.contains_key(&address)
@@ -306,11 +309,11 @@ impl Writer {
             fixed: &self.0.fixed,
             sources: &self.0.sources,
             public: self.0.settings.public,
-            permits: self.0.settings.permits.as_ref(),
+            permits: self.0.permits.as_ref(),
             chosen_by_server: true,
         };
         let forward = self.0.forward.as_ref();
-        let target = target(url, &self.0.settings, &resolver, forward)?;
+        let target = target_of(url, &self.0.settings, &resolver, forward)?;
         if url.tls {
             self.tls()?;
         }
@@ -318,7 +321,7 @@ impl Writer {
     }
 
     /// Appends the targets that `targets` doesn't contain yet.
-    pub(crate) fn tell_targets(&self, targets: &mut Vec<Arc<Target>>) {
+    pub(crate) fn append_new_targets(&self, targets: &mut Vec<Arc<Target>>) {
         let known = self.known();
         let new = known.targets.get(targets.len()..).unwrap_or_default();
         targets.extend_from_slice(new);

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_load::{CoreList, LoadSettings, LoadSpec, Part, Permits, SpecError, probe, reach};
+use prony_load::{
+    CoreList, LoadScope, LoadSettings, LoadSpec, Permits, ShardRange, SpecError, probe, reach,
+};
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::AgentSettings;
@@ -58,11 +60,6 @@ pub(super) fn resolve(
             format!("{workers} threads are too many for this machine; at most {most} are accepted");
         return Err(Rejection::Wrong(text));
     }
-    let part = Part {
-        first: shard.first,
-        workers: shard.workers,
-        of: shard.of,
-    };
     let mut options = load.settings.clone();
     set_file_paths(&mut options, files).map_err(Rejection::Wrong)?;
     options.threads = None;
@@ -70,10 +67,17 @@ pub(super) fn resolve(
         options.cores = Some(CoreList(settings.cores.clone()));
     }
     let refused = Arc::new(Mutex::new(None));
-    options.permits = Some(permits(&settings.policy, &refused));
+    let scope = LoadScope {
+        shards: Some(ShardRange {
+            first: shard.first,
+            workers: shard.workers,
+            of: shard.of,
+        }),
+        permits: Some(permits(&settings.policy, &refused)),
+    };
     let rate = options.rate;
     let connections = options.connections();
-    let resolved = options.resolve_part(load.url.as_deref(), Some(part));
+    let resolved = options.resolve_within(load.url.as_deref(), &scope);
     let mut spec = resolved.map_err(|error| {
         let refusal = refused
             .lock()

@@ -1,6 +1,6 @@
 //! Start times of agents, and the finding about late ones.
 
-use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Share};
+use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Shard};
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::collector::ResultCollector;
@@ -31,7 +31,7 @@ fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
         _ => Arrivals::Constant,
     };
     // The shard's first worker has its first arrival.
-    let share = Share {
+    let first_worker = Shard {
         worker: shard.first.into(),
         of: shard.of.into(),
     };
@@ -40,7 +40,7 @@ fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
         counted_from: Nanos::ZERO,
         at: Nanos(u64::MAX),
     };
-    let schedule = ArrivalSchedule::new(arrivals, rate_per_s, manifest.seed, share, endless);
+    let schedule = ArrivalSchedule::new(arrivals, rate_per_s, manifest.seed, first_worker, endless);
     let due = schedule.peek().unwrap_or_default();
     i64::try_from(due.0).unwrap_or(i64::MAX)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
-use prony_load::{HttpVersion, LoadSettings, TlsVersion};
+use prony_load::{HttpProxy, HttpVersion, LoadSettings, TlsVersion};
 
 use super::arguments::AbArguments;
 use super::secured;
@@ -23,9 +23,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         no_keepalive: !arguments.keepalive,
         source: arguments.sources.clone(),
         socket_buffer: arguments.window.map(u64::from),
-        proxy: arguments.proxy.as_ref().map(|proxy| proxy.target.clone()),
-        // For tunnels only. Requests to the proxy already contain the header.
-        proxy_auth: arguments.proxy_login.clone(),
+        proxy: proxy(arguments),
         timeout: Some(arguments.timeout),
         connect_timeout: Some(arguments.timeout.min(LONGEST_CONNECT)),
         expect_status: Some(StatusSet::all()),
@@ -47,6 +45,15 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         options.threads = Some(1);
     }
     options
+}
+
+/// The proxy with the login for tunnels. Requests to the proxy already contain the header.
+fn proxy(arguments: &AbArguments) -> Option<HttpProxy> {
+    let proxy = arguments.proxy.as_ref()?.target.clone();
+    Some(match &arguments.proxy_login {
+        Some(login) => proxy.with_login(login.clone()),
+        None => proxy,
+    })
 }
 
 /// The suites offered by default, in OpenSSL's order. Servers that follow the client's preference

@@ -95,7 +95,11 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
         complain(TOOL, remark);
     }
     let timeline_file = files(arguments)?;
-    let spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
+    let mut spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
+    if arguments.redirects {
+        // hey stops after 10 redirects, with an error.
+        spec.fail_redirects_beyond_limit();
+    }
     let watch = HeyWatch::new(arguments.csv, arguments.until(), arguments.workers);
     let tells = arguments.progress && !arguments.csv;
     let mut printed = 0;

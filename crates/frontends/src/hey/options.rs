@@ -96,7 +96,6 @@ impl HeyArguments {
             },
             no_keepalive: !self.keepalive,
             follow: self.redirects.then_some(REDIRECTS),
-            fails_beyond_follow: self.redirects,
             proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),
             timeout: Some(self.timeout.unwrap_or_default()),
             // hey's timeout covers the whole request.

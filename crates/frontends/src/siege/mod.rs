@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_load::{HttpVersion, LoadSettings, LoadSpec};
+use prony_load::{HttpProxy, HttpVersion, LoadSettings, LoadSpec};
 
 use self::arguments::{SiegeArguments, SiegeFlag};
 use self::listed::{ListedRequest, Method, UrlFile, UrlFileError};
@@ -172,19 +172,24 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
     if settings.key.is_some() && settings.certificate.is_none() {
         return Err(Refusal::Wrong("ssl-key needs an ssl-cert".to_owned()));
     }
+    let proxy_login = settings
+        .proxy_login()
+        .map(|login| format!("{}:{}", login.name, login.password));
     let proxy = settings.proxy_host.as_ref().map(|host| {
         let address = match host.contains(':') {
             true => format!("[{host}]:{}", settings.proxy_port),
             false => format!("{host}:{}", settings.proxy_port),
         };
-        address
+        let proxy: HttpProxy = address
             .parse()
-            .map_err(|error| Refusal::Wrong(format!("proxy-host: {error}")))
+            .map_err(|error| Refusal::Wrong(format!("proxy-host: {error}")))?;
+        Ok(match proxy_login {
+            Some(login) => proxy.with_login(login),
+            None => proxy,
+        })
     });
-    let proxy_login = settings.proxy_login();
     Ok(LoadSettings {
         proxy: proxy.transpose()?,
-        proxy_auth: proxy_login.map(|login| format!("{}:{}", login.name, login.password)),
         connections: Some(settings.users),
         duration: Some(settings.time_s.map_or(FOR_EVER, Duration::from_secs)),
         http: Some(match settings.http11 && !settings.get && !settings.print {

@@ -6,14 +6,14 @@ use prony_record::{Nanos, Outcome};
 use super::pipeline::{Pipeline, PipelinedResponse};
 use super::stream::{EventKind, HttpEvent, Progress, Received};
 use super::{CapturedResponse, Reason};
-use crate::expect::{Body, Expectations};
+use crate::expect::{Expectations, ReceivedBody};
 use crate::request::Request;
 use crate::script::CaptureSpec;
 
 /// The response side of one HTTP/1 connection.
 pub(crate) struct H1 {
     parser: ResponseParser,
-    body: Body,
+    body: ReceivedBody,
     /// The response to a request is due.
     is_awaiting: bool,
     /// The stream number of the request in flight, or of the last one.
@@ -55,7 +55,7 @@ impl H1 {
         });
         H1 {
             parser: ResponseParser::new(Limits::default()),
-            body: Body::default(),
+            body: ReceivedBody::default(),
             is_awaiting: false,
             stream: 0,
             status: None,
@@ -82,9 +82,9 @@ impl H1 {
     pub(crate) fn start(&mut self, stream: u32, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
         self.body.start(expected);
-        if self.extras.is_some() || request.answers > 1 {
+        if self.extras.is_some() || request.response_count > 1 {
             let extras = self.extras.get_or_insert_default();
-            extras.pipeline = Pipeline::new(request.answers, request.expects);
+            extras.pipeline = Pipeline::new(request.response_count, request.expects);
             extras.restart_capture();
         }
         self.is_awaiting = true;

@@ -10,7 +10,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::stream::{EventKind, HttpEvent, Progress, Received, Room};
 use super::{CapturedResponse, Reason};
-use crate::expect::{Body, Expectations};
+use crate::expect::{Expectations, ReceivedBody};
 use crate::protocols::StreamsLimit;
 use crate::script::CaptureSpec;
 
@@ -36,7 +36,7 @@ struct StreamResponse {
     status: Option<u16>,
     first_byte: Option<Nanos>,
     bytes_in: u64,
-    body: Body,
+    body: ReceivedBody,
     captured: Option<Box<CapturedResponse>>,
 }
 

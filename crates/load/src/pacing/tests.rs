@@ -6,7 +6,7 @@ const FOREVER: ScheduleEnd = ScheduleEnd {
     at: Nanos::MAX,
 };
 
-fn part(
+fn shard_schedule(
     arrivals: Arrivals,
     rate: f64,
     seed: u64,
@@ -14,17 +14,17 @@ fn part(
     of: u64,
     end: ScheduleEnd,
 ) -> ArrivalSchedule {
-    ArrivalSchedule::new(arrivals, rate, seed, Share { worker, of }, end)
+    ArrivalSchedule::new(arrivals, rate, seed, Shard { worker, of }, end)
 }
 
 fn alone(arrivals: Arrivals, rate: f64, seed: u64, end: ScheduleEnd) -> ArrivalSchedule {
-    part(arrivals, rate, seed, 0, 1, end)
+    shard_schedule(arrivals, rate, seed, 0, 1, end)
 }
 
 /// Arrivals of all workers, in order.
 fn together(arrivals: Arrivals, rate: f64, seed: u64, of: u64, end: ScheduleEnd) -> Vec<Nanos> {
     let mut all: Vec<_> = (0..of)
-        .flat_map(|worker| part(arrivals, rate, seed, worker, of, end))
+        .flat_map(|worker| shard_schedule(arrivals, rate, seed, worker, of, end))
         .collect();
     all.sort();
     all
@@ -48,7 +48,8 @@ fn constant_arrivals_do_not_drift_in_a_hundred_million_requests() {
     for rate in [13, 20_000, 30_000, 123_457, 1_000_000_007] {
         for number in [1, 999, 1_000_000, 100_000_000, 100_000_001] {
             // The second arrival of one of this many workers.
-            let mut schedule = part(Arrivals::Constant, rate as f64, 0, 0, number, FOREVER);
+            let mut schedule =
+                shard_schedule(Arrivals::Constant, rate as f64, 0, 0, number, FOREVER);
             let found = schedule.nth(1).unwrap();
             let exact = (u128::from(number) * 2_000_000_000 + rate) / (2 * rate);
             assert_eq!(u128::from(found.0), exact, "{number} at {rate}/s");
@@ -239,7 +240,7 @@ fn poisson_gaps_of_several_workers_are_exponential_together() {
 #[test]
 fn the_test_rejects_other_distributions() {
     let rate = 20_000.0;
-    let schedule = |arrivals, of| part(arrivals, rate, 1, 0, of, FOREVER);
+    let schedule = |arrivals, of| shard_schedule(arrivals, rate, 1, 0, of, FOREVER);
     let rejected = |mean: Mean, gaps: &[f64]| {
         let statistic = mean.statistic(gaps);
         assert!(statistic > mean.critical_1(), "A² = {statistic}");
@@ -274,7 +275,7 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
         for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
             for (rate, of) in [(333.3, 1), (1000.0, 3), (9.5, 16)] {
                 let expected: Vec<u64> = (0..of)
-                    .map(|worker| part(arrivals, rate, 7, worker, of, end))
+                    .map(|worker| shard_schedule(arrivals, rate, 7, worker, of, end))
                     .map(|schedule| schedule.filter(|at| *at >= end.counted_from).count() as u64)
                     .collect();
                 let found = arrivals_by_worker(arrivals, rate, 7, of as u32, end);

@@ -3,7 +3,8 @@
 //! A setting that was not given is absent; [`LoadSettings::resolve`] applies the defaults. Names
 //! are those of a plan's `[load]`; the flags of `prony load` are the same with `-` for `_`.
 
-mod error;
+mod http_proxy;
+mod source_range;
 mod text;
 mod values;
 
@@ -12,18 +13,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::{Notation, SettingsError};
+pub use http_proxy::HttpProxy;
+pub use source_range::SourceRange;
 pub use values::{
     CoreList, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 
 use crate::credentials::Credentials;
-use crate::forward::HttpProxy;
+use crate::error::{SettingsError, flag_of};
 use crate::pacing::Arrivals;
-use crate::permits::Permits;
 use crate::quantity::StatusSet;
-use crate::source::SourceRange;
-use crate::urls;
+use crate::url_list;
 
 /// The settings of a load that were given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -213,17 +213,6 @@ pub struct LoadSettings {
     /// True if targets outside the loopback, private and link-local ranges are allowed.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub public: bool,
-
-    /// `USER:PASSWORD` for the proxy, in place of those in `proxy`. Set by front ends.
-    #[serde(skip)]
-    pub proxy_auth: Option<String>,
-    /// True if a redirect beyond `follow` fails its request instead of being its response. Set by
-    /// front ends for clients that behave this way.
-    #[serde(skip)]
-    pub fails_beyond_follow: bool,
-    /// Decides which targets are allowed, in place of `public`. Set by agents.
-    #[serde(skip)]
-    pub permits: Option<Permits>,
 }
 
 fn is_none<T>(value: &Option<T>) -> bool {
@@ -266,11 +255,6 @@ impl GivenSetting {
                 .collect(),
         }
     }
-}
-
-/// The flag of a setting: `--no-keepalive` of `no_keepalive`.
-pub fn flag_of(key: &str) -> String {
-    format!("--{}", key.replace('_', "-"))
 }
 
 impl LoadSettings {
@@ -375,7 +359,7 @@ impl LoadSettings {
         let named = [&self.body_file, &self.urls, &self.ca, &self.cert, &self.key];
         let mut files: Vec<PathBuf> = named.into_iter().flatten().cloned().collect();
         if let Some(list) = &self.urls {
-            files.extend(urls::bodies(list)?);
+            files.extend(url_list::bodies(list)?);
         }
         Ok(files)
     }

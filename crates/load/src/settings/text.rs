@@ -13,14 +13,14 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::http_proxy::HttpProxy;
+use super::source_range::SourceRange;
 use super::values::{
     CoreList, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::credentials::Credentials;
-use crate::forward::HttpProxy;
 use crate::pacing::Arrivals;
 use crate::quantity::{self, StatusSet};
-use crate::source::SourceRange;
 
 /// The text of one scalar.
 struct Scalar(String);

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::settings::{IoChoice, SettingsError};
+use crate::error::SettingsError;
+use crate::settings::IoChoice;
 
 /// A backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -79,9 +79,11 @@ impl SourceCounts {
                 totals: totals(*counts),
             })
         });
-        let is_told = sources.proxy().is_some_and(|proxy| proxy.tells_others());
+        let are_replaced = sources
+            .proxy()
+            .is_some_and(|proxy| proxy.replaces_addresses());
         Some(SourceUse {
-            kind: if is_told { "told" } else { "bound" }.to_owned(),
+            kind: if are_replaced { "told" } else { "bound" }.to_owned(),
             order: sources.order().name().to_owned(),
             given: sources.counted(),
             beyond: (sources.counted() > MOST).then(|| totals(self.beyond)),

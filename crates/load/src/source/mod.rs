@@ -1,77 +1,38 @@
 //! Source addresses of connections: `--source`, and the addresses in PROXY protocol headers.
 
-mod addresses;
+mod assign_hint;
 mod counts;
-mod mend;
-mod range;
 
 use std::net::IpAddr;
 
-pub(crate) use addresses::Addresses;
 pub(crate) use counts::SourceCounts;
-pub use range::SourceRange;
 
-use crate::part::Part;
-use crate::proxy::Proxy;
-use crate::request::Target;
-use crate::settings::{LoadSettings, SettingsError, SourceOrder};
+use crate::address_list::{AddressList, SourceSelector};
+use crate::error::{SettingsError, SpecError};
+use crate::proxy_protocol::ProxyProtocol;
+use crate::settings::{LoadSettings, SourceOrder, SourceRange};
+use crate::shard::ShardRange;
 use crate::socket::Peer;
 use crate::socket::local::{self, Binding, LocalPorts, Source};
-use crate::spec::SpecError;
+use crate::target::Target;
 
 /// Number of addresses of each range that are tried before the load, evenly spaced, including both
 /// ends.
 const TRIED: u64 = 5;
 
-/// Numbers that determine the address of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
-    /// Number of the connection among all connections of the load.
-    pub(crate) connection: u64,
-    /// Number of the virtual user that makes the connection, which is its slot among the load's
-    /// connections.
-    pub(crate) user: u64,
-    /// Seed of the load.
-    pub(crate) seed: u64,
-}
-
-impl SourceOrder {
-    /// Chooses one of `count` addresses; `None` if there are none.
-    pub(crate) fn index(self, turn: Turn, count: u64) -> Option<u64> {
-        match self {
-            SourceOrder::RoundRobin => turn.connection.checked_rem(count),
-            SourceOrder::PerUser => turn.user.checked_rem(count),
-            SourceOrder::Random => {
-                let drawn = scrambled(turn.seed, turn.connection);
-                // Scales the random number to the range below `count`.
-                (count > 0).then(|| ((u128::from(drawn) * u128::from(count)) >> 64) as u64)
-            }
-        }
-    }
-}
-
-/// Returns the same random number for the same `number`: SplitMix64 (Steele, Lea and Flood 2014),
-/// which needs no state that workers would have to share.
-fn scrambled(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// All source addresses of a load, by family, and its PROXY protocol settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
-    v4: Addresses,
-    v6: Addresses,
+    v4: AddressList,
+    v6: AddressList,
     order: SourceOrder,
     /// Ports to choose from, if the system's own search would take long.
     ports: Option<LocalPorts>,
-    /// How connections are bound to IPv6 addresses.
+    /// Method by which connections are bound to IPv6 addresses.
     binding_v6: Binding,
-    /// The part of the load that uses these addresses, if that isn't all of it.
-    part: Option<Part>,
-    proxy: Option<Proxy>,
+    /// The workers that use these addresses, if some run in other processes.
+    shards: Option<ShardRange>,
+    proxy: Option<ProxyProtocol>,
 }
 
 impl Sources {
@@ -97,10 +58,10 @@ impl Sources {
             order: settings.source_order.unwrap_or_default(),
             ports: None,
             binding_v6: Binding::default(),
-            part: None,
+            shards: None,
             proxy: settings
                 .proxy_protocol
-                .map(|version| Proxy::new(version, announced)),
+                .map(|version| ProxyProtocol::new(version, announced)),
         })
     }
 
@@ -109,24 +70,24 @@ impl Sources {
         self.ports = ports;
     }
 
-    /// Restricts these addresses to a part of the load; other parts have their own.
-    pub(crate) fn belong_to(&mut self, part: Part) {
-        self.part = (part.workers < part.of).then_some(part);
+    /// Restricts these addresses to the workers in this process; other processes have their own.
+    pub(crate) fn restrict_to(&mut self, shards: ShardRange) {
+        self.shards = (shards.workers < shards.of).then_some(shards);
     }
 
-    /// Converts a turn among all connections into a turn among those of this part.
-    fn here(&self, turn: Turn) -> Turn {
-        match self.part {
-            None => turn,
-            Some(part) => Turn {
-                connection: part.number_here(turn.connection),
-                user: part.number_here(turn.user),
-                ..turn
+    /// Converts a selector for all connections into one for the connections of this process.
+    fn here(&self, selector: SourceSelector) -> SourceSelector {
+        match self.shards {
+            None => selector,
+            Some(shards) => SourceSelector {
+                connection: shards.number_here(selector.connection),
+                user: shards.number_here(selector.user),
+                ..selector
             },
         }
     }
 
-    fn of_family(&self, like: IpAddr) -> &Addresses {
+    fn of_family(&self, like: IpAddr) -> &AddressList {
         match like {
             IpAddr::V4(_) => &self.v4,
             IpAddr::V6(_) => &self.v6,
@@ -138,7 +99,7 @@ impl Sources {
     }
 
     /// PROXY protocol settings of the connections, if headers are sent.
-    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+    pub(crate) fn proxy(&self) -> Option<&ProxyProtocol> {
         self.proxy.as_ref()
     }
 
@@ -164,12 +125,12 @@ impl Sources {
     }
 
     /// Source of a connection.
-    pub(crate) fn source(&self, peer: &Peer, turn: Turn) -> Option<Source> {
+    pub(crate) fn source(&self, peer: &Peer, selector: SourceSelector) -> Option<Source> {
         let Peer::Tcp(peer) = peer else {
             return None;
         };
         let pool = self.of_family(peer.ip());
-        let index = self.order.index(self.here(turn), pool.count());
+        let index = self.order.index(self.here(selector), pool.count());
         let address = index.and_then(|index| pool.nth(index));
         let source = Source {
             address,
@@ -191,21 +152,24 @@ impl Sources {
         }
     }
 
-    fn announced(&self) -> Option<&Addresses> {
-        let proxy = self.proxy.as_ref().filter(|proxy| proxy.tells_others())?;
+    fn announced(&self) -> Option<&AddressList> {
+        let proxy = self
+            .proxy
+            .as_ref()
+            .filter(|proxy| proxy.replaces_addresses())?;
         Some(proxy.announced())
     }
 
     /// Index of a connection's address among the counted addresses.
-    pub(crate) fn place(&self, peer: &Peer, turn: Turn) -> Option<u64> {
+    pub(crate) fn place(&self, peer: &Peer, selector: SourceSelector) -> Option<u64> {
         if let Some(announced) = self.announced() {
-            return self.order.index(turn, announced.count());
+            return self.order.index(selector, announced.count());
         }
-        let turn = self.here(turn);
+        let selector = self.here(selector);
         match peer {
-            Peer::Tcp(peer) if peer.is_ipv4() => self.order.index(turn, self.v4.count()),
+            Peer::Tcp(peer) if peer.is_ipv4() => self.order.index(selector, self.v4.count()),
             Peer::Tcp(_) => {
-                let index = self.order.index(turn, self.v6.count())?;
+                let index = self.order.index(selector, self.v6.count())?;
                 Some(self.v4.count() + index)
             }
             Peer::Unix(_) => None,
@@ -257,8 +221,8 @@ impl Sources {
     }
 }
 
-fn addresses(setting: &'static str, given: &[SourceRange]) -> Result<Addresses, SpecError> {
-    Addresses::new(given).map_err(|[later, earlier]| {
+fn addresses(setting: &'static str, given: &[SourceRange]) -> Result<AddressList, SpecError> {
+    AddressList::new(given).map_err(|[later, earlier]| {
         let error = SettingsError::value(setting, later);
         let error = error.text(format!(": {} is in ", later.first()));
         error.and_value(setting, earlier).text(" as well").into()
@@ -272,7 +236,7 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
         match local::try_source(address) {
             Ok(binding) => all = all.max(binding),
             Err(error) => {
-                let hint = mend::mend(range, address, std::env::consts::OS);
+                let hint = assign_hint::assign_hint(range, address, std::env::consts::OS);
                 let error = SettingsError::value("source", range).text(format!(
                     ": {address} is not an address of this machine ({error}); {hint}. A target on \
                      another machine needs a route back to it"
@@ -284,7 +248,7 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
     Ok(all)
 }
 
-/// Addresses of a range, evenly spaced, including the first and the last.
+/// AddressList of a range, evenly spaced, including the first and the last.
 fn tried(range: SourceRange) -> impl Iterator<Item = IpAddr> {
     let (count, last) = (range.count().min(TRIED), range.count() - 1);
     (0..count).map(move |n| range.nth(last * n / (count - 1).max(1)))
@@ -298,8 +262,8 @@ mod tests {
         Sources::new(&LoadSettings::typed(words)).unwrap()
     }
 
-    fn turn(connection: u64) -> Turn {
-        Turn {
+    fn selector(connection: u64) -> SourceSelector {
+        SourceSelector {
             connection,
             user: connection % 3,
             seed: 7,
@@ -310,8 +274,8 @@ mod tests {
         let peer = Peer::Tcp(peer.parse().unwrap());
         numbers
             .filter_map(|number| {
-                let address = sources.source(&peer, turn(number))?.address?;
-                let place = sources.place(&peer, turn(number)).unwrap();
+                let address = sources.source(&peer, selector(number))?.address?;
+                let place = sources.place(&peer, selector(number)).unwrap();
                 assert_eq!(sources.at(place), Some(address));
                 Some(address.to_string())
             })
@@ -328,8 +292,8 @@ mod tests {
         assert_eq!(sources.count(), 4);
         assert_eq!(sources.count_for("127.0.0.1".parse().unwrap()), 3);
         let unix = Peer::Unix("/s".into());
-        assert!(sources.source(&unix, turn(0)).is_none());
-        assert!(sources.place(&unix, turn(0)).is_none());
+        assert!(sources.source(&unix, selector(0)).is_none());
+        assert!(sources.place(&unix, selector(0)).is_none());
         assert_eq!(from(&Sources::default(), "[::1]:80", 0..2).len(), 0);
     }
 
@@ -366,7 +330,7 @@ mod tests {
             sources("--source 127.0.0.2 --proxy-protocol v2 --proxy-source 10.0.0.0/30,fd00::1");
         assert_eq!((sources.count(), sources.counted()), (1, 3));
         let unix = Peer::Unix("/s".into());
-        let places: Vec<_> = (0..4).map(|n| sources.place(&unix, turn(n))).collect();
+        let places: Vec<_> = (0..4).map(|n| sources.place(&unix, selector(n))).collect();
         assert_eq!(places, [Some(0), Some(1), Some(2), Some(0)]);
         assert_eq!(sources.at(2), Some("fd00::1".parse().unwrap()));
     }

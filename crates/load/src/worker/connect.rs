@@ -41,7 +41,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn submit_connect(&mut self, index: u32, since: Nanos) {
-        let turn = self.source_turn(index);
+        let turn = self.source_selector(index);
         self.connections.begin_connect(index, since);
         self.dispatcher.occupancy_mut(index).write_backpressured = false;
         let entry = &self.connections[index];

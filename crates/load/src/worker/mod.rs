@@ -58,10 +58,10 @@ pub(crate) use self::sink::Sink;
 use self::targets::Targets;
 use self::timers::Timers;
 use crate::connection::HttpFactory;
-use crate::meter::{Meter, Turn, WorkerUtilization};
-use crate::pacing::Share;
+use crate::meter::{LoopTurn, Meter, WorkerUtilization};
 use crate::progress::{Control, Counter};
 use crate::script::CaptureSpec;
+use crate::shard::Shard;
 use crate::socket::{Close, Completion, Sockets};
 use crate::spec::LoadSpec;
 
@@ -89,7 +89,7 @@ pub(crate) struct WorkerResult {
 /// One worker of a load.
 pub(crate) struct Worker<'run, S> {
     spec: &'run LoadSpec,
-    shard: Share,
+    shard: Shard,
     sockets: S,
     targets: Targets,
     connections: Connections,
@@ -110,11 +110,11 @@ pub(crate) struct Worker<'run, S> {
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// The worker with this shard of the load's connections and requests.
-    pub(crate) fn new(spec: &'run LoadSpec, shard: Share, sockets: S) -> Worker<'run, S> {
+    pub(crate) fn new(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
         let end = spec.planned().unwrap_or(Nanos::MAX);
         let (pace, measured) = pace(spec, shard, end);
-        let connections = spec.slots_with_twins(shard);
-        let ramp = ConnectRamp::new(&pace, spec.slots(shard), connections, spec);
+        let connections = spec.connections_max(shard);
+        let ramp = ConnectRamp::new(&pace, spec.connections_of(shard), connections, spec);
         let dispatcher = Dispatcher::new(spec, shard, pace);
         let slots = dispatcher.slots.len();
         let worker = Worker {
@@ -221,12 +221,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Handles what has happened. The clock was last read at `woke`.
-    fn reap(&mut self, woke: Nanos) -> Turn {
+    fn reap(&mut self, woke: Nanos) -> LoopTurn {
         let ended_before = self.sink.recorder.ended_count();
-        let mut turn = Turn {
+        let mut turn = LoopTurn {
             cut_short: true,
             read: woke,
-            ..Turn::default()
+            ..LoopTurn::default()
         };
         let mut last = None;
         for count in 1..=COMPLETIONS_MAX {

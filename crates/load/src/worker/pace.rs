@@ -2,8 +2,9 @@
 
 use prony_record::{MeasuredPart, Nanos};
 
-use crate::pacing::{ArrivalSchedule, ScheduleEnd, Share};
-use crate::spec::{LoadSpec, Model};
+use crate::pacing::{ArrivalSchedule, ScheduleEnd};
+use crate::shard::Shard;
+use crate::spec::{LoadSpec, LoopModel};
 
 /// The source of start times.
 pub(super) enum Pace {
@@ -14,10 +15,10 @@ pub(super) enum Pace {
 }
 
 /// The source of a worker's start times, and the requests that are measured.
-pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, MeasuredPart) {
+pub(super) fn pace(spec: &LoadSpec, shard: Shard, end: Nanos) -> (Pace, MeasuredPart) {
     match spec.model {
-        Model::Closed => {
-            let left = spec.limit.map_or(u64::MAX, |limit| shard.part(limit));
+        LoopModel::Closed => {
+            let left = spec.limit.map_or(u64::MAX, |limit| shard.items(limit));
             let measured = match spec.limit {
                 // Exactly as many requests are measured as were asked for.
                 Some(_) => MeasuredPart::DueFrom(spec.warmup),
@@ -25,7 +26,7 @@ pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, Measured
             };
             (Pace::Closed { left }, measured)
         }
-        Model::Open {
+        LoopModel::Open {
             rate_per_s,
             arrivals,
         } => {

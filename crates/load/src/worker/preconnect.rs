@@ -94,7 +94,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let used = match (spec.limit, spec.warmup, &self.dispatcher.pace) {
             (Some(_), Nanos::ZERO, Pace::Closed { left }) => *left,
-            (Some(limit), Nanos::ZERO, Pace::Open(_)) => self.shard.part(limit),
+            (Some(limit), Nanos::ZERO, Pace::Open(_)) => self.shard.items(limit),
             _ => u64::MAX,
         };
         let used = u32::try_from(used).unwrap_or(u32::MAX);

@@ -2,16 +2,16 @@
 //! that a connection is counted for.
 
 use super::Worker;
-use crate::proxy::Begun;
+use crate::address_list::SourceSelector;
+use crate::proxy_protocol::ConnectionEnds;
 use crate::socket::Sockets;
-use crate::source::Turn;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Data from which the source of an entry's present connection follows. Workers take turns,
     /// with connections as with virtual users.
-    pub(super) fn source_turn(&self, index: u32) -> Turn {
+    pub(super) fn source_selector(&self, index: u32) -> SourceSelector {
         let among_all = |number: u32| u64::from(number) * self.shard.of + self.shard.worker;
-        Turn {
+        SourceSelector {
             connection: among_all(self.connections[index].number),
             user: among_all(index % self.dispatcher.primary_count),
             seed: self.spec.seed,
@@ -22,7 +22,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     pub(super) fn source_of(&self, index: u32) -> Option<u64> {
         let target = self.connections[index].target;
         let peer = &self.targets[target].peer;
-        self.spec.sources.place(peer, self.source_turn(index))
+        self.spec.sources.place(peer, self.source_selector(index))
     }
 
     /// Writes the header of a new connection to its output buffer.
@@ -30,16 +30,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let Some(proxy) = self.spec.sources.proxy() else {
             return;
         };
-        let turn = self.source_turn(index);
+        let selector = self.source_selector(index);
         let entry = &mut self.connections[index];
         let target = &self.targets[entry.target];
-        let local = if proxy.tells_others() {
+        let local = if proxy.replaces_addresses() {
             None
         } else {
             self.sockets.local_address(entry.key(index))
         };
-        let begun = Begun::to(target, local);
+        let ends = ConnectionEnds::to(target, local);
         let order = self.spec.sources.order();
-        proxy.write(begun, turn, order, &mut entry.outbox);
+        proxy.write(ends, selector, order, &mut entry.outbox);
     }
 }

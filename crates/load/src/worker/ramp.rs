@@ -85,7 +85,7 @@ impl ConnectRamp {
         ConnectRamp {
             phases: vec![RampPhase::Done; entries as usize],
             left,
-            interval: Nanos::from_millis(u64::from(spec.part.of)),
+            interval: Nanos::from_millis(u64::from(spec.shards.of)),
             begun: 0,
             in_flight: 0,
             settled: Nanos::ZERO,

@@ -16,7 +16,7 @@ use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;
 use crate::socket::Sockets;
 use crate::spec::LoadSpec;
-use crate::target::Url;
+use crate::url::Url;
 use crate::writer::{self, TargetLookup, TargetState};
 
 /// Requests whose redirects are cached. With more of them the cache is emptied.
@@ -186,7 +186,7 @@ impl Redirects {
             Ok(to) => to,
             Err(error) => return Some(Redirect::Next(Err(text(&error)))),
         };
-        if !spec.writer.knows(&to) {
+        if !spec.writer.is_known(&to) {
             if self.new_hosts == NEW_HOSTS_MAX {
                 let many = format!("redirects lead to more than {NEW_HOSTS_MAX} further hosts");
                 return Some(Redirect::Next(Err(Reason::Text(many))));

@@ -3,8 +3,8 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use crate::request::Target;
 use crate::spec::LoadSpec;
+use crate::target::Target;
 use crate::tls;
 
 /// A worker's targets, and the TLS settings for them.
@@ -35,7 +35,7 @@ impl Targets {
         if (target as usize) < self.list.len() {
             return;
         }
-        spec.writer.tell_targets(&mut self.list);
+        spec.writer.append_new_targets(&mut self.list);
         let needs_tls = self.list.iter().any(|target| target.tls.is_some());
         if needs_tls && self.tls.is_none() {
             tls::seed_random_numbers();

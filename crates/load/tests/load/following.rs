@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use prony_load::{Control, Permits, run};
+use prony_load::{Control, LoadScope, Permits, run};
 use prony_record::Outcome;
 
 use crate::harness::*;
@@ -150,7 +150,7 @@ fn a_hanging_lookup_delays_no_other_request() {
     std::fs::write(&list, format!("/redirect\n{}", "/plain\n".repeat(500))).unwrap();
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(gate);
-    let mut options = options(&[
+    let options = options(&[
         "-n",
         "501",
         "-c",
@@ -161,13 +161,17 @@ fn a_hanging_lookup_delays_no_other_request() {
         text(&list),
     ]);
     // The permission check blocks for as long as a name server that does not respond.
-    options.permits = Some(Permits::new(move |name, _| {
+    let permits = Permits::new(move |name, _| {
         if name == "localhost" {
             let _ = gate.lock().unwrap().recv();
         }
         Ok(())
-    }));
-    let spec = options.resolve(Some(&here.url())).unwrap();
+    });
+    let scope = LoadScope {
+        shards: None,
+        permits: Some(permits),
+    };
+    let spec = options.resolve_within(Some(&here.url()), &scope).unwrap();
     let control = Control::new(1);
     let record = std::thread::scope(|scope| {
         let load = scope.spawn(|| run(&spec, &control));

@@ -2,20 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, Part, RunError, run_at};
+use prony_load::{Control, LoadScope, RunError, ShardRange, run_at};
 use prony_record::Record;
 
 use crate::harness::{Served, options, resolve};
+
+fn scope(first: u32, workers: u32, of: u32) -> LoadScope {
+    LoadScope {
+        shards: Some(ShardRange { first, workers, of }),
+        permits: None,
+    }
+}
 
 /// Runs the parts of a load one after another, because their order doesn't matter.
 fn parts(url: Option<&str>, words: &str, workers: &[u32]) -> Vec<Record> {
     let of = workers.iter().sum();
     let mut first = 0;
     let parts = workers.iter().map(|&workers| {
-        let part = Part { first, workers, of };
+        let scope = scope(first, workers, of);
         first += workers;
         let words: Vec<_> = words.split_whitespace().collect();
-        let spec = options(&words).resolve_part(url, Some(part)).unwrap();
+        let spec = options(&words).resolve_within(url, &scope).unwrap();
         let begin = || Some(Instant::now());
         let loaded = run_at(&spec, &Control::new(workers), None, &begin).unwrap();
         assert!(loaded.first_start.is_some());
@@ -103,10 +110,10 @@ fn a_load_begins_at_the_given_moment() {
 fn an_invalid_part_is_refused() {
     let served = Served::clear();
     for (first, workers, of) in [(0, 0, 1), (1, 1, 1), (0, 8, 8), (u32::MAX, 2, 4)] {
-        let part = Part { first, workers, of };
+        let scope = scope(first, workers, of);
         let options = options(&["-c", "7"]);
         let url = served.url("/");
-        let error = options.resolve_part(Some(&url), Some(part)).err();
+        let error = options.resolve_within(Some(&url), &scope).err();
         assert!(error.unwrap().to_string().contains("--connections 7"));
     }
 }

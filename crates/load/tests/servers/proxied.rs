@@ -17,8 +17,8 @@ pid {folder}/pid;
 error_log stderr;
 events { worker_connections 512; }
 http {
-  log_format told 'from $proxy_protocol_addr $proxy_protocol_port to $proxy_protocol_server_port seen $remote_addr';
-  access_log {folder}/access told;
+  log_format proxied 'from $proxy_protocol_addr $proxy_protocol_port to $proxy_protocol_server_port seen $remote_addr';
+  access_log {folder}/access proxied;
   set_real_ip_from 127.0.0.1;
   set_real_ip_from unix:;
   real_ip_header proxy_protocol;

@@ -19,9 +19,9 @@ use prony_record::Nanos;
 pub(super) use self::eligibility::ConnectionView;
 pub(super) use self::slot::{Pending, RequestPhase, RequestSlot, SlotState};
 use super::pace::Pace;
-use crate::pacing::Share;
 use crate::request::Request;
 use crate::sequence::Sequence;
+use crate::shard::Shard;
 use crate::spec::LoadSpec;
 
 /// Counts of a connection's request slots.
@@ -67,9 +67,9 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(super) fn new(spec: &LoadSpec, shard: Share, pace: Pace) -> Dispatcher {
-        let primary_count = spec.slots(shard);
-        let connections = spec.slots_with_twins(shard);
+    pub(super) fn new(spec: &LoadSpec, shard: Shard, pace: Pace) -> Dispatcher {
+        let primary_count = spec.connections_of(shard);
+        let connections = spec.connections_max(shard);
         let streams = spec.protocols.streams;
         // The first slot of every connection comes before any second one, so that all are opened.
         let in_turn = (0..streams).flat_map(|stream| {

@@ -7,7 +7,7 @@ use crate::worker::tests::spec;
 
 fn dispatcher(words: &str) -> Dispatcher {
     let spec = spec(words);
-    let shard = spec.share(0);
+    let shard = spec.shard(0);
     let (pace, _) = pace(&spec, shard, Nanos::MAX);
     Dispatcher::new(&spec, shard, pace)
 }

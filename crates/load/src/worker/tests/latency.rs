@@ -106,7 +106,7 @@ fn figures(summary: &Summary) -> [(f64, &'static str, f64); 5] {
 }
 
 fn due(arrivals: Arrivals, rate: f64, seed: u64, end: Nanos) -> Vec<Nanos> {
-    let whole = Share { worker: 0, of: 1 };
+    let whole = Shard { worker: 0, of: 1 };
     let until = ScheduleEnd {
         requests: u64::MAX,
         counted_from: Nanos::ZERO,

@@ -24,11 +24,11 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::{ScriptRunner, Worker};
-use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::run::merge;
 use crate::script::{CaptureSpec, Script};
 use crate::settings::LoadSettings;
+use crate::shard::Shard;
 use crate::socket::simulated::{Asked, Connect, Log, Reply, Server, SimulatedSockets, Step};
 use crate::spec::LoadSpec;
 
@@ -132,11 +132,11 @@ fn simulate_costly(
     let of = servers.len() as u64;
     let mut logs = Vec::new();
     let worked = (0..of).zip(servers).map(|(worker, server)| {
-        let share = Share { worker, of };
-        let slots = spec.slots_with_twins(share) as usize;
+        let shard = Shard { worker, of };
+        let slots = spec.connections_max(shard) as usize;
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
-        Worker::new(spec, share, sockets)
+        Worker::new(spec, shard, sockets)
             .run(control, &Counter::default())
             .unwrap()
     });
@@ -217,11 +217,11 @@ fn simulate_prepared(
     let of = servers.len() as u64;
     let mut logs = Vec::new();
     let worked = (0..of).zip(servers).map(|(worker, server)| {
-        let share = Share { worker, of };
-        let slots = spec.slots_with_twins(share) as usize;
+        let shard = Shard { worker, of };
+        let slots = spec.connections_max(shard) as usize;
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
-        let mut worker = Worker::new(&spec, share, sockets);
+        let mut worker = Worker::new(&spec, shard, sockets);
         worker.preconnect(control).unwrap();
         worker.start_clock(|sockets| sockets.pass(until.looked));
         if worker.is_preconnecting() {
@@ -246,10 +246,10 @@ fn simulate_script<'s>(
     script: impl Script + 's,
     sees: CaptureSpec,
 ) -> Outcomes {
-    let share = Share { worker: 0, of: 1 };
-    let sockets = SimulatedSockets::new(spec.slots_with_twins(share) as usize, server);
+    let shard = Shard { worker: 0, of: 1 };
+    let sockets = SimulatedSockets::new(spec.connections_max(shard) as usize, server);
     let logs = vec![sockets.log()];
-    let worked = Worker::new(spec, share, sockets)
+    let worked = Worker::new(spec, shard, sockets)
         .with_script(Some(ScriptRunner::new(Box::new(script), sees, 0)))
         .run(&Control::new(1), &Counter::default())
         .unwrap();

@@ -112,10 +112,10 @@ fn late(words: &str, late: Nanos) -> Record {
     let mut spec = spec(words);
     spec.open_before_start();
     let control = Control::new(1);
-    let share = Share { worker: 0, of: 1 };
-    let slots = spec.slots_with_twins(share) as usize;
+    let shard = Shard { worker: 0, of: 1 };
+    let slots = spec.connections_max(shard) as usize;
     let sockets = SimulatedSockets::new(slots, taking(|_| Connect::Accept(ms(1))));
-    let mut worker = Worker::new(&spec, share, sockets);
+    let mut worker = Worker::new(&spec, shard, sockets);
     worker.preconnect(&control).unwrap();
     let mut worker = worker.restart();
     worker.start_clock(|sockets| {

@@ -7,11 +7,11 @@ use super::*;
 /// Runs a load of one worker that is stopped for a time.
 fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Outcomes {
     let spec = spec(words);
-    let share = Share { worker: 0, of: 1 };
-    let sockets = SimulatedSockets::new(spec.slots_with_twins(share) as usize, server);
+    let shard = Shard { worker: 0, of: 1 };
+    let sockets = SimulatedSockets::new(spec.connections_max(shard) as usize, server);
     let sockets = sockets.with_stop(at, length);
     let logs = vec![sockets.log()];
-    let worked = Worker::new(&spec, share, sockets)
+    let worked = Worker::new(&spec, shard, sockets)
         .run(&Control::new(1), &Counter::default())
         .unwrap();
     let record = merge(&spec, vec![worked], SystemTime::UNIX_EPOCH)

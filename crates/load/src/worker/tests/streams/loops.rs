@@ -190,7 +190,7 @@ fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
         counted_from: Nanos::ZERO,
         at: end,
     };
-    let whole = Share { worker: 0, of: 1 };
+    let whole = Shard { worker: 0, of: 1 };
     ArrivalSchedule::new(Arrivals::Constant, rate, 0, whole, until).collect()
 }
 

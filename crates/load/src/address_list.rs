@@ -1,12 +1,12 @@
-//! A list of addresses that can be indexed by number.
+//! A list of addresses, and the order in which connections take them.
 
 use std::net::IpAddr;
 
-use super::range::SourceRange;
+use crate::settings::{SourceOrder, SourceRange};
 
-/// Addresses in the order in which they were given.
+/// AddressList in the order in which they were given.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Addresses {
+pub(crate) struct AddressList {
     ranges: Vec<SourceRange>,
     /// Cumulative number of addresses up to the end of each range.
     ends: Vec<u64>,
@@ -14,13 +14,13 @@ pub(crate) struct Addresses {
     sorted: Vec<SourceRange>,
 }
 
-impl Addresses {
+impl AddressList {
     /// Creates the list from ranges that don't overlap.
     ///
     /// # Errors
     ///
     /// Returns two ranges that have an address in common, the later one first.
-    pub(crate) fn new(given: &[SourceRange]) -> Result<Addresses, [SourceRange; 2]> {
+    pub(crate) fn new(given: &[SourceRange]) -> Result<AddressList, [SourceRange; 2]> {
         let mut sorted = given.to_vec();
         sorted.sort_by_key(|range| range.first());
         if let Some(pair) = sorted
@@ -34,7 +34,7 @@ impl Addresses {
             count = count.saturating_add(range.count());
             count
         });
-        Ok(Addresses {
+        Ok(AddressList {
             ends: ends.collect(),
             ranges: given.to_vec(),
             sorted,
@@ -64,6 +64,42 @@ impl Addresses {
     }
 }
 
+/// Numbers that determine the address of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SourceSelector {
+    /// Number of the connection among all connections of the load.
+    pub(crate) connection: u64,
+    /// Number of the virtual user that makes the connection, which is its slot among the load's
+    /// connections.
+    pub(crate) user: u64,
+    /// Seed of the load.
+    pub(crate) seed: u64,
+}
+
+impl SourceOrder {
+    /// Chooses one of `count` addresses; `None` if there are none.
+    pub(crate) fn index(self, selector: SourceSelector, count: u64) -> Option<u64> {
+        match self {
+            SourceOrder::RoundRobin => selector.connection.checked_rem(count),
+            SourceOrder::PerUser => selector.user.checked_rem(count),
+            SourceOrder::Random => {
+                let drawn = scrambled(selector.seed, selector.connection);
+                // Scales the random number to the range below `count`.
+                (count > 0).then(|| ((u128::from(drawn) * u128::from(count)) >> 64) as u64)
+            }
+        }
+    }
+}
+
+/// Returns the same random number for the same `number`: SplitMix64 (Steele, Lea and Flood 2014),
+/// which needs no state that workers would have to share.
+fn scrambled(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,7 +108,7 @@ mod tests {
     fn addresses_are_counted_over_all_ranges_and_found_again() {
         let given = ["127.0.0.9", "127.0.0.2-127.0.0.3", "10.0.0.0/30"];
         let given = given.map(|typed| typed.parse().unwrap());
-        let addresses = Addresses::new(&given).unwrap();
+        let addresses = AddressList::new(&given).unwrap();
         let all: Vec<String> = (0..9)
             .map_while(|index| addresses.nth(index))
             .map(|address| address.to_string())
@@ -91,7 +127,7 @@ mod tests {
         for stranger in ["127.0.0.1", "127.0.0.4", "127.0.0.10", "10.0.0.0", "::1"] {
             assert!(!has(stranger), "{stranger}");
         }
-        assert!(!Addresses::default().has("::1".parse().unwrap()));
-        assert_eq!(Addresses::default().nth(0), None);
+        assert!(!AddressList::default().has("::1".parse().unwrap()));
+        assert_eq!(AddressList::default().nth(0), None);
     }
 }

@@ -1,12 +1,32 @@
-//! One process's part of a load that several processes generate together.
+//! Division of a load among workers, which may run in several processes.
 
-use crate::pacing::Share;
+/// The share of one worker in the requests, arrivals and connections of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// The worker's number in the whole load, from 0.
+    pub worker: u64,
+    /// Number of workers in the whole load.
+    pub of: u64,
+}
+
+impl Shard {
+    /// Number of `whole` items that are assigned to this worker. The first workers share the
+    /// remainder.
+    pub(crate) fn items(self, whole: u64) -> u64 {
+        whole / self.of + u64::from(self.worker < whole % self.of)
+    }
+
+    /// Number of `whole` items that are assigned to earlier workers.
+    pub(crate) fn items_before(self, whole: u64) -> u64 {
+        whole / self.of * self.worker + self.worker.min(whole % self.of)
+    }
+}
 
 /// The workers of a load that run in this process. The rate, the connections, the requests and the
 /// list of URLs are divided among all workers by their number, so that each item is assigned
 /// exactly once, wherever the workers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct ShardRange {
     /// Number of the first worker in this process, from 0.
     pub first: u32,
     /// Number of workers in this process.
@@ -15,32 +35,32 @@ pub struct Part {
     pub of: u32,
 }
 
-impl Part {
-    /// The whole of a load with this many workers.
-    pub(crate) fn whole(workers: u32) -> Part {
-        Part {
+impl ShardRange {
+    /// Creates the range of a load whose workers all run in this process.
+    pub(crate) fn whole(workers: u32) -> ShardRange {
+        ShardRange {
             first: 0,
             workers,
             of: workers,
         }
     }
 
-    /// Returns the share of local worker number `here`.
-    pub(crate) fn share(self, here: u64) -> Share {
-        Share {
+    /// Returns the shard of local worker number `here`.
+    pub(crate) fn shard(self, here: u64) -> Shard {
+        Shard {
             worker: u64::from(self.first) + here,
             of: u64::from(self.of),
         }
     }
 
-    /// Returns the number of `whole` items that are assigned to this process.
-    pub(crate) fn of_whole(self, whole: u64) -> u64 {
+    /// Number of `whole` items that are assigned to this process.
+    pub(crate) fn items(self, whole: u64) -> u64 {
         let before = |worker: u32| {
-            let share = Share {
+            let shard = Shard {
                 worker: u64::from(worker),
                 of: u64::from(self.of),
             };
-            share.parts_before(whole)
+            shard.items_before(whole)
         };
         before(self.first + self.workers) - before(self.first)
     }
@@ -54,7 +74,7 @@ impl Part {
     }
 
     /// Returns true if the numbers are consistent.
-    pub(crate) fn is_sound(self) -> bool {
+    pub(crate) fn is_valid(self) -> bool {
         let end = self.first.checked_add(self.workers);
         self.workers > 0 && end.is_some_and(|end| end <= self.of)
     }

@@ -1,8 +1,7 @@
-//! Errors in settings. Each source of settings can name them in its own notation.
+//! Reasons that a load can't run. Messages name settings in the notation of their source: as flags or
+//! as keys of a plan.
 
 use std::fmt;
-
-use super::flag_of;
 
 /// Notation of setting names in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +10,11 @@ pub enum Notation {
     Flags,
     /// As keys of a plan: `connections = 10`.
     Keys,
+}
+
+/// The flag of a setting: `--no-keepalive` of `no_keepalive`.
+pub fn flag_of(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
 }
 
 /// Reason that settings can't be used. [`SettingsError::in_notation`] writes the settings in the
@@ -130,6 +134,69 @@ impl fmt::Display for SettingsError {
 }
 
 impl std::error::Error for SettingsError {}
+
+/// Reason that a load can't run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpecError {
+    /// The settings are invalid or contradict each other.
+    Settings(SettingsError),
+    /// A host name has no address.
+    Name {
+        /// The host name.
+        host: String,
+        /// The resolver's error.
+        error: String,
+    },
+    /// This machine can't generate the load.
+    Environment(SettingsError),
+}
+
+impl SpecError {
+    /// The key of the setting that caused the error, if there is one.
+    pub fn setting(&self) -> Option<&'static str> {
+        match self {
+            SpecError::Settings(error) | SpecError::Environment(error) => error.setting(),
+            SpecError::Name { .. } => None,
+        }
+    }
+
+    /// The error's text, with settings named in the given notation.
+    pub fn in_notation(&self, notation: Notation) -> String {
+        match self {
+            SpecError::Settings(error) | SpecError::Environment(error) => {
+                error.in_notation(notation)
+            }
+            SpecError::Name { host, error } => {
+                let text = format!(
+                    "{host}: no address for this name ({error}); check it, or give one with "
+                );
+                let error = SettingsError::from(text).name("resolve");
+                error.in_notation(notation)
+            }
+        }
+    }
+}
+
+/// Formats the error in the notation of flags.
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_notation(Notation::Flags))
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+impl From<SettingsError> for SpecError {
+    fn from(error: SettingsError) -> SpecError {
+        SpecError::Settings(error)
+    }
+}
+
+impl From<String> for SpecError {
+    fn from(text: String) -> SpecError {
+        SpecError::Settings(text.into())
+    }
+}
 
 /// Formats a value as TOML: numbers and booleans are bare, everything else is quoted.
 fn toml_value(value: &str) -> String {

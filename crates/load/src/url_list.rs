@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::SettingsError;
 use crate::input_file::{self, DATA_BYTES_MAX};
-use crate::settings::SettingsError;
 
 /// The request of one line. The method and body of the flags apply if the line has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Line>, SettingsError> {
 pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     let text = read_text(path)?;
     let named = requests(&text).filter_map(|(_, request)| match request.body {
-        Body::File(name) => Some(folder_of(path).join(name)),
-        Body::None | Body::Text(_) => None,
+        ListedBody::File(name) => Some(folder_of(path).join(name)),
+        ListedBody::None | ListedBody::Text(_) => None,
     });
     Ok(named.collect())
 }
@@ -63,21 +63,21 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// The parts of a line.
-struct Parts<'a> {
+struct LineParts<'a> {
     url: &'a str,
     method: &'a str,
-    body: Body<'a>,
+    body: ListedBody<'a>,
 }
 
-/// Body of a request, as written after the method.
-enum Body<'a> {
+/// ListedBody of a request, as written after the method.
+enum ListedBody<'a> {
     None,
     Text(&'a str),
     File(&'a str),
 }
 
 /// Every line that contains a request, with its number.
-fn requests(text: &str) -> impl Iterator<Item = (usize, Parts<'_>)> {
+fn requests(text: &str) -> impl Iterator<Item = (usize, LineParts<'_>)> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
     lines.map(|(text, number)| {
@@ -85,21 +85,21 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, Parts<'_>)> {
         let rest = rest.trim();
         let (method, body) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let body = match (body.trim_start(), body.trim_start().strip_prefix('<')) {
-            (_, Some(file)) => Body::File(file.trim()),
-            ("", None) => Body::None,
-            (text, None) => Body::Text(text),
+            (_, Some(file)) => ListedBody::File(file.trim()),
+            ("", None) => ListedBody::None,
+            (text, None) => ListedBody::Text(text),
         };
-        (number, Parts { url, method, body })
+        (number, LineParts { url, method, body })
     })
 }
 
 fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, SettingsError> {
     let mut lines = Vec::new();
-    for (number, Parts { url, method, body }) in requests(text) {
+    for (number, LineParts { url, method, body }) in requests(text) {
         let body = match body {
-            Body::None => None,
-            Body::Text(text) => Some(text.as_bytes().to_vec()),
-            Body::File(name) => {
+            ListedBody::None => None,
+            ListedBody::Text(text) => Some(text.as_bytes().to_vec()),
+            ListedBody::File(name) => {
                 let file = folder.join(name);
                 Some(input_file::read(&file, DATA_BYTES_MAX).map_err(|error| {
                     SettingsError::about("urls")

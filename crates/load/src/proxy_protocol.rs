@@ -5,10 +5,10 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::request::Target;
+use crate::address_list::{AddressList, SourceSelector};
 use crate::settings::{ProxyVersion, SourceOrder};
 use crate::socket::Peer;
-use crate::source::{Addresses, Turn};
+use crate::target::Target;
 
 /// First bytes of a header of version 2.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -21,11 +21,11 @@ const CLIENT_PORTS: (u16, u64) = (49_152, 16_384);
 
 /// PROXY protocol settings of a load's connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Proxy {
+pub(crate) struct ProxyProtocol {
     version: ProxyVersion,
-    /// Addresses for the headers, used in turn; if empty, each header carries its connection's own
+    /// AddressList for the headers, used in selector; if empty, each header carries its connection's own
     /// address.
-    announced: Addresses,
+    announced: AddressList,
 }
 
 /// Content of a header.
@@ -37,9 +37,9 @@ enum Header {
     Relayed { from: SocketAddr, to: SocketAddr },
 }
 
-/// A connection that begins with a header.
+/// Both ends of a connection that begins with a header.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Begun<'a> {
+pub(crate) struct ConnectionEnds<'a> {
     pub(crate) peer: &'a Peer,
     /// Local address of the connection, if it has one.
     pub(crate) local: Option<SocketAddr>,
@@ -47,10 +47,10 @@ pub(crate) struct Begun<'a> {
     pub(crate) port: u16,
 }
 
-impl<'a> Begun<'a> {
+impl<'a> ConnectionEnds<'a> {
     /// Describes a connection from `local` to a target.
-    pub(crate) fn to(target: &'a Target, local: Option<SocketAddr>) -> Begun<'a> {
-        Begun {
+    pub(crate) fn to(target: &'a Target, local: Option<SocketAddr>) -> ConnectionEnds<'a> {
+        ConnectionEnds {
             peer: &target.peer,
             local,
             port: if target.tls.is_some() { 443 } else { 80 },
@@ -58,34 +58,34 @@ impl<'a> Begun<'a> {
     }
 }
 
-impl Proxy {
-    pub(crate) fn new(version: ProxyVersion, announced: Addresses) -> Proxy {
-        Proxy { version, announced }
+impl ProxyProtocol {
+    pub(crate) fn new(version: ProxyVersion, announced: AddressList) -> ProxyProtocol {
+        ProxyProtocol { version, announced }
     }
 
-    /// Addresses that replace the connections' own in the headers.
-    pub(crate) fn announced(&self) -> &Addresses {
+    /// AddressList that replace the connections' own in the headers.
+    pub(crate) fn announced(&self) -> &AddressList {
         &self.announced
     }
 
     /// Returns true if headers carry other addresses than the connections' own.
-    pub(crate) fn tells_others(&self) -> bool {
+    pub(crate) fn replaces_addresses(&self) -> bool {
         self.announced.count() > 0
     }
 
     /// Appends the header of a connection, at most 107 bytes.
     pub(crate) fn write(
         &self,
-        begun: Begun<'_>,
-        turn: Turn,
+        ends: ConnectionEnds<'_>,
+        selector: SourceSelector,
         order: SourceOrder,
         out: &mut Vec<u8>,
     ) {
         let announced = order
-            .index(turn, self.announced.count())
+            .index(selector, self.announced.count())
             .and_then(|index| self.announced.nth(index))
-            .map(|address| SocketAddr::new(address, self.port(turn, order)));
-        let to = match (begun.peer, announced) {
+            .map(|address| SocketAddr::new(address, self.port(selector, order)));
+        let to = match (ends.peer, announced) {
             (Peer::Tcp(address), _) => Some(*address),
             // A UNIX socket is on this machine, so its clients would have connected to the
             // loopback.
@@ -94,11 +94,11 @@ impl Proxy {
                     SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
                     SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
                 },
-                begun.port,
+                ends.port,
             )),
             (Peer::Unix(_), None) => None,
         };
-        let header = match (announced.or(begun.local), to) {
+        let header = match (announced.or(ends.local), to) {
             (Some(from), Some(to)) => relayed(from, to),
             _ => Header::Own,
         };
@@ -110,10 +110,10 @@ impl Proxy {
 
     /// Port for an address in a header. In round-robin order, each reuse of an address takes a new
     /// port, so that no two connections look the same to the server.
-    fn port(&self, turn: Turn, order: SourceOrder) -> u16 {
+    fn port(&self, selector: SourceSelector, order: SourceOrder) -> u16 {
         let number = match order {
-            SourceOrder::RoundRobin => turn.connection / self.announced.count().max(1),
-            SourceOrder::Random | SourceOrder::PerUser => turn.connection,
+            SourceOrder::RoundRobin => selector.connection / self.announced.count().max(1),
+            SourceOrder::Random | SourceOrder::PerUser => selector.connection,
         };
         // The sum of 49,152 and a number below 16,384 is a valid port.
         CLIENT_PORTS.0 + (number % CLIENT_PORTS.1) as u16
@@ -202,31 +202,31 @@ fn write_v2(header: Header, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn proxy(version: ProxyVersion, announced: &[&str]) -> Proxy {
+    fn proxy(version: ProxyVersion, announced: &[&str]) -> ProxyProtocol {
         let announced: Vec<_> = announced
             .iter()
             .map(|typed| typed.parse().unwrap())
             .collect();
-        Proxy::new(version, Addresses::new(&announced).unwrap())
+        ProxyProtocol::new(version, AddressList::new(&announced).unwrap())
     }
 
-    fn header(proxy: &Proxy, peer: &str, local: Option<&str>, connection: u64) -> Vec<u8> {
+    fn header(proxy: &ProxyProtocol, peer: &str, local: Option<&str>, connection: u64) -> Vec<u8> {
         let peer = match peer.parse() {
             Ok(address) => Peer::Tcp(address),
             Err(_) => Peer::Unix(peer.into()),
         };
-        let begun = Begun {
+        let ends = ConnectionEnds {
             peer: &peer,
             local: local.map(|local| local.parse().unwrap()),
             port: 443,
         };
-        let turn = Turn {
+        let selector = SourceSelector {
             connection,
             user: 0,
             seed: 0,
         };
         let mut out = b"before".to_vec();
-        proxy.write(begun, turn, SourceOrder::RoundRobin, &mut out);
+        proxy.write(ends, selector, SourceOrder::RoundRobin, &mut out);
         out.split_off(6)
     }
 
@@ -286,9 +286,9 @@ mod tests {
     #[test]
     fn given_addresses_are_used_in_turn_with_new_ports() {
         let announced = ["10.0.0.1-10.0.0.2", "fd00::5"];
-        let told_of = |connection| line(&announced, "/s", None, connection);
+        let header_of = |connection| line(&announced, "/s", None, connection);
         let start = |connection, expected: &str| {
-            let line = told_of(connection);
+            let line = header_of(connection);
             assert!(line.starts_with(expected), "{connection}: {line}");
         };
         start(0, "PROXY TCP4 10.0.0.1 127.0.0.1 49152 ");

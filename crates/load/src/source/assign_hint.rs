@@ -3,14 +3,14 @@
 
 use std::net::IpAddr;
 
-use super::range::SourceRange;
+use crate::settings::SourceRange;
 
 /// Maximum number of commands in a hint; a range that needs more is better written as networks.
 const COMMANDS_MAX: usize = 3;
 
 /// Hint for assigning the addresses of a range to the machine, on the named system
 /// ([`std::env::consts::OS`]).
-pub(super) fn mend(range: SourceRange, address: IpAddr, system: &str) -> String {
+pub(super) fn assign_hint(range: SourceRange, address: IpAddr, system: &str) -> String {
     let bits = if address.is_ipv4() { 32 } else { 128 };
     match system {
         "linux" if range.count() == 1 => format!(
@@ -59,42 +59,42 @@ fn routes(range: SourceRange) -> String {
 mod tests {
     use super::*;
 
-    fn mended(typed: &str, system: &str) -> String {
+    fn hint(typed: &str, system: &str) -> String {
         let range: SourceRange = typed.parse().unwrap();
-        mend(range, range.first(), system)
+        assign_hint(range, range.first(), system)
     }
 
     #[test]
     fn a_block_needs_one_route_on_linux() {
-        let text = mended("10.4.0.0/14", "linux");
+        let text = hint("10.4.0.0/14", "linux");
         assert!(
             text.contains("ip route add local 10.4.0.0/14 dev lo;"),
             "{text}"
         );
-        let text = mended("fd00:5::/64", "linux");
+        let text = hint("fd00:5::/64", "linux");
         assert!(
             text.contains("ip -6 route add local fd00:5::/64 dev lo;"),
             "{text}"
         );
-        let text = mended("10.0.0.6-10.0.0.9", "linux");
+        let text = hint("10.0.0.6-10.0.0.9", "linux");
         let both = "local 10.0.0.6/31 dev lo && ip route add local 10.0.0.8/31 dev lo";
         assert!(text.contains(both), "{text}");
-        let text = mended("10.0.0.1-10.0.1.254", "linux");
+        let text = hint("10.0.0.1-10.0.1.254", "linux");
         assert!(text.contains("more; or use whole networks"), "{text}");
-        let text = mended("10.0.0.1", "linux");
+        let text = hint("10.0.0.1", "linux");
         assert!(text.contains("ip address add 10.0.0.1/32 dev lo"), "{text}");
         assert!(!text.contains("route"), "{text}");
     }
 
     #[test]
     fn freebsd_has_aliases() {
-        let text = mended("10.4.0.0/14", "freebsd");
+        let text = hint("10.4.0.0/14", "freebsd");
         assert!(text.contains("each of them"), "{text}");
         assert!(
             text.contains("ifconfig lo1 inet 10.4.0.1/32 alias"),
             "{text}"
         );
-        let text = mended("fd00::5", "freebsd");
+        let text = hint("fd00::5", "freebsd");
         assert!(
             text.contains("ifconfig lo1 inet6 fd00::5/128 alias"),
             "{text}"

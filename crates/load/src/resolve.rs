@@ -1,0 +1,310 @@
+//! Addresses of a URL's host, and the rules about which addresses a load may use.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::error::{SettingsError, SpecError};
+use crate::permits::Permits;
+use crate::socket::Peer;
+use crate::source::Sources;
+use crate::url::Url;
+
+/// A `HOST:PORT:ADDR` of `--resolve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FixedAddress {
+    host: String,
+    port: u16,
+    address: IpAddr,
+}
+
+impl FixedAddress {
+    /// Parses all values of `--resolve`.
+    ///
+    /// # Errors
+    ///
+    /// Names the first invalid value.
+    pub(crate) fn all(typed: &[String]) -> Result<Vec<FixedAddress>, SpecError> {
+        let all = typed.iter().map(|typed| FixedAddress::parse(typed));
+        all.collect::<Result<Vec<_>, SettingsError>>()
+            .map_err(SpecError::from)
+    }
+
+    /// Returns true if this entry sets the address of the URL's host.
+    pub(crate) fn is_for(&self, url: &Url) -> bool {
+        self.host == url.host && self.port == url.port
+    }
+
+    pub(crate) fn parse(typed: &str) -> Result<FixedAddress, SettingsError> {
+        let mut parts = typed.splitn(3, ':');
+        let (host, port, address) = (parts.next(), parts.next(), parts.next());
+        let port = port.and_then(|port| port.parse().ok());
+        let address = address.and_then(|a| a.trim_matches(['[', ']']).parse().ok());
+        match (host, port, address) {
+            (Some(host), Some(port), Some(address)) if !host.is_empty() => Ok(FixedAddress {
+                host: host.to_owned(),
+                port,
+                address,
+            }),
+            _ => Err(SettingsError::value("resolve", format!("\"{typed}\""))
+                .text(": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1")),
+        }
+    }
+}
+
+/// Resolver of host names before the run.
+pub(crate) struct Resolver<'a> {
+    pub(crate) fixed: &'a [FixedAddress],
+    /// Source addresses of connections. Only addresses of the same family are used.
+    pub(crate) sources: &'a Sources,
+    /// True if public addresses are allowed.
+    pub(crate) public: bool,
+    /// Decides about addresses in place of `public`.
+    pub(crate) permits: Option<&'a Permits>,
+    /// True if the server under load chose the URL, as in a redirect. Link-local addresses, at
+    /// which clouds serve credentials, then also need `public`.
+    pub(crate) chosen_by_server: bool,
+}
+
+impl Resolver<'_> {
+    /// Looks up every address of a URL's host.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the host has no address.
+    pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
+        match self.fixed(url) {
+            Some(fixed) => Ok(vec![SocketAddr::new(fixed.address, url.port)]),
+            None => (url.host.as_str(), url.port)
+                .to_socket_addrs()
+                .map(Iterator::collect)
+                .map_err(|error| SpecError::Name {
+                    host: url.host.clone(),
+                    error: error.to_string(),
+                }),
+        }
+    }
+
+    /// Entry of `--resolve` for the URL.
+    fn fixed(&self, url: &Url) -> Option<&FixedAddress> {
+        self.fixed.iter().find(|fixed| fixed.is_for(url))
+    }
+
+    /// Checks that a URL's host with these addresses may be loaded.
+    ///
+    /// # Errors
+    ///
+    /// Names an address that is not allowed.
+    pub(crate) fn allow(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), SpecError> {
+        if let Some(permits) = self.permits {
+            let is_fixed = self.fixed(url).is_some();
+            let permitted = addresses.iter().try_for_each(|address| match is_fixed {
+                // An address that was given by hand may have been given with any name.
+                true => permits.ask(&address.to_string(), Some(*address)),
+                false => permits.ask(&url.host, Some(*address)),
+            });
+            return Ok(permitted?);
+        }
+        if self.public {
+            return Ok(());
+        }
+        let named = |address: &IpAddr| match address.to_string() {
+            ip if ip == url.host => ip,
+            ip => format!("{} ({ip})", url.host),
+        };
+        if let Some(address) = addresses.iter().find(|address| is_public(**address)) {
+            let error = SettingsError::from(format!(
+                "{} is outside the loopback, private and link-local ranges; if you may load that \
+                 server, set ",
+                named(address)
+            ));
+            return Err(error.name("public").into());
+        }
+        let mut addresses = addresses.iter();
+        match addresses.find(|address| self.chosen_by_server && is_metadata(**address)) {
+            Some(address) => {
+                let error = SettingsError::from(format!(
+                    "{} is a link-local or metadata address, which a server's redirect must not \
+                     choose; if you may load that server, set ",
+                    named(address)
+                ));
+                Err(error.name("public").into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Address to connect to for `url`: the first one that accepts a connection.
+    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
+        let addresses = self.addresses(url)?;
+        if let [address] = addresses[..]
+            && let IpAddr::V6(v6) = address.ip()
+            && v6.is_unicast_link_local()
+        {
+            let error = SettingsError::from(format!(
+                "{v6} is link-local and means nothing without a zone, which can't be given; give the \
+                 server another address, such as a unique local one (fd00::/8)"
+            ));
+            return Err(error.into());
+        }
+        let ips: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
+        self.allow(url, &ips)?;
+        let suited: Vec<SocketAddr> = match addresses.iter().any(|a| self.sources.suit(a.ip())) {
+            true => addresses
+                .into_iter()
+                .filter(|a| self.sources.suit(a.ip()))
+                .collect(),
+            false => addresses,
+        };
+        let reachable = match &suited[..] {
+            [_, _, ..] => suited.iter().find(|a| accepts(a)),
+            _ => None,
+        };
+        reachable
+            .or(suited.first())
+            .map(|&address| Peer::Tcp(address))
+            .ok_or_else(|| SpecError::Name {
+                host: url.host.clone(),
+                error: "it has no address".to_owned(),
+            })
+    }
+}
+
+fn accepts(address: &SocketAddr) -> bool {
+    TcpStream::connect_timeout(address, Duration::from_millis(300)).is_ok()
+}
+
+/// Returns true if an address is outside the ranges that a load may target by default (RFC 1122,
+/// 1918, 3927, 4193, 4291, 6598).
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
+            !(v4.is_loopback()
+                || v4.is_private()
+                || v4.is_link_local()
+                || v4.is_unspecified()
+                || shared)
+        }
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_public(IpAddr::V4(v4)),
+            None => {
+                let local = v6.is_unique_local() || v6.is_unicast_link_local();
+                !(v6.is_loopback() || v6.is_unspecified() || local)
+            }
+        },
+    }
+}
+
+/// Returns true if an address is link-local (RFC 3927, RFC 4291 §2.5.6), like the metadata services
+/// of clouds, or the IPv6 address of such a service.
+fn is_metadata(address: IpAddr) -> bool {
+    const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.is_link_local(),
+            None => v6.is_unicast_link_local() || v6 == METADATA_V6,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_processes_are_distinguished_from_neighbours() {
+        for near in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.1.1",
+            "169.254.1.1",
+            "100.64.0.1",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "::ffff:10.0.0.1",
+        ] {
+            assert!(!is_public(near.parse().unwrap()), "{near}");
+        }
+        for far in [
+            "8.8.8.8",
+            "172.32.0.1",
+            "2001:db8::1",
+            "::ffff:8.8.8.8",
+            "100.128.0.1",
+        ] {
+            assert!(is_public(far.parse().unwrap()), "{far}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_to_a_link_local_address_needs_public() {
+        let typed = Resolver {
+            fixed: &[],
+            sources: &Sources::default(),
+            public: false,
+            permits: None,
+            chosen_by_server: false,
+        };
+        let redirected = Resolver {
+            chosen_by_server: true,
+            ..typed
+        };
+        let public = Resolver {
+            public: true,
+            ..redirected
+        };
+        for ip in [
+            "169.254.169.254",
+            "169.254.0.1",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "fd00:ec2::254",
+        ] {
+            let address = [ip.parse().unwrap()];
+            let url = Url::parse("http://metadata.test/latest", None).unwrap();
+            assert_eq!(typed.allow(&url, &address), Ok(()), "{ip}");
+            assert_eq!(public.allow(&url, &address), Ok(()), "{ip}");
+            let refused = redirected.allow(&url, &address).unwrap_err().to_string();
+            assert!(refused.contains("link-local") && refused.contains("--public"));
+            // Any one of several addresses may be used.
+            let several = ["127.0.0.1".parse().unwrap(), address[0]];
+            assert!(redirected.allow(&url, &several).is_err(), "{ip}");
+        }
+        for ip in ["127.0.0.1", "10.0.0.1", "fd00::1", "::1"] {
+            let url = Url::parse("http://near.test/", None).unwrap();
+            assert_eq!(redirected.allow(&url, &[ip.parse().unwrap()]), Ok(()));
+        }
+    }
+
+    #[test]
+    fn fixed_addresses_come_before_the_resolver() {
+        let fixed = [FixedAddress::parse("example.test:80:127.0.0.9").unwrap()];
+        let resolver = Resolver {
+            fixed: &fixed,
+            sources: &Sources::default(),
+            public: false,
+            permits: None,
+            chosen_by_server: false,
+        };
+        let url = Url::parse("http://example.test/", None).unwrap();
+        assert_eq!(
+            resolver.peer(&url).unwrap(),
+            Peer::Tcp("127.0.0.9:80".parse().unwrap())
+        );
+        let v6 = [FixedAddress::parse("example.test:80:::1").unwrap()];
+        let resolver = Resolver {
+            fixed: &v6,
+            ..resolver
+        };
+        assert_eq!(
+            resolver.peer(&url).unwrap(),
+            Peer::Tcp("[::1]:80".parse().unwrap())
+        );
+        let near = Url::parse("http://[fe80::1]/", None).unwrap();
+        assert!(resolver.peer(&near).is_err());
+        assert!(FixedAddress::parse("a:b:c").is_err());
+        assert!(FixedAddress::parse("a:1:[::1]").is_ok());
+    }
+}

@@ -1,0 +1,131 @@
+//! The HTTP proxy of a load, as typed: `--proxy`.
+
+use std::str::FromStr;
+
+use crate::credentials::Credentials;
+use crate::url::Url;
+
+/// A proxy as typed: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The default port is
+/// 80.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpProxy {
+    host: String,
+    port: u16,
+    credentials: Option<Credentials>,
+}
+
+impl FromStr for HttpProxy {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<HttpProxy, String> {
+        let rest = match typed.split_once("://") {
+            None => typed,
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) => {
+                return Err(format!(
+                    "{scheme}: only HTTP proxies are spoken to, and in clear; write HOST:PORT"
+                ));
+            }
+        };
+        let (credentials, authority) = match rest.rsplit_once('@') {
+            Some((credentials, authority)) => {
+                (Some(Credentials::from_userinfo(credentials)?), authority)
+            }
+            None => (None, rest),
+        };
+        // The error message omits text that may be a password.
+        let authority = authority.trim_end_matches('/');
+        let url = match authority.contains(['/', '?', '#']) {
+            false => Url::parse(&format!("http://{authority}"), None)?,
+            true => return Err("a proxy has no path; write HOST:PORT".to_owned()),
+        };
+        Ok(HttpProxy {
+            host: url.host,
+            port: url.port,
+            credentials,
+        })
+    }
+}
+
+impl HttpProxy {
+    /// Name of the proxy in results: without its credentials.
+    pub(crate) fn name(&self) -> String {
+        let url = self.url();
+        format!("{}:{}", url.bracketed_host(), url.port)
+    }
+
+    /// URL of the proxy with its credentials.
+    pub(crate) fn url_with_credentials(&self) -> String {
+        match &self.credentials {
+            Some(credentials) => format!("http://{}@{}", credentials.to_userinfo(), self.name()),
+            None => self.name(),
+        }
+    }
+
+    /// Replaces the credentials by `USER:PASSWORD`, which is used unchanged.
+    #[must_use]
+    pub fn with_login(self, login: String) -> HttpProxy {
+        HttpProxy {
+            credentials: Some(Credentials::unchecked(login)),
+            ..self
+        }
+    }
+
+    /// Value of the `Proxy-Authorization` header, if there are credentials.
+    pub(crate) fn authorization(&self) -> Option<String> {
+        self.credentials.as_ref().map(Credentials::basic)
+    }
+
+    /// URL of the proxy without its credentials.
+    pub(crate) fn url(&self) -> Url {
+        Url {
+            tls: false,
+            host: self.host.clone(),
+            port: self.port,
+            path: "/".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(typed: &str) -> Result<(String, u16, Option<String>), String> {
+        let proxy: HttpProxy = typed.parse()?;
+        let credentials = proxy.credentials.map(|it| it.as_str().to_owned());
+        Ok((proxy.host, proxy.port, credentials))
+    }
+
+    #[test]
+    fn proxies_are_typed_in_several_ways() {
+        for (typed, host, port, credentials) in [
+            ("h:3128", "h", 3128, None),
+            ("h", "h", 80, None),
+            ("http://h:1/", "h", 1, None),
+            ("HTTP://[::1]:8", "::1", 8, None),
+            ("u:p@h:1", "h", 1, Some("u:p")),
+            ("http://u%40x:p%3a%zz@h", "h", 80, Some("u@x:p:%zz")),
+            ("http://u:p@w@h", "h", 80, Some("u:p@w")),
+        ] {
+            let expected = (host.to_owned(), port, credentials.map(str::to_owned));
+            assert_eq!(parsed(typed), Ok(expected.clone()), "{typed}");
+            let written = typed.parse::<HttpProxy>().unwrap().url_with_credentials();
+            assert_eq!(parsed(&written), Ok(expected), "{written}");
+        }
+        for (typed, why) in [
+            ("https://h:1", "in clear"),
+            ("socks5://h:1", "socks5: only HTTP"),
+            ("h:0", "port 0"),
+            ("h:x", "port"),
+            ("", "URL"),
+            ("h/path", "no path"),
+            ("%ff@h", "UTF-8"),
+        ] {
+            let error = parsed(typed).unwrap_err();
+            assert!(error.contains(why), "{typed}: {error}");
+        }
+        let error = parsed("user:secret@h:0").unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}

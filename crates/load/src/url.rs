@@ -1,0 +1,186 @@
+//! URLs of requests, and the text of URLs as they are typed.
+
+use http::Uri;
+use prony_record::redact;
+
+/// A parsed URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) tls: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Path and query, as in the request line.
+    pub(crate) path: String,
+}
+
+impl Url {
+    /// Parses a typed URL. `http://` is the default scheme, and a URL that begins with `/` is a
+    /// path on `base`.
+    pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, String> {
+        if typed.starts_with('/') {
+            let base = base.ok_or_else(|| {
+                format!("\"{typed}\" is a path; give the server's URL as well, such as http://localhost:8080")
+            })?;
+            let path: Uri = typed.parse().map_err(|error| invalid(typed, error))?;
+            return Ok(Url {
+                path: path_of(&path),
+                ..base.clone()
+            });
+        }
+        // A host may be called "unix", but a port never begins with a slash.
+        if typed.starts_with("unix:/") {
+            let path = typed.trim_start_matches("unix:").trim_start_matches("//");
+            let path = path.split_once(':').map_or(path, |(path, _)| path);
+            return Err(format!(
+                "\"{typed}\": for a UNIX socket, use --unix {path} with http://localhost/"
+            ));
+        }
+        let whole = if has_scheme(typed) {
+            typed.to_owned()
+        } else {
+            format!("http://{typed}")
+        };
+        if zone(&whole).is_some() {
+            return Err(format!(
+                "\"{typed}\": an address with a zone can't be loaded; give the server another one, \
+                 such as a unique local address (fd00::/8)"
+            ));
+        }
+        let uri: Uri = whole.parse().map_err(|error| invalid(typed, error))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            other => {
+                let other = other.unwrap_or_default();
+                return Err(format!(
+                    "\"{typed}\": {other} is not spoken here; use http or https"
+                ));
+            }
+        };
+        let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
+        if authority.contains('@') {
+            return Err(format!(
+                "\"{}\": user and password are not sent from here; use -u USER:PASSWORD, or put them \
+                 in the load's own URL",
+                redact::url(&whole)
+            ));
+        }
+        let host = uri.host().map(|host| host.trim_matches(['[', ']']));
+        let host = host.filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| format!("\"{typed}\" names no host"))?;
+        let port = match uri.port_u16() {
+            Some(0) => return Err(format!("\"{typed}\": port 0 can't be connected to")),
+            Some(port) => port,
+            None if authority
+                .rsplit_once(':')
+                .is_some_and(|(_, p)| !p.ends_with(']')) =>
+            {
+                return Err(format!(
+                    "\"{typed}\": the port is not a number from 1 to 65535"
+                ));
+            }
+            None if tls => 443,
+            None => 80,
+        };
+        Ok(Url {
+            tls,
+            host: host.to_owned(),
+            port,
+            path: path_of(&uri),
+        })
+    }
+
+    /// Host as written in a URL: an IPv6 address is in brackets.
+    pub(crate) fn bracketed_host(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        }
+    }
+
+    /// Value of the Host header; includes the port unless it is the scheme's default.
+    pub(crate) fn host_header(&self) -> String {
+        let host = self.bracketed_host();
+        match (self.tls, self.port) {
+            (false, 80) | (true, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// The whole URL, as shown in results.
+    pub(crate) fn text(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.host_header(), self.path)
+    }
+}
+
+/// Zone of an address in a URL's authority (RFC 6874), which the parser would reject.
+fn zone(whole: &str) -> Option<&str> {
+    let authority = whole.split_once("://")?.1.split(['/', '?', '#']).next()?;
+    let address = authority.split_once('[')?.1.split(']').next()?;
+    Some(address.split_once('%')?.1)
+}
+
+/// Returns true if the text begins with a scheme (RFC 3986 §3.1). Its query may contain another
+/// URL.
+pub(crate) fn has_scheme(typed: &str) -> bool {
+    let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    typed
+        .split_once("://")
+        .is_some_and(|(scheme, _)| scheme.bytes().all(in_scheme))
+}
+
+fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
+    let typed = redact::url(typed);
+    format!("\"{typed}\" is not a URL ({error}); percent-encode what is not plain ASCII")
+}
+
+fn path_of(uri: &Uri) -> String {
+    uri.path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let url = Url::parse("https://[::1]:8443/a?b=c", None).unwrap();
+        assert_eq!((url.tls, url.host.as_str(), url.port), (true, "::1", 8443));
+        assert_eq!(url.host_header(), "[::1]:8443");
+        assert_eq!(url.text(), "https://[::1]:8443/a?b=c");
+        let url = Url::parse("localhost:8080", None).unwrap();
+        assert_eq!((url.port, url.path.as_str()), (8080, "/"));
+        let url = Url::parse("localhost/?to=http://h/", None).unwrap();
+        assert_eq!(url.text(), "http://localhost/?to=http://h/");
+        let url = Url::parse("localhost:8080", None).unwrap();
+        let page = Url::parse("/page?x", Some(&url)).unwrap();
+        assert_eq!(page.text(), "http://localhost:8080/page?x");
+        assert_eq!(Url::parse("http://a", None).unwrap().host_header(), "a");
+    }
+
+    #[test]
+    fn invalid_urls_are_refused_with_a_reason() {
+        for (bad, reason) in [
+            ("ftp://h/", "http or https"),
+            ("/a", "is a path"),
+            ("http://", "not a URL"),
+            ("http://h:99999/", "port"),
+            ("http://[]/", "no host"),
+            ("http://h:0/", "port 0"),
+            ("http://u:p@h/", "password"),
+            ("http://h/a b", "not a URL"),
+            ("http://h/é\u{7f}", "not a URL"),
+            ("", "not a URL"),
+            ("http://[fe80::1%25lo]/", "zone"),
+            ("unix:/run/app.sock", "--unix /run/app.sock with"),
+            ("unix:///run/app.sock:/health", "--unix /run/app.sock with"),
+            ("[fe80::1%lo]:80", "zone"),
+        ] {
+            let error = Url::parse(bad, None).unwrap_err();
+            assert!(error.contains(reason), "{bad}: {error}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ fn nothing_is_left_after_release() {
     let mut bench = Bench::new();
     bench.allocate(PlaceKind::Namespace, &[ListenKind::Unix, ListenKind::Tcp]);
     bench.start(PlaceKind::Namespace, "echo up; exec sleep 1000");
-    bench.said("up");
+    bench.logged("up");
     let state = bench.folder.path().join("state");
     let made = std::fs::read_dir(&state)
         .unwrap()
@@ -41,13 +41,14 @@ fn nothing_is_left_after_release() {
     assert_eq!(traces(), [true; 3]);
     bench.host.release().unwrap();
     assert_eq!(traces(), [false; 3]);
-    assert_eq!(sleepers(bench.folder.path()), 0);
+    wait_for_end_of_writers(bench.folder.path());
     bench.allocate(PlaceKind::Native, &[ListenKind::Tcp]);
     bench.host.release().unwrap();
 }
 
 #[test]
 fn a_panic_leaves_nothing() {
+    let _hosts = HostsGuard::shared();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let panicked = std::thread::spawn(move || {
@@ -73,7 +74,7 @@ fn a_panic_leaves_nothing() {
         panic!("as meant");
     });
     assert!(panicked.join().is_err());
-    assert_eq!(sleepers(folder.path()), 0);
+    wait_for_end_of_writers(folder.path());
     let left: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
         .flatten()

@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
@@ -23,15 +24,47 @@ use prony_experiment::service::{Allocation, Endpoint, ListenKind, PlaceKind, Ser
 use prony_experiment::topology::Topology;
 
 /// Timeout for every wait, long enough for a busy machine.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Held by each test. A host whose keeper was killed kills all children of this process that belong to no
+/// keeper of its own, so a test that kills a keeper runs alone.
+static HOSTS: RwLock<()> = RwLock::new(());
+
+/// The part of [`HOSTS`] that a test holds.
+enum HostsGuard {
+    Shared(#[expect(dead_code, reason = "held until dropped")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held until dropped")] RwLockWriteGuard<'static, ()>),
+}
+
+impl HostsGuard {
+    fn shared() -> HostsGuard {
+        HostsGuard::Shared(HOSTS.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn alone() -> HostsGuard {
+        HostsGuard::Alone(HOSTS.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 struct Bench {
     folder: tempfile::TempDir,
     host: LocalHost,
+    // Dropped after the host.
+    _hosts: HostsGuard,
 }
 
 impl Bench {
+    /// A host for a test that runs next to others.
     fn new() -> Self {
+        Self::with(HostsGuard::shared())
+    }
+
+    /// A host for a test that kills a keeper.
+    fn alone() -> Self {
+        Self::with(HostsGuard::alone())
+    }
+
+    fn with(hosts: HostsGuard) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Other users must get at the sockets, as with the usual state folder.
         use std::os::unix::fs::PermissionsExt;
@@ -39,7 +72,11 @@ impl Bench {
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
         let host = LocalHost::with_state_in(state);
-        Self { folder, host }
+        Self {
+            folder,
+            host,
+            _hosts: hosts,
+        }
     }
 
     fn logs(&self) -> PathBuf {
@@ -78,7 +115,7 @@ impl Bench {
     }
 
     /// Waits for a line with this prefix in the log, and returns its rest.
-    fn said(&self, prefix: &str) -> String {
+    fn logged(&self, prefix: &str) -> String {
         wait_for(&format!("{prefix:?} in the log"), || {
             self.log()
                 .lines()
@@ -128,8 +165,16 @@ fn places() -> [PlaceKind; 2] {
     [PlaceKind::Native, PlaceKind::Namespace]
 }
 
+/// Waits until no process writes to a log in this folder. Another test that starts a service at this
+/// moment has a copy of all open files for an instant.
+fn wait_for_end_of_writers(folder: &Path) {
+    wait_for("the end of all processes with a log in the folder", || {
+        (log_writers(folder) == 0).then_some(())
+    });
+}
+
 /// Counts processes whose output goes to a log in this folder.
-fn sleepers(folder: &Path) -> usize {
+fn log_writers(folder: &Path) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<i32>().is_ok());
     pids.filter(|entry| {

@@ -17,18 +17,18 @@ fn a_namespace_isolates_network_processes_and_users() {
          echo devices $(grep -c : /proc/net/dev); echo processes $(ls -d /proc/[0-9]* | wc -l); \
          echo me $(id -u); cat /etc/shadow >/dev/null && echo reads; sleep 1000",
     );
-    bench.said("reads");
+    bench.logged("reads");
     for space in ["net", "mnt", "pid", "uts", "ipc", "user"] {
         let own = std::fs::read_link(format!("/proc/self/ns/{space}")).unwrap();
         assert_ne!(
-            bench.said(&format!("{space} ")),
+            bench.logged(&format!("{space} ")),
             own.to_string_lossy(),
             "{space}"
         );
     }
-    assert_eq!(bench.said("devices "), "2");
-    assert_eq!(bench.said("me "), "0");
-    let processes: usize = bench.said("processes ").parse().unwrap();
+    assert_eq!(bench.logged("devices "), "2");
+    assert_eq!(bench.logged("me "), "0");
+    let processes: usize = bench.logged("processes ").parse().unwrap();
     assert!(processes <= 6, "it sees {processes} processes");
 }
 
@@ -51,7 +51,7 @@ fn a_namespace_has_the_hosts_network_settings() {
     for name in names {
         let own = std::fs::read_to_string(format!("/proc/sys/net/{name}")).unwrap();
         let own: Vec<&str> = own.split_whitespace().collect();
-        assert_eq!(bench.said(&format!("{name} ")), own.join(" "), "{name}");
+        assert_eq!(bench.logged(&format!("{name} ")), own.join(" "), "{name}");
     }
 }
 

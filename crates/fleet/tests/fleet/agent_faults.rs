@@ -35,7 +35,9 @@ fn an_agent_waits_for_a_server_that_is_not_there_yet() {
     let mut nats = TestServer::new(&["one"]);
     nats.process.take();
     let agent = RunningAgent::start(settings(&nats, "one"));
-    wait_until("it says so", || agent.says("retrying until").then_some(()));
+    wait_until("the agent logs that it retries", || {
+        agent.logged("retrying until").then_some(())
+    });
     nats.process = Some(nats.prepared.start().unwrap());
     let coordinator = TestCoordinator::new(&nats);
     coordinator.wait_for(&agent);
@@ -43,7 +45,9 @@ fn an_agent_waits_for_a_server_that_is_not_there_yet() {
     // An agent that never connected can be stopped.
     nats.process.take();
     let other = RunningAgent::start(settings(&nats, "one"));
-    wait_until("it says so", || other.says("retrying until").then_some(()));
+    wait_until("the other agent logs that it retries", || {
+        other.logged("retrying until").then_some(())
+    });
     let ended = other.end(true);
     assert_eq!(ended, Err(prony_fleet::agent::AgentError::Interrupted));
 }
@@ -104,7 +108,9 @@ fn an_agent_that_is_cut_off_stops_with_its_lease_and_reports_later() {
     let (_, ledger, end) = coordinator.results("r1").whole(&agent.name);
     assert_eq!(end.reason, EndReason::LeaseEnded);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    wait_until("it says so", || agent.says("connected again").then_some(()));
+    wait_until("the agent logs that it is connected again", || {
+        agent.logged("connected again").then_some(())
+    });
 }
 
 #[test]
@@ -164,7 +170,7 @@ fn a_restart_sends_the_results_of_a_killed_agent() {
 
     let agent = RunningAgent::start(settings(&nats, "one"));
     coordinator.wait_for(&agent);
-    assert!(agent.says("uncollected results of 1 earlier run"));
+    assert!(agent.logged("uncollected results of 1 earlier run"));
     assert!(!sent.exists(), "files that were sent for it are gone");
     let (messages, ledger, end) = coordinator.results("r1").whole(&names[0]);
     assert_eq!(messages.len(), 4, "nothing of the other agent's");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use prony_fleet::agent::{Agent, AgentError, AgentSettings, spool};
+use prony_fleet::agent::{Agent, AgentError, AgentSettings, LogSink, spool};
 use prony_fleet::clock::Clock;
 use prony_fleet::division::AgentShard;
 use prony_fleet::ledger::Ledger;
@@ -29,7 +29,7 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 pub(crate) struct RunningAgent {
     pub(crate) name: AgentName,
     pub(crate) clock: Clock,
-    said: Arc<Mutex<Vec<String>>>,
+    log: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), AgentError>>>,
 }
@@ -45,8 +45,14 @@ pub(crate) fn settings(nats: &TestServer, name: &str) -> AgentSettings {
         state: state(nats),
         cores: Vec::new(),
         clock: Clock::new(),
-        log: Arc::new(|_| {}),
+        log: log_to_stderr(name),
     }
+}
+
+/// A log that a failed test shows.
+pub(crate) fn log_to_stderr(agent: &str) -> LogSink {
+    let agent = agent.to_owned();
+    Arc::new(move |line: &str| eprintln!("agent {agent}: {line}"))
 }
 
 /// The folder in which agents keep their results.
@@ -64,27 +70,35 @@ pub(crate) fn policy(folder: &Path, text: &str) -> Policy {
 impl RunningAgent {
     pub(crate) fn start(mut settings: AgentSettings) -> RunningAgent {
         let stop = Arc::new(AtomicBool::new(false));
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::new(Mutex::new(Vec::new()));
         let (name, clock) = (settings.name.clone(), settings.clock.clone());
-        let (says, stop_set) = (said.clone(), stop.clone());
-        settings.log = Arc::new(move |text: &str| says.lock().unwrap().push(text.to_owned()));
+        let (lines, stop_set) = (log.clone(), stop.clone());
+        let print = settings.log.clone();
+        settings.log = Arc::new(move |line: &str| {
+            print(line);
+            lines.lock().unwrap().push(line.to_owned());
+        });
         let thread = std::thread::spawn(move || {
-            Agent::connect(settings, &stop_set)?
-                .run(&stop_set)
-                .map(drop)
+            let name = settings.name.clone();
+            let ended = Agent::connect(settings, &stop_set).and_then(|agent| agent.run(&stop_set));
+            if let Err(error) = &ended {
+                eprintln!("agent {name}: {error}");
+            }
+            ended.map(drop)
         });
         RunningAgent {
             name,
             clock,
-            said,
+            log,
             stop,
             thread: Some(thread),
         }
     }
 
-    pub(crate) fn says(&self, what: &str) -> bool {
-        let said = self.said.lock().unwrap();
-        said.iter().any(|line| line.contains(what))
+    /// Returns true if a line of the agent's log contains this text.
+    pub(crate) fn logged(&self, text: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        log.iter().any(|line| line.contains(text))
     }
 
     /// Waits for the agent's end, and requests it first if `is_asked_for`.
@@ -105,14 +119,21 @@ impl Drop for RunningAgent {
     }
 }
 
-/// Waits until `look` returns something.
-pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits until `look` returns something. Panics with `what` after the tests' timeout.
+pub(crate) fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    look_until_timeout(look).unwrap_or_else(|| panic!("timeout: {what}"))
+}
+
+/// Repeats `look` until it returns something, or the tests' timeout is over.
+pub(crate) fn look_until_timeout<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let until = Instant::now() + TEST_TIMEOUT;
     loop {
         if let Some(found) = look() {
-            return found;
+            return Some(found);
         }
-        assert!(Instant::now() < until, "{what}");
+        if Instant::now() > until {
+            return None;
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }

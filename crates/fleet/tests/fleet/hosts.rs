@@ -22,7 +22,7 @@ use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
 use prony_record::FindingId;
 
-use crate::harness::wait_until;
+use crate::harness::{log_to_stderr, wait_until};
 use crate::nats_server::{TestServer, agent};
 
 /// Environment variable that makes this program an agent instead of a test.
@@ -84,7 +84,7 @@ fn settings(nats: &TestServer, name: &str, policy: &str) -> AgentSettings {
         state: nats.folder.path().join("state"),
         cores: Vec::new(),
         clock: Clock::default(),
-        log: Arc::new(|_| {}),
+        log: log_to_stderr(name),
     }
 }
 
@@ -465,7 +465,7 @@ fn an_agent_in_a_process_of_its_own() {
         state: path.parent().unwrap().join("state"),
         cores: Vec::new(),
         clock: Clock::default(),
-        log: Arc::new(|_| {}),
+        log: log_to_stderr(name),
     };
     let stop = AtomicBool::new(false);
     Agent::connect(settings, &stop).unwrap().run(&stop).unwrap();

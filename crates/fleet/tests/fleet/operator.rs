@@ -17,7 +17,7 @@ use prony_fleet::permissions::{Role, subjects_from_agents, subjects_to_agents};
 use prony_record::Record;
 use serde_json::{Value, json};
 
-use crate::harness::{RunningAgent, origin, wait_until};
+use crate::harness::{RunningAgent, log_to_stderr, look_until_timeout, origin, wait_until};
 use crate::nats_server::agent;
 
 /// The accounts of agents.
@@ -146,6 +146,11 @@ impl Operated {
         NatsLink::connect(Some(&self.url), &self.credentials(role), role)
     }
 
+    /// The server's log.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
     fn agent(&self, name: &str) -> RunningAgent {
         RunningAgent::start(AgentSettings {
             name: name.parse().unwrap(),
@@ -156,19 +161,25 @@ impl Operated {
             state: self.folder.path().join("state"),
             cores: Vec::new(),
             clock: Default::default(),
-            log: std::sync::Arc::new(|_| {}),
+            log: log_to_stderr(name),
         })
     }
 
     /// Makes a load with two agents, and returns its record.
     fn load(&self) -> Record {
-        let _agents = ["one", "two"].map(|name| self.agent(name));
-        let (_origin, url) = origin();
+        // The coordinator connects first, as docs/fleet.md recommends: a server in operator mode loads
+        // accounts at their first connections, and may lose imports if that happens at the same time.
         let credentials = self.credentials(&Role::Coordinator);
         let fleet = Fleet::connect(Some(&self.url), &credentials).unwrap();
-        wait_until("both are there", || {
-            (fleet.agents().unwrap().len() == 2).then_some(())
-        });
+        let _agents = ["one", "two"].map(|name| self.agent(name));
+        let registered = || (fleet.agents().unwrap().len() == 2).then_some(());
+        if look_until_timeout(registered).is_none() {
+            panic!(
+                "not both agents are registered; the server's log:\n{}",
+                self.log()
+            );
+        }
+        let (_origin, url) = origin();
         let wanted = LoadRequest {
             url: Some(url),
             settings: crate::harness::load_settings(&["--requests=101", "--connections=2"]),

@@ -6,6 +6,19 @@
 //! reports.
 //!
 //! Only `socket` contains code that differs by operating system.
+//!
+//! The modules form layers. A module uses only modules of its own layer and of the layers above it
+//! in this table, never in a cycle:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | values and tools | `error`, `quantity`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `permits`, `lookup`, `stall`, `content_coding` |
+//! | settings | `settings` |
+//! | transport | `socket`, `tls` |
+//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `resolve`, `forward` |
+//! | requests | `protocols`, `request`, `writer`, `location`, `info`, `script`, `expect` |
+//! | the load | `spec`, `sequence` |
+//! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness` |
 
 mod address_list;
 mod connection;

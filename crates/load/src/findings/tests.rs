@@ -258,14 +258,14 @@ fn the_reason_for_limited_streams_is_reported() {
     let mut record = quiet();
     record.load.streams = 4;
     record.negotiated.http = Some("2".to_owned());
-    for (limit, told) in [
+    for (limit, expected) in [
         (StreamsLimit::Settings(0), "allows no stream on"),
         (StreamsLimit::Settings(1), "allows 1 stream at once"),
         (StreamsLimit::Settings(3), "or ask for 3."),
         (StreamsLimit::Http1, "agreed on HTTP/1.1"),
     ] {
         let text = streams_limited(&record, limit).text;
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(!text.contains("ask for 0"), "{text}");
     }
     assert!(StreamsLimit::Settings(9) < StreamsLimit::Http1);

@@ -100,12 +100,12 @@ fn all_kinds_of_servers_can_be_preconnected() {
     let socket = clear.origin.unix_paths()[0].clone();
     let ca = secured.ca();
     let unix: &[&str] = &["--unix", text(&socket)];
-    let told: &[&str] = &["--http", "2", "--streams", "4"];
+    let cleartext_h2: &[&str] = &["--http", "2", "--streams", "4"];
     let one: &[&str] = &["--ca", text(&ca), "--http", "1.1"];
     let two: &[&str] = &["--ca", text(&ca), "--streams", "4"];
     for (served, words) in [
         (&clear, unix),
-        (&clear, told),
+        (&clear, cleartext_h2),
         (&secured, one),
         (&secured, two),
     ] {

@@ -114,8 +114,8 @@ fn redirects_that_cannot_be_followed_are_reported() {
     let (server, _) = redirecting("302", "gopher://127.0.0.1/".to_owned());
     let record = load(&server.url(), "-n 3 -c 1 --follow 5");
     assert_eq!(outcomes(&record), [(Outcome::Redirect, 3)]);
-    let told = "Location: gopher://127.0.0.1/: only http and https can be followed (3×)";
-    assert!(errors(&record).contains(told), "{}", errors(&record));
+    let reason = "Location: gopher://127.0.0.1/: only http and https can be followed (3×)";
+    assert!(errors(&record).contains(reason), "{}", errors(&record));
 }
 
 /// Redirects `/redirect` to a host that has to be resolved, and responds to all other requests.

@@ -15,8 +15,8 @@ use crate::harness::*;
 type Heads = Arc<Mutex<Vec<String>>>;
 
 /// A proxy that responds to cleartext requests itself, and opens any requested tunnel after sending
-/// `says`.
-fn proxy(heads: &Heads, says: &'static [u8]) -> Raw {
+/// `connect_response`.
+fn proxy(heads: &Heads, connect_response: &'static [u8]) -> Raw {
     let heads = heads.clone();
     Raw::new(move |mut stream| {
         stream.set_nodelay(true).unwrap();
@@ -35,7 +35,9 @@ fn proxy(heads: &Heads, says: &'static [u8]) -> Raw {
                 }
                 continue;
             }
-            if stream.write_all(says).is_err() || !says.starts_with(b"HTTP/1.1 200") {
+            if stream.write_all(connect_response).is_err()
+                || !connect_response.starts_with(b"HTTP/1.1 200")
+            {
                 return;
             }
             let Ok(mut server) = TcpStream::connect(&target) else {
@@ -194,7 +196,7 @@ fn a_probe_goes_through_the_tunnel() {
 #[test]
 fn a_refused_tunnel_fails_the_connect_with_a_reason() {
     let served = Served::secured();
-    for (says, why) in [
+    for (connect_response, why) in [
         (
             &b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!!"[..],
             "CONNECT with 403",
@@ -210,11 +212,15 @@ fn a_refused_tunnel_fails_the_connect_with_a_reason() {
         (b"HTTP/1.1 200 OK\r\n\r\nbytes before TLS", "bytes"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "TLS"),
     ] {
-        let between = proxy(&Heads::default(), says);
+        let between = proxy(&Heads::default(), connect_response);
         let record = through(&served, &between, "-n 4 -c 2 --connect-timeout 2s");
         assert_eq!(outcomes(&record), [(Outcome::ConnectFailed, 4)], "{why}");
         let found = errors(&record);
-        assert!(found.contains(why), "{}: {found}", says.escape_ascii());
+        assert!(
+            found.contains(why),
+            "{}: {found}",
+            connect_response.escape_ascii()
+        );
         assert_eq!(record.totals.connections_opened, 0);
     }
 }

@@ -18,7 +18,7 @@ const REFUSED_STREAM: u32 = 7;
 fn serve(peer: &mut Peer) -> Option<()> {
     loop {
         let stream = peer.request()?;
-        peer.say(&answer(stream, b"fine"))?;
+        peer.send(&answer(stream, b"fine"))?;
     }
 }
 
@@ -35,10 +35,10 @@ fn streams_that_are_reset_have_the_reason_and_leave_the_connection() {
     ] {
         for part in [|_| Vec::new(), half] {
             let server = Scripted::clear(move |peer| {
-                peer.greet(&[])?;
+                peer.send_settings(&[])?;
                 loop {
                     let stream = peer.request()?;
-                    peer.say(&[part(stream), rst_stream(stream, code)].concat())?;
+                    peer.send(&[part(stream), rst_stream(stream, code)].concat())?;
                 }
             });
             let record = server.load("-n 12 -c 2 --streams 3");
@@ -56,8 +56,8 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 5 << 20]).unwrap();
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(INITIAL_WINDOW_SIZE, 1 << 20)])?;
-        peer.say(&window_update(0, MOST - 65_535))?;
+        peer.send_settings(&[(INITIAL_WINDOW_SIZE, 1 << 20)])?;
+        peer.send(&window_update(0, MOST - 65_535))?;
         loop {
             // Half of a stream's window has arrived; the rest may be in flight.
             let mut bytes = 0;
@@ -68,7 +68,7 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
                     break frame.stream;
                 }
             };
-            peer.say(&rst_stream(stream, 8))?;
+            peer.send(&rst_stream(stream, 8))?;
             while peer.next(DATA)?.stream == stream {}
         }
     });
@@ -88,10 +88,10 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
 fn a_refused_request_is_retried() {
     // Each connection sends GOAWAY.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         loop {
             let stream = peer.request()?;
-            peer.say(&rst_stream(stream, REFUSED_STREAM))?;
+            peer.send(&rst_stream(stream, REFUSED_STREAM))?;
         }
     });
     let record = server.load("-n 12 -c 2 --streams 3");
@@ -102,9 +102,9 @@ fn a_refused_request_is_retried() {
     // not process it.
     for words in ["", "-X POST --body hello"] {
         let server = Scripted::clear(|peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             let first = peer.request()?;
-            peer.say(&rst_stream(first, REFUSED_STREAM))?;
+            peer.send(&rst_stream(first, REFUSED_STREAM))?;
             serve(peer)
         });
         let record = server.load(&format!("-n 12 -c 2 --streams 3 {words}"));
@@ -117,14 +117,14 @@ fn a_refused_request_is_retried() {
 fn requests_beyond_goaway_are_retried() {
     // The server responds to the first of three; the others are sent on the next connection.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         if peer.place > 0 {
             return serve(peer);
         }
         let streams = peer.requests(3)?;
-        peer.say(&goaway(streams[0], 0))?;
-        peer.say(&answer(streams[0], b"fine"))?;
-        peer.hear_out()
+        peer.send(&goaway(streams[0], 0))?;
+        peer.send(&answer(streams[0], b"fine"))?;
+        peer.read_to_end()
     });
     let record = server.load("-n 3 -c 1 --streams 3");
     expect(&record, &[(Fine, 3)], "");
@@ -142,18 +142,18 @@ fn requests_beyond_goaway_are_retried_at_once() {
     // The server responds to the first of three after it has received the others on another
     // connection.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         if peer.place > 0 {
             return serve(peer);
         }
         let streams = peer.requests(3)?;
-        peer.say(&goaway(streams[0], 0))?;
+        peer.send(&goaway(streams[0], 0))?;
         while peer.seen().requests < 5 {
             std::thread::sleep(Duration::from_millis(5));
-            peer.say(&frame(PING, 0, 0, b"are you?"))?;
+            peer.send(&frame(PING, 0, 0, b"are you?"))?;
         }
-        peer.say(&answer(streams[0], b"fine"))?;
-        peer.hear_out()
+        peer.send(&answer(streams[0], b"fine"))?;
+        peer.read_to_end()
     });
     let record = server.load("-n 3 -c 1 --streams 3 --timeout 2s");
     expect(&record, &[(Fine, 3)], "");
@@ -164,16 +164,16 @@ fn requests_beyond_goaway_are_retried_at_once() {
 fn goaway_after_every_tenth_request_loses_none() {
     for in_two_steps in [false, true] {
         let server = Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             for _ in 0..9 {
                 let stream = peer.request()?;
-                peer.say(&answer(stream, b"fine"))?;
+                peer.send(&answer(stream, b"fine"))?;
             }
             let last = peer.request()?;
             if in_two_steps {
-                peer.say(&goaway(MOST, 0))?;
+                peer.send(&goaway(MOST, 0))?;
             }
-            peer.say(&[goaway(last, 0), answer(last, b"fine")].concat())?;
+            peer.send(&[goaway(last, 0), answer(last, b"fine")].concat())?;
             peer.close()
         });
         let record = server.load("-n 200 -c 2 --streams 4");
@@ -193,10 +193,10 @@ fn successive_slow_goaways() {
     let server = Scripted::clear(|peer| {
         while peer.frame()?.kind != HEADERS {}
         // Sent in one write, so that no second request begins in between.
-        peer.say(&[settings(&[]), goaway(1, 0)].concat())?;
+        peer.send(&[settings(&[]), goaway(1, 0)].concat())?;
         std::thread::sleep(Duration::from_millis(20));
-        peer.say(&answer(1, b"fine"))?;
-        peer.hear_out()
+        peer.send(&answer(1, b"fine"))?;
+        peer.read_to_end()
     });
     for words in [
         "-c 1 --streams 3",
@@ -213,9 +213,9 @@ fn successive_slow_goaways() {
 fn a_server_that_always_sends_goaway() {
     for (code, name) in [(0, ""), (2, "INTERNAL_ERROR"), (11, "ENHANCE_YOUR_CALM")] {
         let server = Scripted::clear(move |peer| {
-            peer.greet(&[])?;
-            peer.say(&goaway(0, code))?;
-            peer.hear_out()
+            peer.send_settings(&[])?;
+            peer.send(&goaway(0, code))?;
+            peer.read_to_end()
         });
         let record = server.load("-n 6 -c 2 --streams 3");
         expect(&record, &[(Reset, 6)], name);
@@ -227,9 +227,9 @@ fn a_server_that_always_sends_goaway() {
 fn a_server_that_sends_goaway_and_closes() {
     // The server may have processed all of them.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         peer.requests(3)?;
-        peer.say(&goaway(MOST, 2))?;
+        peer.send(&goaway(MOST, 2))?;
         peer.close()
     });
     let record = server.load("-n 3 -c 1 --streams 3");
@@ -251,12 +251,12 @@ fn connections_that_end_too_early() {
         // Half a frame does not yet belong to any response.
         (cut, &[(ClosedEarly, 2), (Truncated, 1)]),
     ];
-    for (said, closed) in rows {
+    for (reply, closed) in rows {
         for resets in [false, true] {
             let server = Scripted::clear(move |peer| {
-                peer.greet(&[])?;
+                peer.send_settings(&[])?;
                 let streams = peer.requests(3)?;
-                peer.say(&said(&streams))?;
+                peer.send(&reply(&streams))?;
                 if !resets {
                     return peer.close();
                 }
@@ -295,9 +295,9 @@ fn connections_that_end_before_settings() {
 fn requests_lost_on_a_reused_connection_are_retried() {
     // Each connection serves one request and drops the next.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         let stream = peer.request()?;
-        peer.say(&answer(stream, b"fine"))?;
+        peer.send(&answer(stream, b"fine"))?;
         peer.request()?;
         peer.close()
     });
@@ -309,11 +309,11 @@ fn requests_lost_on_a_reused_connection_are_retried() {
     );
     // Requests whose response has begun are not retried.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         let stream = peer.request()?;
-        peer.say(&answer(stream, b"fine"))?;
+        peer.send(&answer(stream, b"fine"))?;
         let stream = peer.request()?;
-        peer.say(&half(stream))?;
+        peer.send(&half(stream))?;
         peer.close()
     });
     let record = server.load("-n 6 -c 1 --streams 1");
@@ -325,9 +325,9 @@ fn requests_lost_on_a_reused_connection_are_retried() {
 fn a_stalled_stream_times_out_alone() {
     for part in [|_| Vec::new(), half] {
         let server = Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             let silent = peer.request()?;
-            peer.say(&part(silent))?;
+            peer.send(&part(silent))?;
             serve(peer)
         });
         let record = server.load("-n 200 -c 1 --streams 4 --timeout 1s");
@@ -339,11 +339,11 @@ fn a_stalled_stream_times_out_alone() {
 #[test]
 fn an_endless_frame_blocks_all_streams() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         let streams = peer.requests(4)?;
-        peer.say(&answer(streams[0], b"fine"))?;
-        peer.say(&half(streams[1])[..20])?;
-        peer.hear_out()
+        peer.send(&answer(streams[0], b"fine"))?;
+        peer.send(&half(streams[1])[..20])?;
+        peer.read_to_end()
     });
     let record = server.load("-n 4 -c 1 --streams 4 --timeout 300ms");
     expect(&record, &[(Fine, 1), (Timeout, 3)], "");
@@ -353,11 +353,11 @@ fn an_endless_frame_blocks_all_streams() {
 fn a_late_response_is_not_assigned_to_another_request() {
     // The late responses come while the next requests are in flight.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         let late = peer.request()?;
         // RST_STREAM shows the server that the request was abandoned.
         peer.next(RST_STREAM)?;
-        peer.say(&answer(late, b"too late"))?;
+        peer.send(&answer(late, b"too late"))?;
         serve(peer)
     });
     let record = server.load("-n 20 -c 1 --streams 1 --timeout 300ms --expect-size 4");
@@ -386,14 +386,14 @@ fn one_bad_stream_among_twenty_good_ones() {
         ),
         (|s| window_update(s, 0), Protocol, "by 0"),
     ];
-    for (said, outcome, told) in bad {
+    for (reply, outcome, reason) in bad {
         let server = Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             for n in 0_usize.. {
                 let stream = peer.request()?;
                 let bad = n.is_multiple_of(21);
-                peer.say(&if bad {
-                    said(stream)
+                peer.send(&if bad {
+                    reply(stream)
                 } else {
                     answer(stream, b"fine")
                 })?;
@@ -401,8 +401,8 @@ fn one_bad_stream_among_twenty_good_ones() {
             None
         });
         let record = server.load("-n 210 -c 1 --streams 21 --expect-size 4");
-        expect(&record, &[(Fine, 200), (outcome, 10)], told);
-        assert_eq!(record.totals.connections_opened, 1, "{told}");
+        expect(&record, &[(Fine, 200), (outcome, 10)], reason);
+        assert_eq!(record.totals.connections_opened, 1, "{reason}");
     }
 }
 
@@ -410,23 +410,23 @@ fn one_bad_stream_among_twenty_good_ones() {
 fn one_bad_connection_next_to_a_good_one() {
     let has_begun = Arc::new((Mutex::new(false), Condvar::new()));
     let server = Scripted::clear(move |peer| {
-        peer.greet(&[])?;
-        let (begun, told) = &*has_begun;
+        peer.send_settings(&[])?;
+        let (begun, condition) = &*has_begun;
         if peer.place > 0 {
             // Otherwise the good connection could finish the load before the bad one has its
             // requests.
             let waiting = begun.lock().unwrap();
-            drop(told.wait_while(waiting, |begun| !*begun).unwrap());
+            drop(condition.wait_while(waiting, |begun| !*begun).unwrap());
             return serve(peer);
         }
         let streams = peer.requests(21)?;
         *begun.lock().unwrap() = true;
-        told.notify_all();
+        condition.notify_all();
         for &stream in &streams[..20] {
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
-        peer.say(&[0xff; 9])?;
-        peer.hear_out()
+        peer.send(&[0xff; 9])?;
+        peer.read_to_end()
     });
     // Requests that replaced the 20 fail together with the remaining one.
     let record = server.load("-n 500 -c 2 --streams 21");

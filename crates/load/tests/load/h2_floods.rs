@@ -14,9 +14,9 @@ use crate::harness::{Raw, outcomes};
 /// A server that sends `first`, then sends `again` forever, and never reads.
 fn flooding(first: FrameBuilder, again: FrameBuilder) -> Scripted {
     Scripted::clear(move |peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         let stream = peer.request()?;
-        peer.say(&first(stream))?;
+        peer.send(&first(stream))?;
         peer.flood(&again(stream))
     })
 }
@@ -76,11 +76,11 @@ const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
 
 #[test]
 fn floods_are_cut_short() {
-    for (first, again, told) in FLOODS {
+    for (first, again, reason) in FLOODS {
         expect_all(
             &flooding(first, again).load("-n 6 -c 2 --streams 3"),
             Protocol,
-            told,
+            reason,
         );
     }
 }
@@ -99,12 +99,12 @@ fn a_flood_of_resets_is_cut_short() {
 
 #[test]
 fn an_endless_body_ends_with_its_requests_timeout() {
-    for said in [
+    for reply in [
         (|stream| data(stream, 0, [b'x'; 16_384])) as FrameBuilder,
         |stream| data(stream, 0, "x"),
         |stream| data(stream, PADDED, [&[200, b'x'][..], &[0; 200]].concat()),
     ] {
-        let record = flooding(head_only, said).load("-n 6 -c 2 --streams 3 --timeout 200ms");
+        let record = flooding(head_only, reply).load("-n 6 -c 2 --streams 3 --timeout 200ms");
         expect_all(&record, Timeout, "");
     }
 }
@@ -112,10 +112,10 @@ fn an_endless_body_ends_with_its_requests_timeout() {
 #[test]
 fn a_slow_flood_ends_with_its_requests_timeout() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         peer.request()?;
         loop {
-            peer.say(&frame(PING, 0, 0, b"are you?"))?;
+            peer.send(&frame(PING, 0, 0, b"are you?"))?;
             std::thread::sleep(Duration::from_millis(5));
         }
     });
@@ -147,8 +147,8 @@ fn a_server_that_never_reads() {
 /// A server that lets clients send everything, then does something else, and never reads.
 fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     Scripted::clear(move |peer| {
-        peer.greet(&[(INITIAL_WINDOW_SIZE, MOST)])?;
-        peer.say(&window_update(0, MOST - 65_535))?;
+        peer.send_settings(&[(INITIAL_WINDOW_SIZE, MOST)])?;
+        peer.send(&window_update(0, MOST - 65_535))?;
         then(peer)?;
         std::thread::sleep(Duration::from_secs(1));
         None
@@ -170,7 +170,7 @@ fn data_beyond_the_window() {
     let server = greedy(|peer| {
         peer.request()?;
         std::thread::sleep(Duration::from_millis(100));
-        peer.say(&head_only(1))?;
+        peer.send(&head_only(1))?;
         peer.flood(&data(1, 0, [b'x'; 16_384]))
     });
     let record = with_large_body(&server, "-n 2 -c 2 --timeout 10s");
@@ -179,13 +179,14 @@ fn data_beyond_the_window() {
 
 #[test]
 fn a_rate_is_kept_despite_a_hostile_server() {
-    for said in [
+    for reply in [
         (|_| settings(&[(2, 1)])) as FrameBuilder,
         |s| headers(s, ALL, &field("a", "b")),
         |_| vec![0xff; 9],
         nothing,
     ] {
-        let record = Scripted::saying(said).load("-r 200 -d 1s -c 4 --streams 5 --timeout 300ms");
+        let record =
+            Scripted::sending_once(reply).load("-r 200 -d 1s -c 4 --streams 5 --timeout 300ms");
         let totals = &record.totals;
         assert_eq!(totals.started + totals.unstarted, 200, "{totals:?}");
         assert_eq!(totals.ok, 0);
@@ -202,7 +203,7 @@ fn hostile_servers_cost_no_memory() {
     // Several loads, because the allocator keeps freed memory and doesn't reuse all of it for the
     // next load.
     for _ in 0..12 {
-        Scripted::answering(|s| answer(s, &[b'x'; 10_000])).load(words);
+        Scripted::responding(|s| answer(s, &[b'x'; 10_000])).load(words);
     }
     let before = peak_memory_kib();
     let endless: [(FrameBuilder, FrameBuilder); 3] = [
@@ -216,7 +217,7 @@ fn hostile_servers_cost_no_memory() {
         let more = peak_memory_kib().saturating_sub(before);
         assert!(more < 6 << 10, "{more} KiB more after flood {n}");
     }
-    Scripted::answering(hpack_bomb).load(words);
+    Scripted::responding(hpack_bomb).load(words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(more < 6 << 10, "{more} KiB more after a bomb");
     // The body is in memory once, and twice while the test creates its file.
@@ -244,8 +245,11 @@ fn is_alone(test: &str) -> bool {
         .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success() && told.contains("1 passed"), "{told}");
+    let output = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+    assert!(
+        run.status.success() && output.contains("1 passed"),
+        "{output}"
+    );
     false
 }
 

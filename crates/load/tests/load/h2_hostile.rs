@@ -21,9 +21,9 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// Asserts that the client sent this error code each time. The last one may be missing because the
 /// load ended.
-fn expect_codes(given: &[u32], code: u32, told: &str) {
-    assert!(!given.is_empty(), "{told}");
-    assert!(given.iter().all(|&it| it == code), "{told}: {given:?}");
+fn expect_codes(given: &[u32], code: u32, reason: &str) {
+    assert!(!given.is_empty(), "{reason}");
+    assert!(given.iter().all(|&it| it == code), "{reason}: {given:?}");
 }
 
 /// Maximum number of loads before the test fails because the server received no error code. A
@@ -31,30 +31,34 @@ fn expect_codes(given: &[u32], code: u32, told: &str) {
 const TRIES: u32 = 20;
 
 /// Checks a connection error: all requests of the connection fail, and GOAWAY has the code.
-fn check_connection(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static, told: &str, code: u32) {
-    let server = Scripted::saying(said);
+fn check_connection(
+    reply: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static,
+    reason: &str,
+    code: u32,
+) {
+    let server = Scripted::sending_once(reply);
     for _ in 0..TRIES {
         let record = server.load("-n 6 -c 2 --streams 3");
-        expect_all(&record, Protocol, told);
+        expect_all(&record, Protocol, reason);
         if !server.seen().goaways.is_empty() {
             break;
         }
     }
-    expect_codes(&server.seen().goaways, code, told);
+    expect_codes(&server.seen().goaways, code, reason);
 }
 
 /// Checks a stream error: the request fails, RST_STREAM has the code, and the connection continues.
-fn check_stream(words: &str, said: FrameBuilder, told: &str, code: u32) {
-    let server = Scripted::answering(said);
+fn check_stream(words: &str, reply: FrameBuilder, reason: &str, code: u32) {
+    let server = Scripted::responding(reply);
     for _ in 0..TRIES {
         let record = server.load(&format!("-n 12 -c 2 --streams 3 {words}"));
-        expect_all(&record, Protocol, told);
-        assert_eq!(record.totals.connections_opened, 2, "{told}");
+        expect_all(&record, Protocol, reason);
+        assert_eq!(record.totals.connections_opened, 2, "{reason}");
         if !server.seen().resets.is_empty() {
             break;
         }
     }
-    expect_codes(&server.seen().resets, code, told);
+    expect_codes(&server.seen().resets, code, reason);
 }
 
 /// HEADERS of a complete response with these fields after the status.
@@ -102,8 +106,8 @@ fn frames_of_invalid_length() {
             FRAME_SIZE_ERROR,
         ),
     ];
-    for (said, told, code) in rows {
-        check_connection(said, told, code);
+    for (reply, reason, code) in rows {
+        check_connection(reply, reason, code);
     }
 }
 
@@ -142,8 +146,8 @@ fn invalid_settings_and_windows() {
             FLOW_CONTROL_ERROR,
         ),
     ];
-    for (said, told, code) in rows {
-        check_connection(said, told, code);
+    for (reply, reason, code) in rows {
+        check_connection(reply, reason, code);
     }
 }
 
@@ -219,15 +223,15 @@ fn misplaced_frames() {
             PROTOCOL_ERROR,
         ),
     ];
-    for (said, told, code) in rows {
-        check_connection(said, told, code);
+    for (reply, reason, code) in rows {
+        check_connection(reply, reason, code);
     }
 }
 
 #[test]
 fn a_goaway_that_lowers_the_limit_of_an_earlier_one() {
-    let said = |_| [goaway(5, 0), goaway(7, 0)].concat();
-    check_connection(said, "a later stream", PROTOCOL_ERROR);
+    let reply = |_| [goaway(5, 0), goaway(7, 0)].concat();
+    check_connection(reply, "a later stream", PROTOCOL_ERROR);
 }
 
 #[test]
@@ -269,9 +273,9 @@ fn invalid_field_blocks() {
         (&[0x3f, 0xe2, 0x1f, 0x88], "larger than allowed"),
         (&[0x88, 0x20], "behind a header"),
     ];
-    for (block, told) in rows {
+    for (block, reason) in rows {
         let in_one = move |s| headers(s, ALL, block);
-        check_connection(in_one, told, COMPRESSION_ERROR);
+        check_connection(in_one, reason, COMPRESSION_ERROR);
         // The same with one frame per byte.
         let in_many = move |s| {
             let mut bytes = headers(s, END_STREAM, &[]);
@@ -281,7 +285,7 @@ fn invalid_field_blocks() {
             bytes.extend(frame(CONTINUATION, END_HEADERS, s, &[]));
             bytes
         };
-        check_connection(in_many, told, COMPRESSION_ERROR);
+        check_connection(in_many, reason, COMPRESSION_ERROR);
     }
 }
 
@@ -342,8 +346,8 @@ fn invalid_responses() {
         (|s| window_update(s, 0), "by 0"),
         (|s| [head_only(s), window_update(s, 0)].concat(), "by 0"),
     ];
-    for (said, told) in rows {
-        check_stream("", said, told, PROTOCOL_ERROR);
+    for (reply, reason) in rows {
+        check_stream("", reply, reason, PROTOCOL_ERROR);
     }
     check_stream(
         "",
@@ -373,7 +377,7 @@ fn forbidden_bodies() {
         }
     };
     for code in [204, 304] {
-        let record = Scripted::answering(without_length(code)).load("-n 12 -c 2 --streams 3");
+        let record = Scripted::responding(without_length(code)).load("-n 12 -c 2 --streams 3");
         expect_all(&record, Protocol, "longer than its Content-Length");
         assert_eq!(record.totals.connections_opened, 2);
     }
@@ -405,7 +409,7 @@ fn too_many_header_fields() {
 
 #[test]
 fn frames_after_the_end_of_their_stream() {
-    for (behind, told) in [
+    for (behind, reason) in [
         (
             (|s| headers(s, ALL, &status(200))) as FrameBuilder,
             "HEADERS on a stream that was closed",
@@ -413,14 +417,14 @@ fn frames_after_the_end_of_their_stream() {
         (|s| data(s, 0, "x"), "DATA on a stream that was closed"),
     ] {
         let server = Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             while peer.place > 0 {
                 let stream = peer.request()?;
-                peer.say(&answer(stream, b"fine"))?;
+                peer.send(&answer(stream, b"fine"))?;
             }
             let streams = peer.requests(3)?;
-            peer.say(&[answer(streams[0], b"fine"), behind(streams[0])].concat())?;
-            peer.hear_out()
+            peer.send(&[answer(streams[0], b"fine"), behind(streams[0])].concat())?;
+            peer.read_to_end()
         });
         // The next request may have replaced the finished one.
         let record = server.load("-n 30 -c 1 --streams 3");
@@ -429,15 +433,15 @@ fn frames_after_the_end_of_their_stream() {
         expect(
             &record,
             &[(Outcome::Ok, 30 - failed), (Protocol, failed)],
-            told,
+            reason,
         );
-        expect_codes(&server.seen().goaways, STREAM_CLOSED, told);
+        expect_codes(&server.seen().goaways, STREAM_CLOSED, reason);
     }
 }
 
 #[test]
 fn servers_of_other_protocols() {
-    for (said, told) in [
+    for (reply, reason) in [
         (
             &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
             "HTTP/1",
@@ -455,13 +459,13 @@ fn servers_of_other_protocols() {
         (b"\0\0\x01\x01\x05\0\0\0\x01\x88", "not SETTINGS"),
     ] {
         let raw = Raw::new(move |mut stream| {
-            let _ = std::io::Write::write_all(&mut stream, said);
+            let _ = std::io::Write::write_all(&mut stream, reply);
             until_gone(&mut stream);
         });
         expect_all(
             &load_h2(&raw.url(), "-n 6 -c 2 --streams 3"),
             Protocol,
-            told,
+            reason,
         );
     }
 }

@@ -32,7 +32,7 @@ fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()>
             open.push(peer.request()?);
         }
         for stream in open.drain(..open.len().div_ceil(2)) {
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
     }
 }
@@ -40,11 +40,11 @@ fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()>
 #[test]
 fn a_limit_of_one_stream_is_respected_and_reported() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(MAX_CONCURRENT_STREAMS, 1)])?;
+        peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 1)])?;
         let before = peer.requests_so_far()?;
         // 50 may have arrived before the limit was known.
         for stream in before {
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
         serve_within(peer, 1, Vec::new())
     });
@@ -55,7 +55,7 @@ fn a_limit_of_one_stream_is_respected_and_reported() {
         "{:?}",
         record.findings
     );
-    let record = Scripted::answering(|s| answer(s, b"")).load("-n 200 -c 1 --streams 50");
+    let record = Scripted::responding(|s| answer(s, b"")).load("-n 200 -c 1 --streams 50");
     assert!(
         !has_finding(&record, "streams-limited"),
         "{:?}",
@@ -66,15 +66,15 @@ fn a_limit_of_one_stream_is_respected_and_reported() {
 #[test]
 fn a_stream_limit_of_zero_is_waited_for() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(MAX_CONCURRENT_STREAMS, 0)])?;
+        peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 0)])?;
         for stream in peer.requests_so_far()? {
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(20));
             assert!(peer.requests_so_far()?.is_empty());
         }
-        peer.greet(&[(MAX_CONCURRENT_STREAMS, 10)])?;
+        peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 10)])?;
         serve_within(peer, 10, Vec::new())
     });
     expect_fine(&server.load("-n 100 -c 1 --streams 20"));
@@ -84,12 +84,12 @@ fn a_stream_limit_of_zero_is_waited_for() {
 fn a_permanent_stream_limit_of_zero_ends_with_the_timeout() {
     let server = || {
         Scripted::clear(|peer| {
-            peer.greet(&[(MAX_CONCURRENT_STREAMS, 0)])?;
+            peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 0)])?;
             for stream in peer.requests_so_far()? {
-                peer.say(&answer(stream, b"fine"))?;
+                peer.send(&answer(stream, b"fine"))?;
             }
             assert!(peer.requests_so_far()?.is_empty());
-            peer.hear_out()
+            peer.read_to_end()
         })
     };
     let record = server().load("-n 8 -c 1 --streams 5 --timeout 300ms");
@@ -118,7 +118,7 @@ fn settings_that_come_late_are_waited_for() {
     let server = || {
         Scripted::clear(|peer| {
             std::thread::sleep(Duration::from_millis(150));
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             serve_within(peer, 4, Vec::new())
         })
     };
@@ -131,14 +131,14 @@ fn settings_that_come_late_are_waited_for() {
 #[test]
 fn a_constantly_changing_limit_is_respected() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(MAX_CONCURRENT_STREAMS, 8)])?;
+        peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 8)])?;
         let mut open = Vec::new();
         for limit in [1, 8, 0, 3, 8, 2].into_iter().cycle() {
             open.extend(peer.requests_so_far()?);
             assert!(open.len() <= 8, "{}", open.len());
-            peer.greet(&[(MAX_CONCURRENT_STREAMS, limit)])?;
+            peer.send_settings(&[(MAX_CONCURRENT_STREAMS, limit)])?;
             for stream in open.drain(open.len() / 3..) {
-                peer.say(&answer(stream, b"fine"))?;
+                peer.send(&answer(stream, b"fine"))?;
             }
         }
         None
@@ -149,19 +149,19 @@ fn a_constantly_changing_limit_is_respected() {
 #[test]
 fn a_limit_that_decreases_during_a_load_is_respected() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(MAX_CONCURRENT_STREAMS, 20)])?;
+        peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 20)])?;
         let mut open = Vec::new();
         for _ in 0..20 {
             open.extend(peer.requests_so_far()?);
             for stream in open.drain(..open.len() / 2) {
-                peer.say(&answer(stream, b"fine"))?;
+                peer.send(&answer(stream, b"fine"))?;
             }
         }
-        peer.greet(&[(MAX_CONCURRENT_STREAMS, 2)])?;
+        peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 2)])?;
         // Requests in flight may finish, and no further ones begin.
         open.extend(peer.requests_so_far()?);
         while open.len() > 2 {
-            peer.say(&answer(open.pop()?, b"fine"))?;
+            peer.send(&answer(open.pop()?, b"fine"))?;
             let more = peer.requests_so_far()?;
             assert!(
                 more.is_empty() || open.len() < 2,
@@ -184,8 +184,8 @@ fn request_bodies_go_no_further_than_the_windows() {
     let words = format!("-X POST --body-file {}", body.display());
     // The first 65,535 bytes of a connection may arrive before SETTINGS, and nothing more.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
-        peer.hear_out()
+        peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
+        peer.read_to_end()
     });
     let record = server.load(&format!("-n 4 -c 2 --streams 2 --timeout 300ms {words}"));
     assert_eq!(outcomes(&record), [(Timeout, 4)]);
@@ -198,17 +198,17 @@ fn request_bodies_go_no_further_than_the_windows() {
     assert!((seen..seen + 10_000).contains(&counted), "{counted} {seen}");
     // Windows that open by a little, by more, by a negative amount, and then for everything.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
+        peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
         loop {
             let stream = peer.request()?;
             for _ in 0..100 {
-                peer.say(&[window_update(stream, 1), window_update(0, 1)].concat())?;
+                peer.send(&[window_update(stream, 1), window_update(0, 1)].concat())?;
             }
-            peer.greet(&[(INITIAL_WINDOW_SIZE, 50_000)])?;
-            peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
-            peer.say(&[window_update(stream, 200_000), window_update(0, 200_000)].concat())?;
+            peer.send_settings(&[(INITIAL_WINDOW_SIZE, 50_000)])?;
+            peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
+            peer.send(&[window_update(stream, 200_000), window_update(0, 200_000)].concat())?;
             peer.body(stream)?;
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
     });
     expect_fine(&server.load(&format!("-n 10 -c 2 {words}")));
@@ -222,7 +222,7 @@ fn a_response_before_a_large_body_is_sent() {
     std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
     // With RST_STREAM (NO_ERROR) after the response, as in RFC 9113 §8.1, and without.
     for reset in [true, false] {
-        let server = Scripted::answering(move |s| {
+        let server = Scripted::responding(move |s| {
             let reset = if reset { rst_stream(s, 0) } else { Vec::new() };
             let head = headers(s, END_HEADERS, &status(413));
             [head, data(s, END_STREAM, "no"), reset].concat()
@@ -238,15 +238,15 @@ fn a_response_before_a_large_body_is_sent() {
 fn large_responses_do_not_wait_for_window_updates() {
     // 40 MB from a server that reads no window update before the end.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         loop {
             let stream = peer.request()?;
-            peer.say(&headers(stream, END_HEADERS, &status(200)))?;
+            peer.send(&headers(stream, END_HEADERS, &status(200)))?;
             let piece = data(stream, 0, [b'x'; 16_384]);
             for _ in 0..2_500 {
-                peer.say(&piece)?;
+                peer.send(&piece)?;
             }
-            peer.say(&data(stream, END_STREAM, ""))?;
+            peer.send(&data(stream, END_STREAM, ""))?;
         }
     });
     expect_fine(&server.load("-n 4 -c 2 --expect-size 40960000"));
@@ -255,17 +255,17 @@ fn large_responses_do_not_wait_for_window_updates() {
 #[test]
 fn windows_of_maximum_size() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[
+        peer.send_settings(&[
             (INITIAL_WINDOW_SIZE, MOST),
             (5, 0xff_ffff),
             (1, u32::MAX),
             (2, 0),
         ])?;
-        peer.say(&window_update(0, MOST - 65_535))?;
+        peer.send(&window_update(0, MOST - 65_535))?;
         loop {
             let stream = peer.request()?;
             peer.body(stream)?;
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
     });
     expect_fine(&server.load("-n 12 -c 2 -X POST --body hello"));
@@ -274,12 +274,12 @@ fn windows_of_maximum_size() {
 #[test]
 fn a_server_that_accepts_no_headers_is_reported() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(6, 10)])?;
+        peer.send_settings(&[(6, 10)])?;
         for stream in peer.requests_so_far()? {
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
         assert!(peer.requests_so_far()?.is_empty());
-        peer.hear_out()
+        peer.read_to_end()
     });
     let record = server.load("-n 40 -c 1 --streams 2 --timeout 1s");
     assert!(record.totals.failed > 0);

@@ -45,19 +45,19 @@ fn rich(stream: u32) -> Vec<u8> {
 
 #[test]
 fn a_response_with_all_optional_parts() {
-    expect_fine(&Scripted::answering(rich).load("-n 40 -c 2 --streams 4 --expect-size 18"));
+    expect_fine(&Scripted::responding(rich).load("-n 40 -c 2 --streams 4 --expect-size 18"));
 }
 
 #[test]
 fn one_byte_at_a_time() {
     let server = Scripted::clear(|peer| {
         for byte in settings(&[(MAX_CONCURRENT_STREAMS, 50)]) {
-            peer.say(&[byte])?;
+            peer.send(&[byte])?;
         }
         loop {
             let stream = peer.request()?;
             for byte in rich(stream) {
-                peer.say(&[byte])?;
+                peer.send(&[byte])?;
             }
         }
     });
@@ -67,15 +67,15 @@ fn one_byte_at_a_time() {
 #[test]
 fn a_response_in_two_pieces_split_anywhere() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         for n in 0.. {
             let stream = peer.request()?;
             let bytes = rich(stream);
             let (one, two) = bytes.split_at(n % bytes.len());
-            peer.say(one)?;
+            peer.send(one)?;
             // Lets the client read in between, unless the machine is very busy.
             std::thread::sleep(Duration::from_millis(2));
-            peer.say(two)?;
+            peer.send(two)?;
         }
         None
     });
@@ -86,7 +86,7 @@ fn a_response_in_two_pieces_split_anywhere() {
 #[test]
 fn interleaved_responses() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         loop {
             // The last response comes first, and the bodies are interleaved.
             let mut streams = peer.requests(10)?;
@@ -99,7 +99,7 @@ fn interleaved_responses() {
                 bytes.extend(streams.iter().flat_map(|&s| data(s, 0, "abc")));
             }
             bytes.extend(streams.iter().flat_map(|&s| data(s, END_STREAM, "abc")));
-            peer.say(&bytes)?;
+            peer.send(&bytes)?;
         }
     });
     expect_fine(&server.load("-n 100 -c 1 --streams 10 --expect-size 300"));
@@ -107,7 +107,7 @@ fn interleaved_responses() {
 
 #[test]
 fn a_head_in_a_hundred_and_twenty_frames() {
-    let server = Scripted::answering(|stream| {
+    let server = Scripted::responding(|stream| {
         let block = [status(200), field("a", "b").repeat(40)].concat();
         let mut bytes = headers(stream, END_STREAM, &block[..1]);
         for byte in &block[1..120] {
@@ -122,9 +122,9 @@ fn a_head_in_a_hundred_and_twenty_frames() {
 #[test]
 fn responses_without_bodies() {
     let long = |s: u32| headers(s, ALL, &head(&[("content-length", "1000")]));
-    expect_fine(&Scripted::answering(long).load("-n 12 -c 2 --streams 3 -X HEAD"));
+    expect_fine(&Scripted::responding(long).load("-n 12 -c 2 --streams 3 -X HEAD"));
     for code in [204, 304] {
-        let server = Scripted::answering(move |s| {
+        let server = Scripted::responding(move |s| {
             let block = [status(code), field("content-length", "1000")].concat();
             [headers(s, END_HEADERS, &block), data(s, END_STREAM, "")].concat()
         });
@@ -137,12 +137,14 @@ fn responses_without_bodies() {
         ]
         .concat()
     };
-    expect_fine(&Scripted::answering(trailers_only).load("-n 12 -c 2 --streams 3 --expect-size 0"));
+    expect_fine(
+        &Scripted::responding(trailers_only).load("-n 12 -c 2 --streams 3 --expect-size 0"),
+    );
 }
 
 #[test]
 fn interim_answers() {
-    let server = Scripted::answering(|s| {
+    let server = Scripted::responding(|s| {
         let hints = headers(
             s,
             END_HEADERS,
@@ -153,12 +155,12 @@ fn interim_answers() {
     expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 4"));
     // An interim response before the request's body, as if the server waited for that.
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         loop {
             let stream = peer.request()?;
-            peer.say(&headers(stream, END_HEADERS, &status(100)))?;
+            peer.send(&headers(stream, END_HEADERS, &status(100)))?;
             peer.body(stream)?;
-            peer.say(&answer(stream, b"fine"))?;
+            peer.send(&answer(stream, b"fine"))?;
         }
     });
     expect_fine(&server.load("-n 12 -c 2 -X POST --body hello -H Expect:100-continue"));
@@ -171,7 +173,7 @@ fn the_dynamic_table_is_followed() {
     let then = [0x88, 0xbf, 0xbe];
     let resized = [0x20, 0x3f, 0xe1, 0x1f, 0x88, 0x5c, 2, b'1', b'8'];
     let server = Scripted::clear(move |peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         for n in 0.. {
             let stream = peer.request()?;
             let block = match n % 10 {
@@ -180,8 +182,8 @@ fn the_dynamic_table_is_followed() {
                 0 => &first,
                 _ => &then,
             };
-            peer.say(&headers(stream, END_HEADERS, block))?;
-            peer.say(&data(stream, END_STREAM, [b'x'; 18]))?;
+            peer.send(&headers(stream, END_HEADERS, block))?;
+            peer.send(&data(stream, END_STREAM, [b'x'; 18]))?;
         }
         None
     });
@@ -191,18 +193,18 @@ fn the_dynamic_table_is_followed() {
 #[test]
 fn a_smaller_table_size_is_acknowledged() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[(1, 0)])?;
+        peer.send_settings(&[(1, 0)])?;
         let mut due = false;
         loop {
             let frame = peer.frame()?;
             match frame.kind {
                 SETTINGS if frame.flags & ACK != 0 => due = true,
-                SETTINGS => peer.say(&self::frame(SETTINGS, ACK, 0, &[]))?,
+                SETTINGS => peer.send(&self::frame(SETTINGS, ACK, 0, &[]))?,
                 HEADERS => {
                     // A table size update to 0 (RFC 7541 §6.3) at the first opportunity.
-                    let said = frame.payload[0] == 0x20;
-                    assert_eq!(said, std::mem::take(&mut due), "{frame:x?}");
-                    peer.say(&answer(frame.stream, b"fine"))?;
+                    let resized = frame.payload[0] == 0x20;
+                    assert_eq!(resized, std::mem::take(&mut due), "{frame:x?}");
+                    peer.send(&answer(frame.stream, b"fine"))?;
                 }
                 _ => {}
             }
@@ -214,12 +216,12 @@ fn a_smaller_table_size_is_acknowledged() {
 #[test]
 fn a_thousand_streams() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         loop {
             let mut streams = peer.requests(1_000)?;
             streams.sort_by_key(|stream| stream % 7);
             let answers: Vec<u8> = streams.iter().flat_map(|&s| answer(s, b"fine")).collect();
-            peer.say(&answers)?;
+            peer.send(&answers)?;
         }
     });
     expect_fine(&server.load("-n 5000 -c 1 --streams 1000 --expect-size 4"));
@@ -228,10 +230,10 @@ fn a_thousand_streams() {
 #[test]
 fn unexpected_responses_are_classified() {
     let server = Scripted::clear(|peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         for n in 0.. {
             let s = peer.request()?;
-            let said = match n % 4 {
+            let reply = match n % 4 {
                 0 => headers(s, ALL, &status(500)),
                 1 => [
                     headers(s, END_HEADERS, &status(404)),
@@ -241,7 +243,7 @@ fn unexpected_responses_are_classified() {
                 2 => answer(s, b"too much"),
                 _ => answer(s, b"fine"),
             };
-            peer.say(&said)?;
+            peer.send(&reply)?;
         }
         None
     });
@@ -260,23 +262,23 @@ fn unexpected_responses_are_classified() {
 #[test]
 fn bytes_between_requests_fail_no_request() {
     let idle: [fn(&mut Peer) -> Option<()>; 7] = [
-        |peer| peer.say(&frame(PING, 0, 0, b"are you?")),
-        |peer| peer.greet(&[(MAX_CONCURRENT_STREAMS, 7)]),
-        |peer| peer.say(&goaway(MOST, 0)),
-        |peer| peer.say(&goaway(1, 11)),
+        |peer| peer.send(&frame(PING, 0, 0, b"are you?")),
+        |peer| peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 7)]),
+        |peer| peer.send(&goaway(MOST, 0)),
+        |peer| peer.send(&goaway(1, 11)),
         |peer| peer.close(),
         |peer| peer.reset(),
         // Even a violation belongs to no request.
-        |peer| peer.say(&[0xff; 9]),
+        |peer| peer.send(&[0xff; 9]),
     ];
-    let check = |n: usize, say: fn(&mut Peer) -> Option<()>| {
+    let check = |n: usize, misbehave: fn(&mut Peer) -> Option<()>| {
         let server = Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             loop {
                 let stream = peer.request()?;
-                peer.say(&answer(stream, b"fine"))?;
+                peer.send(&answer(stream, b"fine"))?;
                 std::thread::sleep(Duration::from_millis(20));
-                say(peer)?;
+                misbehave(peer)?;
             }
         });
         // The rate is so low that the connection idles for a long time afterwards, however busy the
@@ -288,8 +290,8 @@ fn bytes_between_requests_fail_no_request() {
         assert_eq!(record.totals.retried, 0, "{n}");
     };
     std::thread::scope(|scope| {
-        for (n, say) in idle.into_iter().enumerate() {
-            scope.spawn(move || check(n, say));
+        for (n, misbehave) in idle.into_iter().enumerate() {
+            scope.spawn(move || check(n, misbehave));
         }
     });
 }

@@ -187,7 +187,7 @@ impl Peer {
                     SETTINGS => Vec::new(),
                     _ => frame.payload.clone(),
                 };
-                self.say(&self::frame(frame.kind, ACK, 0, &acknowledged))?;
+                self.send(&self::frame(frame.kind, ACK, 0, &acknowledged))?;
             }
             if frame.kind == kind {
                 return Some(frame);
@@ -217,7 +217,7 @@ impl Peer {
 
     /// Pings the client, and returns the requests that came before its acknowledgement.
     pub(crate) fn requests_so_far(&mut self) -> Option<Vec<u32>> {
-        self.say(&frame(PING, 0, 0, b"measured"))?;
+        self.send(&frame(PING, 0, 0, b"measured"))?;
         let mut streams = Vec::new();
         loop {
             match self.frame()? {
@@ -233,26 +233,26 @@ impl Peer {
     }
 
     /// Sends bytes. Returns `None` if the client has closed the connection.
-    pub(crate) fn say(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Option<()> {
         let link = self.link.either();
         link.write_all(bytes).and_then(|()| link.flush()).ok()
     }
 
     /// Sends SETTINGS, which may be empty.
-    pub(crate) fn greet(&mut self, list: &[(u16, u32)]) -> Option<()> {
-        self.say(&settings(list))
+    pub(crate) fn send_settings(&mut self, list: &[(u16, u32)]) -> Option<()> {
+        self.send(&settings(list))
     }
 
     /// Sends the same bytes forever, and reads nothing.
     pub(crate) fn flood(&mut self, again: &[u8]) -> Option<()> {
         let batch = again.repeat(1 + 16_384 / again.len());
         loop {
-            self.say(&batch)?;
+            self.send(&batch)?;
         }
     }
 
     /// Reads until the client closes the connection.
-    pub(crate) fn hear_out(&mut self) -> Option<()> {
+    pub(crate) fn read_to_end(&mut self) -> Option<()> {
         loop {
             self.frame()?;
         }
@@ -262,7 +262,7 @@ impl Peer {
     /// closes.
     pub(crate) fn close(&mut self) -> Option<()> {
         self.tcp().shutdown(Shutdown::Write).ok()?;
-        self.hear_out()
+        self.read_to_end()
     }
 
     /// Ends the connection with a TCP reset.

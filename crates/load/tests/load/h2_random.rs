@@ -79,24 +79,24 @@ fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
 /// Serves most requests correctly, and misbehaves now and then.
 fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
     if random.below(10) > 0 {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
     }
     let steadiness = random.one_of(&[2, 5, 20]);
     loop {
         let stream = peer.next(HEADERS)?.stream;
-        let mut said = if random.below(steadiness) > 0 {
+        let mut bytes = if random.below(steadiness) > 0 {
             answer(stream, b"fine")
         } else {
             let other = random.one_of(&[stream, stream, stream, 0, 1, stream + 2, 2]);
             [anything(random, stream), anything(random, other)].concat()
         };
-        if random.below(50) == 0 && !said.is_empty() {
-            let place = random.below(said.len() as u32) as usize;
-            said[place] ^= 1 << random.below(8);
+        if random.below(50) == 0 && !bytes.is_empty() {
+            let place = random.below(bytes.len() as u32) as usize;
+            bytes[place] ^= 1 << random.below(8);
         }
-        let (one, two) = said.split_at(random.below(said.len() as u32 + 1) as usize);
-        peer.say(one)?;
-        peer.say(two)?;
+        let (one, two) = bytes.split_at(random.below(bytes.len() as u32 + 1) as usize);
+        peer.send(one)?;
+        peer.send(two)?;
         match random.below(40) {
             0 => return peer.close(),
             1 => return peer.reset(),
@@ -186,7 +186,7 @@ fn all_good_responses_arrive(seed: u64) -> bool {
     let bad = Scripted::clear(move |peer| {
         misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
     });
-    let good = Scripted::answering(|stream| answer(stream, b"the good"));
+    let good = Scripted::responding(|stream| answer(stream, b"the good"));
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("urls.txt");
     std::fs::write(&list, format!("{}\n{}\n", good.url(), bad.url())).unwrap();

@@ -53,22 +53,22 @@ impl Scripted {
 
     /// Starts a server that sends these bytes on each connection after the first request, and
     /// nothing more.
-    pub(crate) fn saying(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
+    pub(crate) fn sending_once(reply: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
         Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             let stream = peer.request()?;
-            peer.say(&said(stream))?;
-            peer.hear_out()
+            peer.send(&reply(stream))?;
+            peer.read_to_end()
         })
     }
 
     /// Starts a server that sends these bytes for each request.
-    pub(crate) fn answering(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
+    pub(crate) fn responding(reply: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
         Scripted::clear(move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             loop {
                 let stream = peer.request()?;
-                peer.say(&said(stream))?;
+                peer.send(&reply(stream))?;
             }
         })
     }
@@ -144,10 +144,10 @@ impl Scripted {
 
 /// Runs an HTTP/2 load, and asserts that it ends and accounts for every request.
 pub(crate) fn load_h2(url: &str, words: &str) -> Record {
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (url, all) = (url.to_owned(), format!("--http 2 {words}"));
-    std::thread::spawn(move || said.send(Box::new(load(&url, &all))));
-    let record = match heard.recv_timeout(HUNG) {
+    std::thread::spawn(move || sender.send(Box::new(load(&url, &all))));
+    let record = match receiver.recv_timeout(HUNG) {
         Ok(record) => *record,
         Err(why) => panic!("{words}: the load hangs or panicked: {why}"),
     };
@@ -163,17 +163,17 @@ pub(crate) fn load_h2(url: &str, words: &str) -> Record {
     record
 }
 
-/// Asserts these outcomes, and a reason that contains `told` (alternatives are separated by `|`).
-pub(crate) fn expect(record: &Record, expected: &[(Outcome, u64)], told: &str) {
+/// Asserts these outcomes, and an error text that contains `reason` (alternatives are separated by `|`).
+pub(crate) fn expect(record: &Record, expected: &[(Outcome, u64)], reason: &str) {
     let errors = errors(record);
-    assert_eq!(outcomes(record), expected, "{told}: {errors}");
-    let is_told = told.split('|').any(|told| errors.contains(told));
-    assert!(is_told, "{told}: {errors}");
+    assert_eq!(outcomes(record), expected, "{reason}: {errors}");
+    let is_reported = reason.split('|').any(|reason| errors.contains(reason));
+    assert!(is_reported, "{reason}: {errors}");
 }
 
 /// Asserts that all requests of a load ended with this outcome.
-pub(crate) fn expect_all(record: &Record, outcome: Outcome, told: &str) {
-    expect(record, &[(outcome, record.load.requests.unwrap())], told);
+pub(crate) fn expect_all(record: &Record, outcome: Outcome, reason: &str) {
+    expect(record, &[(outcome, record.load.requests.unwrap())], reason);
 }
 
 /// Asserts that all requests of a load succeeded over HTTP/2.

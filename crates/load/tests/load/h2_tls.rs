@@ -10,10 +10,10 @@ use crate::h2_server::{Scripted, expect};
 use crate::harness::{errors, load, outcomes};
 
 fn serve(peer: &mut Peer) -> Option<()> {
-    peer.greet(&[])?;
+    peer.send_settings(&[])?;
     loop {
         let stream = peer.request()?;
-        peer.say(&answer(stream, b"fine"))?;
+        peer.send(&answer(stream, b"fine"))?;
     }
 }
 
@@ -36,11 +36,11 @@ fn the_protocol_that_alpn_selects_is_used() {
 #[test]
 fn a_server_that_selects_an_unsupported_protocol() {
     // No protocol: the server doesn't know ALPN.
-    let server = Scripted::secured(&[], |peer| peer.hear_out());
+    let server = Scripted::secured(&[], |peer| peer.read_to_end());
     let record = server.load("-n 6 -c 2 --streams 3");
     expect(&record, &[(Protocol, 6)], "HTTP/2");
     // The server supports HTTP/1.1 only, and sends an alert.
-    let server = Scripted::secured(&["http/1.1"], |peer| peer.hear_out());
+    let server = Scripted::secured(&["http/1.1"], |peer| peer.read_to_end());
     let record = server.load("-n 6 -c 2 --streams 3");
     assert!(
         matches!(outcomes(&record)[..], [(Protocol | Tls, 6)]),
@@ -48,10 +48,10 @@ fn a_server_that_selects_an_unsupported_protocol() {
         outcomes(&record),
         errors(&record)
     );
-    let told = errors(&record).to_lowercase();
+    let reasons = errors(&record).to_lowercase();
     assert!(
-        told.contains("application") || told.contains("alpn"),
-        "{told}"
+        reasons.contains("application") || reasons.contains("alpn"),
+        "{reasons}"
     );
 }
 
@@ -63,9 +63,9 @@ fn connections_that_end_with_or_without_goaway() {
     ] {
         for goodbye in [true, false] {
             let server = Scripted::secured(&["h2"], move |peer| {
-                peer.greet(&[])?;
+                peer.send_settings(&[])?;
                 for stream in peer.requests(3)? {
-                    peer.say(&part(stream))?;
+                    peer.send(&part(stream))?;
                 }
                 if goodbye {
                     let (tls, tcp) = peer.tls()?;
@@ -87,7 +87,7 @@ fn responses_before_a_close_count() {
     // Two complete responses, and half of the third.
     for goodbye in [true, false] {
         let server = Scripted::secured(&["h2"], move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             let streams = peer.requests(3)?;
             let all = [
                 answer(streams[0], b"fine"),
@@ -115,9 +115,9 @@ fn responses_before_a_close_count() {
 fn an_alert_in_mid_stream() {
     for part in [|_| Vec::new(), half] {
         let server = Scripted::secured(&["h2"], move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             for stream in peer.requests(3)? {
-                peer.say(&part(stream))?;
+                peer.send(&part(stream))?;
             }
             // Garbage instead of the client's next record causes a TLS alert.
             let (tls, tcp) = peer.tls()?;
@@ -137,13 +137,13 @@ fn an_alert_in_mid_stream() {
 #[test]
 fn a_tampered_record() {
     let server = Scripted::secured(&["h2"], |peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         for stream in peer.requests(3)? {
-            peer.say(&half(stream))?;
+            peer.send(&half(stream))?;
         }
         let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
         peer.tcp().write_all(&forged).ok()?;
-        peer.hear_out()
+        peer.read_to_end()
     });
     let record = server.load("-n 3 -c 1 --streams 3");
     expect(&record, &[(Tls, 3)], "decrypt");
@@ -152,7 +152,7 @@ fn a_tampered_record() {
 #[test]
 fn a_reset_of_the_connection() {
     let server = Scripted::secured(&["h2"], |peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         peer.requests(3)?;
         peer.reset()
     });
@@ -162,10 +162,10 @@ fn a_reset_of_the_connection() {
 #[test]
 fn violations_are_detected_over_tls() {
     let server = Scripted::secured(&["h2"], |peer| {
-        peer.greet(&[])?;
+        peer.send_settings(&[])?;
         peer.request()?;
-        peer.say(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
-        peer.hear_out()
+        peer.send(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
+        peer.read_to_end()
     });
     // A server without a core for a moment finds its connection closed, and the error code is lost.
     for _ in 0..20 {
@@ -178,8 +178,8 @@ fn violations_are_detected_over_tls() {
     assert!(server.seen().goaways.contains(&1));
     // The server uses HTTP/1.1 although HTTP/2 was agreed on.
     let server = Scripted::secured(&["h2"], |peer| {
-        peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
-        peer.hear_out()
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        peer.read_to_end()
     });
     expect(
         &server.load("-n 6 -c 2 --streams 3"),
@@ -196,7 +196,7 @@ fn floods_over_tls_are_cut_short() {
         frame(0xee, 0, 0, &[]),
     ] {
         let server = Scripted::secured(&["h2"], move |peer| {
-            peer.greet(&[])?;
+            peer.send_settings(&[])?;
             peer.request()?;
             peer.flood(&again)
         });

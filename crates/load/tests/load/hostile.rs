@@ -10,10 +10,10 @@ use prony_record::Outcome::{self, ClosedEarly, Ok as Fine, Protocol, Reset, Time
 
 use crate::harness::{Raw, errors, load, load_with, outcomes, read_head, until_gone};
 
-fn check(raw: &Raw, words: &str, outcome: Outcome, told: &str) {
+fn check(raw: &Raw, words: &str, outcome: Outcome, reason: &str) {
     let record = load(&raw.url(), &format!("-n 6 -c 2 {words}"));
     assert_eq!(outcomes(&record), [(outcome, 6)], "{}", errors(&record));
-    assert!(errors(&record).contains(told), "{}", errors(&record));
+    assert!(errors(&record).contains(reason), "{}", errors(&record));
 }
 
 /// Sends the same bytes until the client closes the connection.
@@ -122,7 +122,7 @@ fn endless_responses_are_cut_off() {
 
 #[test]
 fn bytes_that_are_not_http() {
-    for (answer, told) in [
+    for (answer, reason) in [
         (&b"ICY 200 OK\r\n\r\n"[..], "not HTTP"),
         (b"http/1.1 200 OK\r\n\r\n", "not HTTP"),
         (b"SSH-2.0-OpenSSH_9.0\r\n", "not HTTP"),
@@ -154,7 +154,7 @@ fn bytes_that_are_not_http() {
         (b"HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.x"),
     ] {
         let raw = Raw::answering(vec![answer]);
-        check(&raw, "", Protocol, told);
+        check(&raw, "", Protocol, reason);
     }
 }
 

@@ -27,12 +27,13 @@ fn read_line(stream: &mut impl Read) -> String {
 type ReceivedHeaders = Arc<Mutex<Vec<String>>>;
 
 /// A server that expects a header before the first request of each connection, and nowhere else.
-fn listening(told: &ReceivedHeaders, listen: &str) -> Raw {
-    let told = told.clone();
+fn listening(headers: &ReceivedHeaders, listen: &str) -> Raw {
+    let headers = headers.clone();
     Raw::on(listen, move |mut stream| {
         let line = read_line(&mut stream);
         let from = stream.peer_addr().unwrap();
-        told.lock()
+        headers
+            .lock()
             .unwrap()
             .push(format!("{line} ({})", from.port()));
         serve(&mut stream);
@@ -61,26 +62,26 @@ fn serve(stream: &mut TcpStream) {
     }
 }
 
-fn told_by(words: &str, listen: &str) -> (Record, Vec<String>, u16) {
-    let told = ReceivedHeaders::default();
-    let server = listening(&told, listen);
+fn load_with_headers(words: &str, listen: &str) -> (Record, Vec<String>, u16) {
+    let headers = ReceivedHeaders::default();
+    let server = listening(&headers, listen);
     let record = load(&server.url(), words);
     let url = server.url();
     let port = url.trim_end_matches('/').rsplit_once(':').unwrap().1;
     let port = port.parse().unwrap();
     drop(server);
-    let told = told.lock().unwrap().clone();
-    (record, told, port)
+    let headers = headers.lock().unwrap().clone();
+    (record, headers, port)
 }
 
 #[test]
 fn a_connection_sends_its_own_address_once() {
     let words = "-n 60 -c 3 --proxy-protocol v1 --source 127.0.0.7";
-    let (record, told, port) = told_by(words, "127.0.0.1:0");
+    let (record, headers, port) = load_with_headers(words, "127.0.0.1:0");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 60)]);
     assert_eq!(record.load.proxy_protocol.as_deref(), Some("v1"));
-    assert_eq!(told.len(), 3, "{told:?}");
-    for line in told {
+    assert_eq!(headers.len(), 3, "{headers:?}");
+    for line in headers {
         let (line, from) = line.trim_end_matches(')').split_once(" (").unwrap();
         assert_eq!(
             line,
@@ -95,15 +96,19 @@ fn given_addresses_are_used_in_turn_for_any_number_of_workers() {
         let words = format!(
             "-n 60 -c 4 -t {threads} --no-keepalive --proxy-protocol v1 --proxy-source 10.9.0.0/29"
         );
-        let (record, told, port) = told_by(&words, "127.0.0.1:0");
+        let (record, headers, port) = load_with_headers(&words, "127.0.0.1:0");
         assert_eq!(outcomes(&record), [(Outcome::Ok, 60)]);
-        assert_eq!(told.len(), 60);
+        assert_eq!(headers.len(), 60);
         for n in 1..=6 {
             let of_this = format!("PROXY TCP4 10.9.0.{n} 127.0.0.1 ");
-            let lines = told.iter().filter(|line| line.starts_with(&of_this));
-            assert_eq!(lines.count(), 10, "{told:?}");
+            let lines = headers.iter().filter(|line| line.starts_with(&of_this));
+            assert_eq!(lines.count(), 10, "{headers:?}");
         }
-        assert!(told.iter().all(|line| line.contains(&format!(" {port} ("))));
+        assert!(
+            headers
+                .iter()
+                .all(|line| line.contains(&format!(" {port} (")))
+        );
         let sources = record.sources.unwrap();
         assert_eq!((sources.kind.as_str(), sources.used), ("told", 6));
         assert_eq!((sources.connections.least, sources.ok.most), (10, 10));
@@ -113,9 +118,9 @@ fn given_addresses_are_used_in_turn_for_any_number_of_workers() {
 #[test]
 fn ipv6_addresses_are_reported_as_ipv6() {
     let words = "-n 4 -c 2 --proxy-protocol v1 --proxy-source fd00:9::1";
-    let (record, told, port) = told_by(words, "[::1]:0");
+    let (record, headers, port) = load_with_headers(words, "[::1]:0");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 4)]);
-    let lines = told.iter().map(|line| line.split_once(" (").unwrap().0);
+    let lines = headers.iter().map(|line| line.split_once(" (").unwrap().0);
     let mut lines: Vec<_> = lines.collect();
     lines.sort_unstable();
     let line = |from| format!("PROXY TCP6 fd00:9::1 ::1 {from} {port}");
@@ -128,8 +133,8 @@ fn a_large_request_follows_the_header_completely() {
     for size in [100, 16_000, 16_384, 17_000, 3 << 20] {
         let file = folder.path().join("body");
         std::fs::write(&file, vec![b'x'; size]).unwrap();
-        let told = ReceivedHeaders::default();
-        let server = listening(&told, "127.0.0.1:0");
+        let headers = ReceivedHeaders::default();
+        let server = listening(&headers, "127.0.0.1:0");
         let words = [
             "-n",
             "12",
@@ -144,7 +149,7 @@ fn a_large_request_follows_the_header_completely() {
         let record = load_with(&server.url(), &[&words[..], &[text(&file)]].concat());
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{size}");
         drop(server);
-        assert_eq!(told.lock().unwrap().len(), 3);
+        assert_eq!(headers.lock().unwrap().len(), 3);
     }
 }
 
@@ -185,18 +190,18 @@ fn version_2_sends_local_on_a_unix_socket_without_given_addresses() {
 #[test]
 fn a_request_delayed_by_connects_is_still_reported() {
     let words = "-n 600 -c 300 --proxy-protocol v1 --proxy-source 10.9.0.0/16";
-    let (record, told, _) = told_by(words, "127.0.0.1:0");
+    let (record, headers, _) = load_with_headers(words, "127.0.0.1:0");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 600)]);
-    assert_eq!(told.len(), 300);
+    assert_eq!(headers.len(), 300);
     let distinct: std::collections::BTreeSet<_> =
-        told.iter().map(|line| line.split(' ').nth(2)).collect();
+        headers.iter().map(|line| line.split(' ').nth(2)).collect();
     assert_eq!(distinct.len(), 300);
 }
 
 #[test]
 fn a_retried_request_has_a_header_of_its_own() {
-    let told = ReceivedHeaders::default();
-    let noted = told.clone();
+    let headers = ReceivedHeaders::default();
+    let noted = headers.clone();
     // The server closes after each third response without announcing it.
     let server = Raw::new(move |mut stream| {
         noted.lock().unwrap().push(read_line(&mut stream));
@@ -211,13 +216,14 @@ fn a_retried_request_has_a_header_of_its_own() {
     let record = load(&server.url(), words);
     assert_eq!(outcomes(&record), [(Outcome::Ok, 60)]);
     drop(server);
-    let told = told.lock().unwrap().clone();
-    assert_eq!(told.len() as u64, record.totals.connections_opened);
-    assert!(told.len() >= 20, "{told:?}");
-    let distinct: std::collections::BTreeSet<_> = told.iter().collect();
-    assert_eq!(distinct.len(), told.len(), "{told:?}");
+    let headers = headers.lock().unwrap().clone();
+    assert_eq!(headers.len() as u64, record.totals.connections_opened);
+    assert!(headers.len() >= 20, "{headers:?}");
+    let distinct: std::collections::BTreeSet<_> = headers.iter().collect();
+    assert_eq!(distinct.len(), headers.len(), "{headers:?}");
     assert!(
-        told.iter()
+        headers
+            .iter()
             .all(|line| line.starts_with("PROXY TCP4 10.9.0."))
     );
 }

@@ -196,7 +196,7 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
         assert!(answer.request.starts_with("GET http"), "{}", answer.request);
         let missing = probe(&spec, 1, second).unwrap_err();
         assert!(missing.contains("no request number 1"), "{missing}");
-        for (path, told) in [
+        for (path, reason) in [
             ("/fault/reset", ""),
             ("/fault/close", "closed_early"),
             ("/fault/garbage", garbage),
@@ -204,7 +204,7 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
         ] {
             let spec = resolve(&served.url(path), &words).unwrap();
             let error = probe(&spec, 0, second).unwrap_err();
-            assert!(error.contains(told), "{path} {via:?}: {error}");
+            assert!(error.contains(reason), "{path} {via:?}: {error}");
         }
         for path in ["/fault/stall", "/fault/stall-body"] {
             let spec = resolve(&served.url(path), &words).unwrap();

@@ -103,13 +103,13 @@ fn untrusted_certificates_are_refused() {
         errors(&record)
     );
     // The certificate is for one of these names and not for the other.
-    for (name, outcome, told) in [
+    for (name, outcome, reason) in [
         ("elsewhere.test", Outcome::Tls, "elsewhere.test"),
         ("localhost", Outcome::Ok, ""),
     ] {
         let record = served.load(Via::Tls, "/", &format!("-n 4 -c 2 --sni {name}"));
         assert_eq!(outcomes(&record), [(outcome, 4)], "{name}");
-        assert!(errors(&record).contains(told), "{}", errors(&record));
+        assert!(errors(&record).contains(reason), "{}", errors(&record));
     }
     let record = load(&served.url("/"), "-n 4 -c 2 --insecure");
     assert_eq!(outcomes(&record), [(Outcome::Ok, 4)]);
@@ -135,17 +135,17 @@ fn a_ca_certificate_used_by_a_server_is_reported() {
         &["-n", "2", "-c", "1", "--ca", text(&trusted)],
     );
     assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
-    let told = errors(&record);
+    let reasons = errors(&record);
     assert!(
-        told.contains("CA:TRUE") && told.contains("--insecure"),
-        "{told}"
+        reasons.contains("CA:TRUE") && reasons.contains("--insecure"),
+        "{reasons}"
     );
 }
 
 #[test]
 fn the_record_has_all_requested_tls_settings() {
     let served = Served::secured();
-    for (flags, told) in [
+    for (flags, description) in [
         ("--no-resumption", "verified, full handshakes"),
         (
             "--tls-min 1.3",
@@ -163,7 +163,7 @@ fn the_record_has_all_requested_tls_settings() {
     ] {
         let record = served.load(Via::Tls, "/", &format!("-n 2 -c 1 {flags}"));
         assert_eq!(outcomes(&record), [(Outcome::Ok, 2)], "{flags}");
-        assert_eq!(record.load.tls.as_deref(), Some(told));
+        assert_eq!(record.load.tls.as_deref(), Some(description));
     }
 }
 
@@ -173,7 +173,7 @@ fn invalid_combinations_are_refused_with_the_flags_name() {
     let not_pem = served.file("not.pem", "hello");
     let ca = served.ca();
     let url = served.url("/");
-    for (words, told) in [
+    for (words, reason) in [
         (vec!["--ciphers", "TLS_MADE_UP"], "\"TLS_MADE_UP\""),
         (vec!["--ciphers", "TLS_MADE_UP"], "TLS_AES_128_GCM_SHA256"),
         (vec!["--ciphers", "RC4-SHA"], "\"RC4-SHA\""),
@@ -202,7 +202,7 @@ fn invalid_combinations_are_refused_with_the_flags_name() {
         let Err(SpecError::Settings(error)) = resolve(&url, &words) else {
             panic!("{words:?} was accepted");
         };
-        assert!(error.to_string().contains(told), "{words:?}: {error}");
+        assert!(error.to_string().contains(reason), "{words:?}: {error}");
     }
 }
 
@@ -352,9 +352,9 @@ fn a_handshake_that_never_ends_is_a_tls_outcome() {
     for (first, then) in floods {
         let raw = Raw::new(move |mut stream| {
             use std::io::Write;
-            let mut said = stream.write_all(&first);
-            while said.is_ok() {
-                said = stream.write_all(&then);
+            let mut sent = stream.write_all(&first);
+            while sent.is_ok() {
+                sent = stream.write_all(&then);
             }
         });
         let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure --timeout 20s");

@@ -32,8 +32,8 @@ fn http_1_1_is_used_on_request() {
             let record = server.load(way, "/bytes/1024", "-n 20 -c 2 --http 1.1");
             if (name, way) == ("nginx", Transport::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
                 // Before 1.25.1 it supported nothing else if HTTP/2 was enabled.
-                let told = finding(&record, "errors");
-                assert!(told.contains("an HTTP/1 request with HTTP/2"), "{told}");
+                let errors = finding(&record, "errors");
+                assert!(errors.contains("an HTTP/1 request with HTTP/2"), "{errors}");
                 continue;
             }
             assert_eq!(outcomes(&record), [(Outcome::Ok, 20)], "{name} {way:?}");
@@ -64,7 +64,7 @@ fn by_default_tls_falls_back_to_http_1_1() {
 /// none.
 #[test]
 fn http_2_without_alpn_agreement_is_an_outcome_with_a_reason() {
-    for (name, server, outcome, told) in [
+    for (name, server, outcome, reason) in [
         (
             "nginx",
             nginx::start_http11(),
@@ -89,7 +89,7 @@ fn http_2_without_alpn_agreement_is_an_outcome_with_a_reason() {
             let record = server.load(Transport::Tls, "/bytes/1024", &words);
             assert_eq!(outcomes(&record), [(outcome, 6)], "{name}");
             let errors = finding(&record, "errors");
-            assert!(errors.contains(told), "{name}: {errors}");
+            assert!(errors.contains(reason), "{name}: {errors}");
         }
     }
 }
@@ -104,8 +104,8 @@ fn cleartext_http_2_to_an_http_1_1_server_is_an_outcome() {
             let words = format!("-n 6 -c 2 --streams 3 --http 2 --io {io}");
             let record = server.load(Transport::Clear, "/bytes/1024", &words);
             assert_eq!(outcomes(&record), [(Outcome::Protocol, 6)], "{name}");
-            let told = finding(&record, "errors");
-            assert!(told.contains("HTTP/1, not HTTP/2"), "{name}: {told}");
+            let errors = finding(&record, "errors");
+            assert!(errors.contains("HTTP/1, not HTTP/2"), "{name}: {errors}");
         }
     }
 }

@@ -77,8 +77,8 @@ fn a_server_that_allows_few_streams_limits_the_load_and_loses_nothing() {
                 let record = server.load(way, "/bytes/16384", &words);
                 let case = format!("{name} {way:?} {io}");
                 assert_all_ok(&record, 1000, &case);
-                let told = finding(&record, "streams-limited");
-                assert!(told.contains('8'), "{case}: {told:?}");
+                let limited = finding(&record, "streams-limited");
+                assert!(limited.contains('8'), "{case}: {limited:?}");
                 let enough = server.load(way, "/bytes/1", "-n 50 -c 2 --streams 8 --http 2");
                 assert_eq!(finding(&enough, "streams-limited"), "", "{case}");
             }

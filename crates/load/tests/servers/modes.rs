@@ -136,12 +136,12 @@ fn headers_longer_than_a_server_takes_are_an_outcome() {
         let reason = finding(&record, "errors");
         let is_timeout = |(outcome, _): &(Outcome, u64)| *outcome == Outcome::Timeout;
         assert!(!known.iter().any(is_timeout), "{name}: {known:?} {reason}");
-        let told = match name {
+        let expected = match name {
             "nginx" => "ENHANCE_YOUR_CALM",
             "hyper" => "16384 bytes of headers",
             _ => "",
         };
-        assert!(reason.contains(told), "{name}: {reason}");
+        assert!(reason.contains(expected), "{name}: {reason}");
         // The server still works afterwards.
         let record = server.load(
             Transport::Clear,

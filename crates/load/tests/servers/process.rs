@@ -113,13 +113,13 @@ impl Process {
         let begun = Instant::now();
         while !ports.iter().all(|port| port.is_served()) {
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("{} ended with {status}:\n{}", self.name, self.said());
+                panic!("{} ended with {status}:\n{}", self.name, self.output());
             }
             assert!(
                 begun.elapsed() < READY_WITHIN,
                 "{} takes no connections:\n{}",
                 self.name,
-                self.said()
+                self.output()
             );
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -137,7 +137,7 @@ impl Process {
     }
 
     /// Returns the last lines of its output.
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
@@ -148,9 +148,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let said = self.said();
-        if std::thread::panicking() && !said.is_empty() {
-            eprintln!("{} said:\n{said}", self.name);
+        let output = self.output();
+        if std::thread::panicking() && !output.is_empty() {
+            eprintln!("output of {}:\n{output}", self.name);
         }
         self.signal(libc::SIGTERM);
         let asked = Instant::now();

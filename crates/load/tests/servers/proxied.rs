@@ -95,10 +95,11 @@ impl ProxiedServer {
         let lines = || -> Vec<Vec<String>> {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             // Connections of the readiness check have no address.
-            let told = text.lines().filter(|line| {
+            let lines = text.lines().filter(|line| {
                 line.starts_with("from ") && !line.starts_with("from -") && !line.contains("BADREQ")
             });
-            told.map(|line| line.split(' ').map(str::to_owned).collect())
+            lines
+                .map(|line| line.split(' ').map(str::to_owned).collect())
                 .collect()
         };
         let before = lines().len();
@@ -134,7 +135,7 @@ fn counts(lines: &[Vec<String>], word: usize) -> BTreeMap<String, u64> {
 }
 
 /// The server logs the address in the PROXY header, for any bytes that follow the header.
-fn check_given_addresses(told: &ProxiedServer) {
+fn check_given_addresses(proxied: &ProxiedServer) {
     for (way, http) in [
         ("clear", "--http 1.1"),
         ("tls", "--http 1.1"),
@@ -146,7 +147,7 @@ fn check_given_addresses(told: &ProxiedServer) {
                 "{way} -n 96 -c 12 --io {io} {http} --proxy-protocol {version} \
                  --proxy-source 10.9.0.0/29,fd00:9::1-fd00:9::6 --source-order per-user"
             );
-            let (record, lines) = told.load(&words);
+            let (record, lines) = proxied.load(&words);
             assert_eq!(outcomes(&record), [(Outcome::Ok, 96)], "{words}");
             let sources = record.sources.unwrap();
             assert_eq!(sources.used, 12, "{words}");
@@ -164,13 +165,13 @@ fn check_given_addresses(told: &ProxiedServer) {
 
 /// Without given addresses, the header has the connection's own addresses, and on a UNIX socket
 /// none.
-fn check_own_addresses(told: &ProxiedServer) {
+fn check_own_addresses(proxied: &ProxiedServer) {
     for version in ["v1", "v2"] {
         let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");
-        let (record, lines) = told.load(&words);
+        let (record, lines) = proxied.load(&words);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{words}");
         assert_eq!(counts(&lines, 1), [("127.0.0.9".to_owned(), 12)].into());
-        let url = told.server.url(crate::server::Transport::Clear, "");
+        let url = proxied.server.url(crate::server::Transport::Clear, "");
         let port = url.rsplit_once(':').unwrap().1;
         assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
         // There are as many ports as connections, so they are the real ones.
@@ -178,13 +179,13 @@ fn check_own_addresses(told: &ProxiedServer) {
     }
     // These come last, because their log lines may be late and must not be counted elsewhere.
     for version in ["v1", "v2"] {
-        let record = load_unix(told, version);
+        let record = load_unix(proxied, version);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{version}");
     }
 }
 
-fn load_unix(told: &ProxiedServer, version: &str) -> Record {
-    let socket = told.server.site.path("socket");
+fn load_unix(proxied: &ProxiedServer, version: &str) -> Record {
+    let socket = proxied.server.site.path("socket");
     let words = ["-n", "12", "-c", "3", "--proxy-protocol", version];
     let words = [&words[..], &["--unix", text(&socket)]].concat();
     load::run("http://localhost/", &words)
@@ -192,27 +193,27 @@ fn load_unix(told: &ProxiedServer, version: &str) -> Record {
 
 #[test]
 fn nginx_logs_the_addresses_in_the_header() {
-    let told = nginx();
-    check_given_addresses(&told);
-    check_own_addresses(&told);
+    let proxied = nginx();
+    check_given_addresses(&proxied);
+    check_own_addresses(&proxied);
 }
 
 #[test]
 fn haproxy_logs_the_addresses_in_the_header() {
-    let told = haproxy();
-    check_given_addresses(&told);
+    let proxied = haproxy();
+    check_given_addresses(&proxied);
     // In cleartext it also accepts HTTP/2 with prior knowledge.
     let words = "clear -n 40 -c 4 --http 2 --streams 5 --proxy-protocol v2 --proxy-source 10.9.0.1";
-    let (record, lines) = told.load(words);
+    let (record, lines) = proxied.load(words);
     assert_eq!(outcomes(&record), [(Outcome::Ok, 40)]);
     assert_eq!(counts(&lines, 1), [("10.9.0.1".to_owned(), 40)].into());
-    check_own_addresses(&told);
+    check_own_addresses(&proxied);
 }
 
 #[test]
 fn a_header_must_be_sent_exactly_if_the_server_expects_one() {
-    let told = nginx();
-    let url = told.server.url(crate::server::Transport::Clear, "/");
+    let proxied = nginx();
+    let url = proxied.server.url(crate::server::Transport::Clear, "/");
     let record = load::run(&url, &["-n", "3", "-c", "1"]);
     assert_eq!(record.totals.ok, 0, "{:?}", record.outcomes);
     let plain = crate::nginx::start_http11();

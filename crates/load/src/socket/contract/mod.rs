@@ -323,8 +323,8 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
         for peer in &mut peers {
             peer.write_all(b"news").unwrap();
         }
-        let mut heard = 0;
-        while heard < 3 * b"news".len() {
+        let mut received = 0;
+        while received < 3 * b"news".len() {
             let until = sockets.now() + hour;
             sockets
                 .wait_coalesced(
@@ -337,7 +337,7 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
                 .unwrap();
             while let Some(seen) = poll_once(&mut sockets) {
                 match seen {
-                    Observed::Received(_, bytes) => heard += bytes.len(),
+                    Observed::Received(_, bytes) => received += bytes.len(),
                     other => panic!("{other:?}"),
                 }
             }
@@ -377,9 +377,9 @@ fn what_was_sent_comes_before_an_orderly_end<S: Sockets<'static>>(mut sockets: S
     assert_eq!(sending, Sending::Done);
     sockets.close(key(0, 1), Close::Orderly);
     sockets.wait(sockets.now()).unwrap();
-    let mut heard = Vec::new();
-    peer.read_to_end(&mut heard).unwrap();
-    assert_eq!(heard, b"last words");
+    let mut received = Vec::new();
+    peer.read_to_end(&mut received).unwrap();
+    assert_eq!(received, b"last words");
 }
 
 /// The connection is made, and the worker has not reaped that yet.

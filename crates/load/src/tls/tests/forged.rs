@@ -60,7 +60,7 @@ impl Forger {
     }
 
     /// Encrypts one record and lets the client process it.
-    fn say(&mut self, content: ContentType, plain: &[u8]) -> Made {
+    fn deliver(&mut self, content: ContentType, plain: &[u8]) -> Made {
         let record = self.seal(content, plain);
         self.give(&record)
     }
@@ -133,7 +133,12 @@ fn lengths_have_their_limits() {
     for words in BOTH_VERSIONS {
         let longest = vec![b'x'; 1 << 14];
         let mut forger = Forger::new(words);
-        assert!(forger.say(ContentType::ApplicationData, &longest).unwrap() == longest);
+        assert!(
+            forger
+                .deliver(ContentType::ApplicationData, &longest)
+                .unwrap()
+                == longest
+        );
         let mut forger = Forger::new(words);
         let too_long = Err(Error::PeerSentOversizedRecord);
         assert_eq!(forger.give(b"\x17\x03\x03\x48\x01"), too_long);
@@ -155,18 +160,18 @@ fn alerts_have_their_meaning() {
     for words in BOTH_VERSIONS {
         let mut forger = Forger::new(words);
         let refused = Err(Error::AlertReceived(AlertDescription::InternalError));
-        assert_eq!(forger.say(ContentType::Alert, &[2, 80]), refused);
+        assert_eq!(forger.deliver(ContentType::Alert, &[2, 80]), refused);
         let mut forger = Forger::new(words);
         let short = Err(Error::InvalidMessage(InvalidMessage::MessageTooShort));
-        assert_eq!(forger.say(ContentType::Alert, &[2]), short);
+        assert_eq!(forger.deliver(ContentType::Alert, &[2]), short);
         // TLS 1.2 has warnings; in 1.3 only `user_canceled` is one.
         let mut forger = Forger::new(words);
-        let warning = forger.say(ContentType::Alert, &[1, 100]);
+        let warning = forger.deliver(ContentType::Alert, &[1, 100]);
         assert_eq!(warning.is_ok(), words == BOTH_VERSIONS[0]);
         let mut forger = Forger::new("--tls-min 1.3");
-        assert_eq!(forger.say(ContentType::Alert, &[1, 90]), Ok(vec![]));
+        assert_eq!(forger.deliver(ContentType::Alert, &[1, 90]), Ok(vec![]));
         assert!(!forger.client.peer_has_closed());
-        assert_eq!(forger.say(ContentType::Alert, &[1, 0]), Ok(vec![]));
+        assert_eq!(forger.deliver(ContentType::Alert, &[1, 0]), Ok(vec![]));
         assert!(forger.client.peer_has_closed());
     }
 }
@@ -176,11 +181,14 @@ fn messages_not_allowed_after_the_handshake_are_rejected() {
     let misplaced = Err(PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into());
     for words in BOTH_VERSIONS {
         let mut forger = Forger::new(words);
-        assert_eq!(forger.say(ContentType::ChangeCipherSpec, &[1]), misplaced);
+        assert_eq!(
+            forger.deliver(ContentType::ChangeCipherSpec, &[1]),
+            misplaced
+        );
         // A ServerHello and a CertificateRequest.
         for kind in [2, 13] {
             let mut forger = Forger::new(words);
-            let made = forger.say(ContentType::Handshake, &[kind, 0, 0, 0]);
+            let made = forger.deliver(ContentType::Handshake, &[kind, 0, 0, 0]);
             let Err(Error::InappropriateHandshakeMessage { .. }) = made else {
                 panic!("{words}: {made:?}");
             };
@@ -189,17 +197,17 @@ fn messages_not_allowed_after_the_handshake_are_rejected() {
     // A request to renegotiate is allowed in TLS 1.2, and ignored.
     let mut forger = Forger::new(BOTH_VERSIONS[0]);
     assert_eq!(
-        forger.say(ContentType::Handshake, &[0, 0, 0, 0]),
+        forger.deliver(ContentType::Handshake, &[0, 0, 0, 0]),
         Ok(vec![])
     );
     assert!(
         Forger::new(BOTH_VERSIONS[1])
-            .say(ContentType::Handshake, &[0; 4])
+            .deliver(ContentType::Handshake, &[0; 4])
             .is_err()
     );
     assert!(
         Forger::new(BOTH_VERSIONS[0])
-            .say(ContentType::Handshake, &[24, 0, 0, 1, 0])
+            .deliver(ContentType::Handshake, &[24, 0, 0, 1, 0])
             .is_err()
     );
 }
@@ -212,34 +220,37 @@ fn messages_may_be_split_and_joined() {
     for cut in 1..message.len() {
         let mut forger = Forger::new(BOTH_VERSIONS[1]);
         let (one, two) = message.split_at(cut);
-        assert_eq!(forger.say(ContentType::Handshake, one), Ok(vec![]));
-        assert_eq!(forger.say(ContentType::Handshake, two), Ok(vec![]));
+        assert_eq!(forger.deliver(ContentType::Handshake, one), Ok(vec![]));
+        assert_eq!(forger.deliver(ContentType::Handshake, two), Ok(vec![]));
         let three = message.repeat(3);
-        assert_eq!(forger.say(ContentType::Handshake, &three), Ok(vec![]));
-        let data = forger.say(ContentType::ApplicationData, b"answer");
+        assert_eq!(forger.deliver(ContentType::Handshake, &three), Ok(vec![]));
+        let data = forger.deliver(ContentType::ApplicationData, b"answer");
         assert_eq!(data.unwrap(), b"answer");
         // Nothing may come between the parts of a message.
-        assert_eq!(forger.say(ContentType::Handshake, one), Ok(vec![]));
+        assert_eq!(forger.deliver(ContentType::Handshake, one), Ok(vec![]));
         let between = Err(PeerMisbehaved::MessageInterleavedWithHandshakeMessage.into());
-        assert_eq!(forger.say(ContentType::ApplicationData, b"answer"), between);
+        assert_eq!(
+            forger.deliver(ContentType::ApplicationData, b"answer"),
+            between
+        );
     }
     // An invalid ticket, and an endless one.
     let mut forger = Forger::new(BOTH_VERSIONS[1]);
     assert!(
         forger
-            .say(ContentType::Handshake, &[4, 0, 0, 1, 0])
+            .deliver(ContentType::Handshake, &[4, 0, 0, 1, 0])
             .is_err()
     );
     let mut forger = Forger::new(BOTH_VERSIONS[1]);
     let too_long = Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
-    let made = forger.say(ContentType::Handshake, &[4, 1, 0, 0]);
+    let made = forger.deliver(ContentType::Handshake, &[4, 1, 0, 0]);
     assert_eq!(made, Err(too_long));
 }
 
 #[test]
 fn a_key_update_ends_its_record_and_is_well_formed() {
     let mut forger = Forger::new(BOTH_VERSIONS[1]);
-    let twice = forger.say(ContentType::Handshake, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0]);
+    let twice = forger.deliver(ContentType::Handshake, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0]);
     assert_eq!(
         twice,
         Err(PeerMisbehaved::KeyEpochWithPendingFragment.into())
@@ -247,7 +258,7 @@ fn a_key_update_ends_its_record_and_is_well_formed() {
     let malformed = Error::InvalidMessage(InvalidMessage::InvalidKeyUpdate);
     for payload in [&[24, 0, 0, 1, 2][..], &[24, 0, 0, 0], &[24, 0, 0, 2, 0, 0]] {
         let mut forger = Forger::new(BOTH_VERSIONS[1]);
-        let made = forger.say(ContentType::Handshake, payload);
+        let made = forger.deliver(ContentType::Handshake, payload);
         assert_eq!(made, Err(malformed.clone()), "{payload:?}");
     }
 }
@@ -267,16 +278,16 @@ fn a_peer_that_sends_only_idle_records_is_rejected() {
     ] {
         let mut forger = Forger::new(words);
         for _ in 0..30 {
-            forger.say(content, plain).unwrap();
+            forger.deliver(content, plain).unwrap();
             if content != ContentType::Handshake {
-                forger.say(content, plain).unwrap();
+                forger.deliver(content, plain).unwrap();
                 assert_eq!(
-                    forger.say(ContentType::ApplicationData, b"x").unwrap(),
+                    forger.deliver(ContentType::ApplicationData, b"x").unwrap(),
                     b"x"
                 );
             }
         }
-        let flooded = (0..40).find_map(|_| forger.say(content, plain).err());
+        let flooded = (0..40).find_map(|_| forger.deliver(content, plain).err());
         assert!(flooded.is_some(), "{words} {content:?}");
     }
 }
@@ -289,10 +300,10 @@ fn any_number_of_tickets_is_accepted() {
     for words in ["--tls-min 1.3", "--tls-min 1.3 --no-resumption"] {
         let mut forger = Forger::new(words);
         for _ in 0..500 {
-            forger.say(ContentType::Handshake, &message).unwrap();
+            forger.deliver(ContentType::Handshake, &message).unwrap();
         }
         assert_eq!(
-            forger.say(ContentType::ApplicationData, b"x").unwrap(),
+            forger.deliver(ContentType::ApplicationData, b"x").unwrap(),
             b"x"
         );
     }
@@ -305,7 +316,7 @@ fn every_encrypted_record_is_read_or_rejected() {
         let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let mut forger = Forger::new(BOTH_VERSIONS[seed as usize % 2]);
         let mut data = Vec::new();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..50 {
             let content = match random.random_range(0..6) {
                 0 => ContentType::Handshake,
@@ -317,15 +328,15 @@ fn every_encrypted_record_is_read_or_rejected() {
             if content == ContentType::Handshake && plain.len() > 4 {
                 plain[..3].copy_from_slice(&[[0, 4, 24][random.random_range(0..3)], 0, 0]);
             }
-            match forger.say(content, &plain) {
-                Ok(made) => heard.extend(made),
+            match forger.deliver(content, &plain) {
+                Ok(made) => received.extend(made),
                 Err(_) => break,
             }
             if content == ContentType::ApplicationData && !forger.client.peer_has_closed() {
                 data.extend(plain);
             }
         }
-        assert_eq!(heard, data, "seed {seed}");
+        assert_eq!(received, data, "seed {seed}");
     }
 }
 
@@ -334,7 +345,9 @@ fn data_may_be_padded() {
     let mut forger = Forger::new(BOTH_VERSIONS[1]);
     // Bytes in the content that look like padding belong to the content.
     assert_eq!(
-        forger.say(ContentType::ApplicationData, b"x\0\0").unwrap(),
+        forger
+            .deliver(ContentType::ApplicationData, b"x\0\0")
+            .unwrap(),
         b"x\0\0"
     );
 }

@@ -54,7 +54,7 @@ struct Pair {
     /// Number of bytes passed to the client at a time.
     piece: usize,
     /// Data received by the server and by the client.
-    heard: Vec<u8>,
+    server_received: Vec<u8>,
     received: Vec<u8>,
     /// Number of `Secured` events of the client.
     secured: u32,
@@ -69,7 +69,7 @@ impl Pair {
             server: ServerConnection::new(server.clone()).unwrap(),
             buffers: TlsBuffers::default(),
             piece,
-            heard: Vec::new(),
+            server_received: Vec::new(),
             received: Vec::new(),
             secured: 0,
             flights: 0,
@@ -103,11 +103,13 @@ impl Pair {
         while !rest.is_empty() {
             self.server.read_tls(&mut rest).unwrap();
             let state = self.server.process_new_packets().unwrap();
-            let start = self.heard.len();
-            self.heard
+            let start = self.server_received.len();
+            self.server_received
                 .resize(start + state.plaintext_bytes_to_read(), 0);
             let mut reader = self.server.reader();
-            reader.read_exact(&mut self.heard[start..]).unwrap();
+            reader
+                .read_exact(&mut self.server_received[start..])
+                .unwrap();
         }
         out.len()
     }
@@ -141,6 +143,6 @@ impl Pair {
 
     /// Data received by the server since the last call.
     fn server_heard(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.heard)
+        std::mem::take(&mut self.server_received)
     }
 }

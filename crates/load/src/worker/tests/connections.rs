@@ -106,12 +106,12 @@ fn each_reason_of_a_failed_connect_has_its_outcome() {
         let outcomes = load("-n 5 -c 2", server);
         assert_eq!(outcomes.all(), [(outcome, 5)], "{errno}");
         let named = std::io::Error::from_raw_os_error(errno).to_string();
-        let told = outcomes
+        let is_reported = outcomes
             .record
             .findings
             .iter()
             .any(|f| f.text.contains(&named));
-        assert!(told, "{:?}", outcomes.record.findings);
+        assert!(is_reported, "{:?}", outcomes.record.findings);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pipelined batches of requests, which scripts may send.
 
 use super::*;
-use crate::script::{RequestEnd, ResponseView, UserStep as Does};
+use crate::script::{RequestEnd, ResponseView, UserStep};
 
 /// Sends one batch after another, and writes a journal of the calls.
 struct Sender {
@@ -10,8 +10,8 @@ struct Sender {
 }
 
 impl Script for Sender {
-    fn next(&mut self, _user: u32, _now: Nanos) -> Does {
-        Does::Request(self.batch.clone())
+    fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
+        UserStep::Request(self.batch.clone())
     }
 
     fn answered(&mut self, _user: u32, answer: &ResponseView<'_>) {

@@ -213,11 +213,11 @@ fn a_refused_preconnect_is_retried_when_a_request_is_due() {
     let again = outcomes.logs[0].borrow().connects.clone();
     assert_eq!(again, vec![Nanos::ZERO; 10]);
     assert_eq!(outcomes.record.totals.connections_opened, 10);
-    let told = outcomes.finding("connections-late").unwrap();
-    assert!(told.starts_with("10 of 40 connections"), "{told}");
+    let finding = outcomes.finding("connections-late").unwrap();
+    assert!(finding.starts_with("10 of 40 connections"), "{finding}");
     assert!(
-        told.contains("connect_refused: Connection refused (os error 111) (10×)"),
-        "{told}"
+        finding.contains("connect_refused: Connection refused (os error 111) (10×)"),
+        "{finding}"
     );
 }
 
@@ -288,8 +288,12 @@ fn the_server_may_close_before_the_start() {
             assert_eq!(outcomes.connects(), 10, "{case}");
             let totals = &outcomes.record.totals;
             assert_eq!(totals.retried, if is_race { 10 } else { 0 }, "{case}");
-            let told = outcomes.finding("connections-late").unwrap_or("");
-            assert_eq!(told.starts_with("10 of 40"), !is_race, "{case}: {told}");
+            let finding = outcomes.finding("connections-late").unwrap_or("");
+            assert_eq!(
+                finding.starts_with("10 of 40"),
+                !is_race,
+                "{case}: {finding}"
+            );
         }
     }
 }
@@ -330,8 +334,8 @@ fn a_pending_connect_delays_the_start_only_briefly() {
         let outcomes = prepared(&words, server(), A_SECOND);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 400)]);
         assert_eq!(outcomes.connects(), 3);
-        let told = outcomes.finding("connections-late").unwrap();
-        assert!(told.contains(why), "{told}");
+        let finding = outcomes.finding("connections-late").unwrap();
+        assert!(finding.contains(why), "{finding}");
         // The clock of the load starts afterwards.
         assert!(outcomes.record.totals.elapsed_s < 0.1);
     }

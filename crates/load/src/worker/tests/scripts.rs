@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use super::*;
 use crate::request::Request;
-use crate::script::{RequestEnd, ResponseView, UserStep as Does};
+use crate::script::{RequestEnd, ResponseView, UserStep};
 
 /// The calls of a script, in order.
 type Journal = Rc<RefCell<Vec<String>>>;
 
 /// A script with a function for the steps of users, which writes a journal.
-struct Told<F> {
+struct TestScript<F> {
     next: F,
     journal: Journal,
 }
 
-impl<F: FnMut(u32, Nanos) -> Does> Script for Told<F> {
-    fn next(&mut self, user: u32, now: Nanos) -> Does {
+impl<F: FnMut(u32, Nanos) -> UserStep> Script for TestScript<F> {
+    fn next(&mut self, user: u32, now: Nanos) -> UserStep {
         (self.next)(user, now)
     }
 
@@ -58,13 +58,13 @@ const ALL: CaptureSpec = CaptureSpec {
 };
 
 /// Runs a script. Returns the results and its journal.
-fn told(
+fn run_script(
     spec: &LoadSpec,
     server: Box<dyn Server>,
-    next: impl FnMut(u32, Nanos) -> Does,
+    next: impl FnMut(u32, Nanos) -> UserStep,
 ) -> (Outcomes, Vec<String>) {
     let journal = Journal::default();
-    let script = Told {
+    let script = TestScript {
         next,
         journal: journal.clone(),
     };
@@ -85,14 +85,14 @@ fn made(spec: &LoadSpec, method: &str, url: &str, body: &str) -> Arc<Request> {
 fn a_user_rests_sends_its_own_request_and_leaves() {
     let spec = spec("-c 1 -d 10s");
     let mut steps = vec![
-        Does::Leave,
-        Does::Rest(ms(300)),
-        Does::Request(made(&spec, "POST", "/own?x", "body")),
-        Does::Listed,
-        Does::Rest(ms(100)),
+        UserStep::Leave,
+        UserStep::Rest(ms(300)),
+        UserStep::Request(made(&spec, "POST", "/own?x", "body")),
+        UserStep::Listed,
+        UserStep::Rest(ms(100)),
     ];
     let server = steady(ms(5), OK);
-    let (outcomes, journal) = told(&spec, server, |_, _| steps.pop().unwrap());
+    let (outcomes, journal) = run_script(&spec, server, |_, _| steps.pop().unwrap());
     // A think time does not count as response time, and the load ends when all users have left.
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.41);
@@ -132,22 +132,23 @@ fn a_user_rests_sends_its_own_request_and_leaves() {
 #[test]
 fn limits_hold_with_scripts() {
     let server = || steady(ms(1), OK);
-    let (outcomes, journal) = told(&spec("-c 3 -n 20"), server(), |_, _| Does::Listed);
+    let (outcomes, journal) = run_script(&spec("-c 3 -n 20"), server(), |_, _| UserStep::Listed);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     assert_eq!(journal.len(), 41);
-    let (outcomes, _) = told(&spec("-c 2 -d 100ms"), server(), |_, _| Does::Listed);
+    let (outcomes, _) = run_script(&spec("-c 2 -d 100ms"), server(), |_, _| UserStep::Listed);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
     assert_eq!(outcomes.count(Outcome::Ok), 2 * 99);
     // An open loop has its own times. Users that think are skipped.
     let open = spec("-c 2 -d 1s -r 100");
-    let (outcomes, _) = told(&open, server(), |user, _| match user {
-        0 => Does::Rest(ms(10_000)),
-        _ => Does::Listed,
+    let (outcomes, _) = run_script(&open, server(), |user, _| match user {
+        0 => UserStep::Rest(ms(10_000)),
+        _ => UserStep::Listed,
     });
     assert_eq!(outcomes.record.totals.started, 100);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     // All users think forever. The duration still ends the load.
-    let (outcomes, journal) = told(&spec("-c 2 -d 1s"), server(), |_, _| Does::Rest(ms(1)));
+    let (outcomes, journal) =
+        run_script(&spec("-c 2 -d 1s"), server(), |_, _| UserStep::Rest(ms(1)));
     assert_eq!(outcomes.record.totals.started, 0);
     assert_eq!((journal.len(), outcomes.record.totals.elapsed_s), (1, 1.0));
 }
@@ -168,7 +169,7 @@ fn heads_and_bodies_are_complete_for_any_split() {
             .collect(),
         ..Reply::default()
     });
-    let (_, journal) = told(&spec("-c 1 -n 1"), server, |_, _| Does::Listed);
+    let (_, journal) = run_script(&spec("-c 1 -n 1"), server, |_, _| UserStep::Listed);
     let head = "HTTP/1.1 404 No such\\r\\nA: b\\r\\nTransfer-Encoding: chunked\\r\\n";
     assert_eq!(journal[0], format!("0 GET 404 \"{head}\" \"abcde\" 5"));
     assert!(journal[1].contains("unexpected_status"));
@@ -192,8 +193,8 @@ fn new_targets_have_connections_of_their_own() {
         );
         reply([(ms(1), Step::Send(OK.to_vec()))])
     });
-    let (outcomes, _) = told(&spec, server, |_, _| {
-        requests.next().map_or(Does::Leave, Does::Request)
+    let (outcomes, _) = run_script(&spec, server, |_, _| {
+        requests.next().map_or(UserStep::Leave, UserStep::Request)
     });
     assert_eq!(outcomes.all(), [(Outcome::Ok, 4)]);
     assert_eq!(outcomes.connects(), 3);
@@ -209,7 +210,7 @@ fn raw_bytes_are_sent_as_they_are() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         reply([(ms(1), Step::Send(head.to_vec()))])
     });
-    let (outcomes, _) = told(&spec, server, |_, _| Does::Request(raw.clone()));
+    let (outcomes, _) = run_script(&spec, server, |_, _| UserStep::Request(raw.clone()));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert!(writer.raw_to("http://8.8.8.8/", "GET", Vec::new()).is_err());
     assert!(writer.request("GET", "http://8.8.8.8/", &[], b"").is_err());
@@ -232,7 +233,7 @@ fn a_lost_request_of_its_own_is_sent_once_more() {
             _ => reply([(ms(1), Step::Send(OK.to_vec()))]),
         }
     });
-    let (outcomes, journal) = told(&spec, server, |_, _| Does::Request(own.clone()));
+    let (outcomes, journal) = run_script(&spec, server, |_, _| UserStep::Request(own.clone()));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.retried, 1);
     // The second request made the connection that it was finally sent on.
@@ -252,7 +253,7 @@ fn failures_and_interrupted_requests_are_reported() {
         },
         answer: |_: &Asked| Reply::default(),
     });
-    let (_, journal) = told(&spec("-c 1 -d 100ms"), server, |_, _| Does::Listed);
+    let (_, journal) = run_script(&spec("-c 1 -d 100ms"), server, |_, _| UserStep::Listed);
     assert_eq!(
         journal,
         [
@@ -283,7 +284,7 @@ pub(super) struct ScriptCounts {
 }
 
 impl Script for Restless {
-    fn next(&mut self, user: u32, _now: Nanos) -> Does {
+    fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
         self.random = self
             .random
             .wrapping_mul(6364136223846793005)
@@ -291,16 +292,16 @@ impl Script for Restless {
         let drawn = (self.random >> 40) as usize;
         let mut counts = self.counts.borrow_mut();
         let step = match drawn % 16 {
-            0..6 => Does::Listed,
-            6..11 => Does::Request(self.requests[drawn / 16 % self.requests.len()].clone()),
-            11..15 => Does::Rest(Nanos((drawn % 50_000_000) as u64)),
+            0..6 => UserStep::Listed,
+            6..11 => UserStep::Request(self.requests[drawn / 16 % self.requests.len()].clone()),
+            11..15 => UserStep::Rest(Nanos((drawn % 50_000_000) as u64)),
             _ if self.left > 0 => {
                 self.left -= 1;
-                return Does::Leave;
+                return UserStep::Leave;
             }
-            _ => Does::Listed,
+            _ => UserStep::Listed,
         };
-        if !matches!(step, Does::Rest(_)) {
+        if !matches!(step, UserStep::Rest(_)) {
             assert!(counts.under_way.insert(user, false).is_none());
             counts.begun += 1;
         }

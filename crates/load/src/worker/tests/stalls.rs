@@ -37,8 +37,12 @@ fn a_generator_that_was_stopped_is_found_and_the_server_is_not_blamed() {
             .find(|it| it.id == FindingId::GeneratorStalled);
         let finding = stalled.unwrap();
         assert_eq!(finding.severity, Severity::Error);
-        let said = "The generator stood still for 2.0 s, 3.0 s into the measured part: ";
-        assert!(finding.text.starts_with(said), "{words} {}", finding.text);
+        let expected = "The generator stood still for 2.0 s, 3.0 s into the measured part: ";
+        assert!(
+            finding.text.starts_with(expected),
+            "{words} {}",
+            finding.text
+        );
         for finding in &outcomes.record.findings {
             assert!(!finding.text.contains("The server"), "{}", finding.text);
         }

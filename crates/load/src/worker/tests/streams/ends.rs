@@ -38,8 +38,9 @@ fn a_request_that_is_refused_twice_has_failed() {
     assert_eq!(outcomes.record.totals.retried, 40);
     assert_eq!(seen.borrow().calls.len(), 80);
     let findings = &outcomes.record.findings;
-    let told = |finding: &prony_record::Finding| finding.text.contains("refused the request twice");
-    assert!(findings.iter().any(told), "{findings:?}");
+    let is_reported =
+        |finding: &prony_record::Finding| finding.text.contains("refused the request twice");
+    assert!(findings.iter().any(is_reported), "{findings:?}");
 }
 
 #[test]

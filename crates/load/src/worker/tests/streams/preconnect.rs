@@ -59,14 +59,14 @@ fn server_requests_are_acknowledged_while_idle() {
 
 #[test]
 fn connections_closed_before_the_start_are_reopened() {
-    for said in [
+    for bytes in [
         goaway(0, NO_ERROR),
         // This is not a frame.
         b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec(),
     ] {
         // While the connections are maintained, and afterwards.
         for at in [500, 950] {
-            let last = said.clone();
+            let last = bytes.clone();
             let server = steady(ms(10)).greeting(move |connection| {
                 let mut steps = after(ms(1), settings(&[]));
                 if connection < 2 {
@@ -76,7 +76,7 @@ fn connections_closed_before_the_start_are_reopened() {
             });
             let outcomes = prepared(two("-c 4 --streams 2 -n 80"), server);
             let all = outcomes.all();
-            let is_frame = !said.starts_with(b"HTTP");
+            let is_frame = !bytes.starts_with(b"HTTP");
             if is_frame || at == 500 {
                 assert_eq!(all, [(Outcome::Ok, 80)], "{at}");
             } else {
@@ -84,8 +84,8 @@ fn connections_closed_before_the_start_are_reopened() {
                 assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 80);
             }
             assert_eq!(outcomes.connects(), 2, "{at}");
-            let told = outcomes.finding("connections-late").unwrap_or("");
-            assert_eq!(told.starts_with("2 of 4"), at == 500, "{told}");
+            let finding = outcomes.finding("connections-late").unwrap_or("");
+            assert_eq!(finding.starts_with("2 of 4"), at == 500, "{finding}");
         }
     }
 }
@@ -135,9 +135,9 @@ fn failed_handshakes_are_reported_and_retried_with_the_request() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
     assert_eq!((connects_before(&outcomes), outcomes.connects()), (4, 3));
     assert_eq!(outcomes.record.totals.tls_handshakes, 3);
-    let told = outcomes.finding("connections-late").unwrap();
+    let finding = outcomes.finding("connections-late").unwrap();
     assert!(
-        told.starts_with("3 of 4") && told.contains("tls: "),
-        "{told}"
+        finding.starts_with("3 of 4") && finding.contains("tls: "),
+        "{finding}"
     );
 }

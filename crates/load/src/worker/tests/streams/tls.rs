@@ -217,10 +217,14 @@ fn a_server_of_http1_carries_one_request_at_a_time() {
     assert_eq!(record.negotiated.http.as_deref(), Some("1.1"));
     assert_us(record.response_time_us.max, 10_000);
     assert_eq!(record.totals.elapsed_s, 0.1);
-    let told = |finding: &prony_record::Finding| {
+    let is_reported = |finding: &prony_record::Finding| {
         finding.id == FindingId::StreamsLimited && finding.text.contains("HTTP/1.1")
     };
-    assert!(record.findings.iter().any(told), "{:?}", record.findings);
+    assert!(
+        record.findings.iter().any(is_reported),
+        "{:?}",
+        record.findings
+    );
 }
 
 #[test]

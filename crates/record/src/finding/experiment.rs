@@ -120,13 +120,16 @@ pub(super) const NOISY_MACHINE: FindingInfo = FindingInfo {
 };
 
 pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
-    seen: "The rate depends on the position of a trial within its block.",
+    seen: "The rate depends on the position of a trial within its block, or, in interleaved blocks, of a \
+           slice within its round.",
     severities: &[(Warning, "")],
-    meaning: "A trial leaves something behind for the next one (heat, ports, caches). The random \
-              order spreads that over all variants. The slope of the rate over the position is tested \
-              against its error at 1%, after block and variant are taken out, so one of a hundred \
-              experiments has this finding by chance.",
-    action: "Use a pause between trials or a longer warm-up.",
+    meaning: "A trial or slice leaves something behind for the next one (heat, ports, caches, unfinished \
+              work). The random order spreads that over all variants. The slope over the position is \
+              tested against its error at 1%, after block and variant, or round and trial, are taken \
+              out, so one of a hundred experiments has this finding by chance. In open loops, the test \
+              of slices uses the mean response time. Slopes of slices under 0.5% are not reported.",
+    action: "Use a pause between trials or a longer warm-up; with interleaved blocks, longer slices \
+             (`--interleave 1s`).",
     ..BASE
 };
 

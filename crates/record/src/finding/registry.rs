@@ -80,6 +80,7 @@ registry! {
     ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT,
     TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST,
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED,
+    NotIdle "not-idle" => trial::NOT_IDLE,
 
     UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS,
     BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER,

@@ -70,3 +70,16 @@ pub(super) const CRYPTO_UNACCELERATED: FindingInfo = FindingInfo {
     explains_difference: true,
     ..BASE
 };
+
+pub(super) const NOT_IDLE: FindingInfo = FindingInfo {
+    seen: "In an interleaved block, a variant's services used CPU outside of their own slices.",
+    severities: &[(Warning, "")],
+    meaning: "The services of all variants run at the same time, and each should be idle while another \
+              variant is measured. Background work, such as garbage collection, timers or log \
+              rotation, took CPU from the other variants, and is not part of the variant's own figures.",
+    action: "Run the experiment with `--interleave off` as well and compare, or tie the services to \
+             cores of their own (`cores`).",
+    explains_difference: true,
+    per_variant: true,
+    ..BASE
+};

@@ -264,6 +264,7 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             bytes_in: 161,
             body_bytes_in: 13,
             bytes_out: 73,
+            is_settling: false,
         };
         recorder.ended(&exchange, outcome);
         request += 1;

@@ -50,6 +50,7 @@ pub mod script;
 mod sequence;
 mod settings;
 mod shard;
+mod slices;
 mod socket;
 mod source;
 mod spec;
@@ -73,11 +74,12 @@ pub use probe::{ProbeResponse, probe, probe_until, reach};
 pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
-pub use run::{RunError, RunResult, run, run_at, run_with};
+pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use settings::{
     CoreList, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE,
     ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
+pub use slices::{Slice, SliceReport, Slices};
 pub use spec::{LoadScope, LoadSpec};
 pub use writer::Writer;

@@ -10,6 +10,10 @@ pub(crate) struct Meter {
     from: Nanos,
     connections: u32,
     at_begin: Option<CpuUsage>,
+    /// CPU usage of the slices before the current one.
+    before: CpuUsage,
+    /// Between the slices of an interleaved load nothing is counted.
+    is_paused: bool,
     stalls: StallWatch,
     /// Total length of all stalls. The reported shares exclude it.
     stalled: Nanos,
@@ -73,6 +77,14 @@ impl CpuUsage {
             user,
             system,
             delayed,
+        }
+    }
+
+    fn plus(self, other: CpuUsage) -> CpuUsage {
+        CpuUsage {
+            user: self.user + other.user,
+            system: self.system + other.system,
+            delayed: self.delayed + other.delayed,
         }
     }
 
@@ -141,6 +153,8 @@ impl Meter {
             from,
             connections,
             at_begin: None,
+            before: CpuUsage::default(),
+            is_paused: false,
             stalls: StallWatch::new(from, end),
             stalled: Nanos::ZERO,
             waited: Nanos::ZERO,
@@ -155,6 +169,9 @@ impl Meter {
     /// Records that the worker waited for its sockets or for the next arrival. It asked to be woken
     /// at `until`.
     pub(crate) fn waited(&mut self, before: Nanos, until: Nanos, after: Nanos) {
+        if self.is_paused {
+            return;
+        }
         let stalled = self.gap(until.max(before), after);
         self.last_wait = (after - stalled).since(before.max(self.from));
         self.waited = self.waited + self.last_wait;
@@ -164,6 +181,9 @@ impl Meter {
     /// between them, if there was one.
     #[inline]
     pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
+        if self.is_paused {
+            return Nanos::ZERO;
+        }
         let stalled = self.stalls.gap(before, now);
         self.stalled = self.stalled + stalled;
         stalled
@@ -171,7 +191,7 @@ impl Meter {
 
     /// Records that the worker processed the events that it found after a wait.
     pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, turn: LoopTurn) {
-        if began < self.from {
+        if self.is_paused || began < self.from {
             return;
         }
         let waiting = turn.waiting(self.connections);
@@ -193,6 +213,9 @@ impl Meter {
 
     /// Starts the meter if the measured part has begun. The worker calls this regularly.
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
+        if self.is_paused {
+            return;
+        }
         if self.at_begin.is_none() && now >= self.from {
             self.at_begin = Some(CpuUsage::so_far());
         }
@@ -203,10 +226,31 @@ impl Meter {
 
     /// Returns the worker's utilization up to the moment `ended`.
     pub(crate) fn utilization(&self, ended: Nanos) -> WorkerUtilization {
-        match self.at_begin {
-            Some(before) => self.utilization_of(CpuUsage::so_far().since(before), ended),
-            None => WorkerUtilization::default(),
+        if self.at_begin.is_none() && !self.is_paused {
+            return WorkerUtilization::default();
         }
+        self.utilization_of(self.used(), ended)
+    }
+
+    fn used(&self) -> CpuUsage {
+        let since = |before| CpuUsage::so_far().since(before);
+        self.before
+            .plus(self.at_begin.map_or(CpuUsage::default(), since))
+    }
+
+    /// The counted part of a slice ended. What follows does not count until [`Meter::resume`].
+    pub(crate) fn pause(&mut self) {
+        self.before = self.used();
+        self.at_begin = None;
+        self.is_paused = true;
+    }
+
+    /// The counted part of a slice begins. Since the last one, this much of the measured time passed
+    /// without requests to start.
+    pub(crate) fn resume(&mut self, idle: Nanos) {
+        self.is_paused = false;
+        self.waited = self.waited + idle;
+        self.last_wait = Nanos::ZERO;
     }
 
     /// Busy time is the larger of two measures, because each misses something. The time outside of

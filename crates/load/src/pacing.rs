@@ -43,6 +43,8 @@ impl Arrivals {
 #[derive(Debug, Clone)]
 pub struct ArrivalSchedule {
     spacing: Spacing,
+    /// Time from which `at` counts.
+    begin: Nanos,
     /// Time of this worker's next arrival.
     at: Nanos,
     /// Number of earlier arrivals of the whole load that count towards `end.requests`.
@@ -112,6 +114,7 @@ impl ArrivalSchedule {
         };
         let mut schedule = ArrivalSchedule {
             spacing,
+            begin: Nanos::ZERO,
             at,
             counted: 0,
             shard,
@@ -121,10 +124,16 @@ impl ArrivalSchedule {
         schedule
     }
 
+    /// The same schedule, shifted so that it begins at `begin` instead of zero.
+    pub(crate) fn beginning_at(self, begin: Nanos) -> ArrivalSchedule {
+        ArrivalSchedule { begin, ..self }
+    }
+
     /// Time of this worker's next arrival, or `None` at the end.
     #[inline]
     pub fn peek(&self) -> Option<Nanos> {
-        (self.counted < self.end.requests && self.at < self.end.at).then_some(self.at)
+        let at = self.begin + self.at;
+        (self.counted < self.end.requests && at < self.end.at).then_some(at)
     }
 
     /// Advances to the following arrival.

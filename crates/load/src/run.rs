@@ -12,12 +12,13 @@ use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
 use crate::script::{Director, Users};
 use crate::shard::Shard;
+use crate::slices::{EndOnDrop, Slice, SliceReport, Slices};
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
 use crate::spec::LoadSpec;
 use crate::tls;
-use crate::worker::{ScriptRunner, Worker, WorkerResult};
+use crate::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
 
 /// Reason why a load has no record.
 #[derive(Debug)]
@@ -93,6 +94,32 @@ pub fn run_at(
     director: Option<&dyn Director>,
     begin: &dyn Fn() -> Option<Instant>,
 ) -> Result<RunResult, RunError> {
+    run_on_course(spec, control, director, begin, None)
+}
+
+/// Runs a load in slices. Returns when [`Slices::end`] was called, or `control` has stopped the load, or
+/// it has failed.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_in_slices(
+    spec: &LoadSpec,
+    control: &Control,
+    slices: &Slices,
+) -> Result<Record, RunError> {
+    let _end = EndOnDrop(slices);
+    let begin = || Some(Instant::now());
+    run_on_course(spec, control, None, &begin, Some(slices)).map(|loaded| loaded.record)
+}
+
+fn run_on_course(
+    spec: &LoadSpec,
+    control: &Control,
+    director: Option<&dyn Director>,
+    begin: &dyn Fn() -> Option<Instant>,
+    slices: Option<&Slices>,
+) -> Result<RunResult, RunError> {
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
@@ -103,7 +130,14 @@ pub fn run_at(
             let thread = std::thread::Builder::new()
                 .name(format!("load-{worker}"))
                 .spawn_scoped(scope, move || {
-                    one_worker(spec, director, worker, control, &gate, ready)
+                    let _end = slices.map(EndOnDrop);
+                    let gate = &gate;
+                    let sync = WorkerSync {
+                        gate,
+                        ready,
+                        slices,
+                    };
+                    one_worker(spec, director, worker, control, sync)
                 })
                 .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))?;
             workers.push((go, thread));
@@ -158,15 +192,24 @@ fn wait_until(moment: Instant) {
     }
 }
 
-/// Runs one worker's thread: it prepares, reports through `ready`, and begins when the `gate` sends
-/// the moment from which all workers count. Returns `None` if the gate was closed instead.
+/// Synchronizes a worker with the others.
+struct WorkerSync<'a> {
+    /// Sends the moment from which all workers count.
+    gate: &'a mpsc::Receiver<Instant>,
+    /// Reports that the worker is prepared.
+    ready: mpsc::Sender<()>,
+    /// The slices of an interleaved load.
+    slices: Option<&'a Slices>,
+}
+
+/// Runs one worker's thread: it prepares, reports that, and begins when the gate opens. Returns `None`
+/// if the gate was closed instead.
 fn one_worker(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
     worker: u64,
     control: &Control,
-    gate: &mpsc::Receiver<Instant>,
-    ready: mpsc::Sender<()>,
+    sync: WorkerSync<'_>,
 ) -> Result<Option<WorkerResult>, RunError> {
     let shard = spec.shard(worker);
     if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
@@ -183,8 +226,7 @@ fn one_worker(
     let start = Start {
         shard,
         scripted,
-        gate,
-        ready,
+        sync,
     };
     match spec.backend {
         #[cfg(target_os = "linux")]
@@ -219,8 +261,7 @@ fn script<'d>(
 struct Start<'run, 'a> {
     shard: Shard,
     scripted: Option<ScriptRunner<'run>>,
-    gate: &'a mpsc::Receiver<Instant>,
-    ready: mpsc::Sender<()>,
+    sync: WorkerSync<'a>,
 }
 
 impl<'run> Start<'run, '_> {
@@ -233,13 +274,22 @@ impl<'run> Start<'run, '_> {
         set_clock: fn(&mut S, Instant),
     ) -> Result<Option<WorkerResult>, RunError> {
         let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
-        let mut worker = Worker::new(spec, self.shard, sockets.map_err(waiting)?)
-            .with_script(self.scripted.take());
+        let WorkerSync {
+            gate,
+            ready,
+            slices,
+        } = self.sync;
+        let sockets = sockets.map_err(waiting)?;
+        let worker = match slices {
+            None => Worker::new(spec, self.shard, sockets),
+            Some(_) => Worker::in_slices(spec, self.shard, sockets),
+        };
+        let mut worker = worker.with_script(self.scripted.take());
         worker.preconnect(control).map_err(waiting)?;
         // The receiver waits for all workers; this worker's gate opens or closes after that.
-        let _ = self.ready.send(());
-        drop(self.ready);
-        let Some(epoch) = at_gate(&mut worker, self.gate).map_err(waiting)? else {
+        let _ = ready.send(());
+        drop(ready);
+        let Some(epoch) = at_gate(&mut worker, gate).map_err(waiting)? else {
             return Ok(None);
         };
         let mut worker = worker.restart();
@@ -249,7 +299,41 @@ impl<'run> Start<'run, '_> {
         let counter = control
             .counter(spec.number_here(self.shard))
             .unwrap_or(&unwatched);
-        worker.run(control, counter).map(Some).map_err(waiting)
+        let worked = match slices {
+            None => worker.run(control, counter),
+            Some(slices) => {
+                let mut feed = ClockedSlices {
+                    slices,
+                    last: 0,
+                    set_clock,
+                };
+                worker.run_in_slices(control, counter, &mut feed)
+            }
+        };
+        worked.map(Some).map_err(waiting)
+    }
+}
+
+/// The slices of a worker whose sockets have a real clock.
+struct ClockedSlices<'a, S> {
+    slices: &'a Slices,
+    /// Number of the current slice.
+    last: u64,
+    set_clock: fn(&mut S, Instant),
+}
+
+impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
+    fn next(&mut self, sockets: &mut S) -> Result<Slice, Nanos> {
+        let (number, slice, begin) = self.slices.next(self.last)?;
+        self.last = number;
+        wait_until(begin);
+        let passed = Duration::from(slice.begin());
+        (self.set_clock)(sockets, begin.checked_sub(passed).unwrap_or(begin));
+        Ok(slice)
+    }
+
+    fn ended(&mut self, report: SliceReport) {
+        self.slices.ended(report);
     }
 }
 

@@ -85,6 +85,7 @@ fn recorded(rate: u64) -> Vec<Delta> {
             bytes_in: 161,
             body_bytes_in: 13,
             bytes_out: 73,
+            is_settling: false,
         };
         recorder.ended(&exchange, Outcome::Ok);
         if (request + 1) % rate == 0 && request > rate {

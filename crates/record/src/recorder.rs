@@ -5,6 +5,9 @@
 //! server completed in that time, and the percentiles of an open loop contain no backlog of the
 //! warm-up. If a count of requests ends a closed loop, its requests belong to the measured part if
 //! they were due after the warm-up, so that exactly that many are measured.
+//!
+//! In an interleaved load, requests that started in the settling part of a slice do not belong to the
+//! measured part, and the load's clock does not count that part: see [`Recorder::settle`].
 
 use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
@@ -58,6 +61,8 @@ pub struct Exchange {
     pub body_bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
+    /// It started in the settling part of a slice.
+    pub is_settling: bool,
 }
 
 impl Exchange {
@@ -100,6 +105,12 @@ pub struct Recorder {
     ended: u64,
     /// Failed requests of the measured part.
     failed: u64,
+    /// Successful requests of the measured part, and the sum of their response times in nanoseconds.
+    succeeded: (u64, u128),
+    /// The load is in the settling part of a slice.
+    is_settling: bool,
+    /// The time series does not advance beyond this time.
+    series_limit: Nanos,
 }
 
 impl Recorder {
@@ -116,7 +127,27 @@ impl Recorder {
             untaken: None,
             ended: 0,
             failed: 0,
+            succeeded: (0, 0),
+            is_settling: false,
+            series_limit: Nanos::MAX,
         }
+    }
+
+    /// Begins or ends the settling part of a slice. Its requests have [`Exchange::is_settling`].
+    pub fn settle(&mut self, is_settling: bool) {
+        self.is_settling = is_settling;
+    }
+
+    /// Sets the end of the current slice of an interleaved load. Requests that end later count as if
+    /// they had ended in the slice, because the load's clock goes back to its end.
+    pub fn limit_series(&mut self, slice_end: Nanos) {
+        self.series_limit = Nanos(slice_end.0.saturating_sub(1));
+    }
+
+    /// Returns true at times that belong to the measured part.
+    #[inline]
+    fn is_measured_at(&self, now: Nanos) -> bool {
+        now >= self.measured.start() && !self.is_settling
     }
 
     /// Keeps each finished slice for [`Recorder::hand_over`] from now on.
@@ -149,7 +180,7 @@ impl Recorder {
         connect: Nanos,
         tls: Option<TlsHandshake>,
     ) -> bool {
-        if now < self.measured.start() {
+        if !self.is_measured_at(now) {
             return false;
         }
         self.slice.connections_opened += 1;
@@ -163,14 +194,14 @@ impl Recorder {
 
     /// Records that a request is sent again because a reused connection lost it.
     pub fn retried(&mut self, now: Nanos) {
-        if now >= self.measured.start() {
+        if self.is_measured_at(now) {
             self.slice.retried += 1;
         }
     }
 
     /// Records that a request follows a redirect.
     pub fn redirected(&mut self, now: Nanos) {
-        if now >= self.measured.start() {
+        if self.is_measured_at(now) {
             self.slice.redirected += 1;
         }
     }
@@ -180,7 +211,7 @@ impl Recorder {
     pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) -> bool {
         self.passed(exchange.ended);
         self.ended += u64::from(outcome == Outcome::Ok || outcome.is_failure());
-        if !self.measured.includes(exchange) {
+        if exchange.is_settling || !self.measured.includes(exchange) {
             self.slice.unmeasured += u64::from(outcome != Outcome::Unstarted);
             return false;
         }
@@ -217,6 +248,8 @@ impl Recorder {
     fn success(&mut self, exchange: &Exchange) {
         let response = exchange.ended.since(exchange.intended);
         let service = exchange.ended.since(exchange.sent);
+        self.succeeded.0 += 1;
+        self.succeeded.1 += u128::from(response.0);
         let first_byte = exchange
             .first_byte
             .map_or(service, |at| at.since(exchange.sent));
@@ -233,6 +266,7 @@ impl Recorder {
     /// does the same, but may come late for a viewer that waits for slices.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
+        let moment = moment.min(self.series_limit);
         while moment >= self.slice_end {
             self.end_slice(self.slice_end);
         }
@@ -294,6 +328,7 @@ impl Recorder {
     /// Ends the load and closes the last slice, which may be shorter. Nothing may be recorded
     /// afterwards.
     pub fn finish(&mut self, end: Nanos) {
+        self.series_limit = Nanos::MAX;
         self.passed(end);
         self.end_slice(end);
     }
@@ -303,6 +338,8 @@ impl Recorder {
         self.total.merge(&other.total);
         self.ended += other.ended;
         self.failed += other.failed;
+        self.succeeded.0 += other.succeeded.0;
+        self.succeeded.1 += other.succeeded.1;
     }
 
     /// True if [`Recorder::hand_over`] has a slice to hand over.
@@ -352,6 +389,12 @@ impl Recorder {
         self.ended
     }
 
+    /// Number of successful requests of the measured part so far, and the sum of their response times
+    /// in nanoseconds.
+    pub fn succeeded(&self) -> (u64, u128) {
+        self.succeeded
+    }
+
     /// Each status that occurred in finished slices, with its count.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.total.statuses.iter()
@@ -397,6 +440,7 @@ mod tests {
             bytes_in: 100,
             body_bytes_in: 13,
             bytes_out: 50,
+            is_settling: false,
         }
     }
 

@@ -108,6 +108,7 @@ fn real_record() -> Record {
                 bytes_in: 120,
                 body_bytes_in: 13,
                 bytes_out: 60,
+                is_settling: false,
             },
             outcome,
         );

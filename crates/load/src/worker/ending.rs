@@ -54,6 +54,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             bytes_in: past.bytes_in + received.bytes,
             body_bytes_in: past.body_bytes_in + received.body_bytes,
             bytes_out: pending.bytes_out,
+            is_settling: pending.is_settling,
         };
         debug_assert!(exchange.is_in_order(), "{exchange:?}");
         let source = if self.sink.sources.is_counting() {

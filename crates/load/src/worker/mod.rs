@@ -35,6 +35,7 @@ mod retarget;
 mod script_runner;
 mod send;
 mod sink;
+mod slicing;
 mod start;
 mod successor;
 mod syn_retries;
@@ -50,11 +51,12 @@ use prony_record::Nanos;
 
 use self::connections::Connections;
 use self::dispatcher::{ConnectionView, Dispatcher};
-use self::pace::{Pace, pace};
+use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
 pub(crate) use self::script_runner::ScriptRunner;
 pub(crate) use self::sink::Sink;
+pub(crate) use self::slicing::SliceFeed;
 use self::targets::Targets;
 use self::timers::Timers;
 use crate::connection::HttpFactory;
@@ -104,15 +106,34 @@ pub(crate) struct Worker<'run, S> {
     ramp: Option<ConnectRamp>,
     /// Connections are opened before the load, which has not begun.
     is_preconnecting: bool,
+    /// End of the load, or of the current part of a slice.
     end: Nanos,
+    course: LoadCourse,
     meter: Meter,
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// The worker with this shard of the load's connections and requests.
     pub(crate) fn new(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
-        let end = spec.planned().unwrap_or(Nanos::MAX);
-        let (pace, measured) = pace(spec, shard, end);
+        Worker::on_course(LoadCourse::Whole, spec, shard, sockets)
+    }
+
+    /// The worker of a load that runs in slices.
+    pub(crate) fn in_slices(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
+        Worker::on_course(LoadCourse::Slices, spec, shard, sockets)
+    }
+
+    fn on_course(
+        course: LoadCourse,
+        spec: &'run LoadSpec,
+        shard: Shard,
+        sockets: S,
+    ) -> Worker<'run, S> {
+        let end = match course {
+            LoadCourse::Whole => spec.planned().unwrap_or(Nanos::MAX),
+            LoadCourse::Slices => Nanos::MAX,
+        };
+        let (pace, measured) = pace(spec, shard, end, course);
         let connections = spec.connections_max(shard);
         let ramp = ConnectRamp::new(&pace, spec.connections_of(shard), connections, spec);
         let dispatcher = Dispatcher::new(spec, shard, pace);
@@ -130,6 +151,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             ramp,
             is_preconnecting: false,
             end,
+            course,
             meter: Meter::new(spec.warmup, end, slots as u32),
             dispatcher,
         };
@@ -161,6 +183,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// The system's waiting fails.
     pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<WorkerResult> {
         counter.begin(&mut self.sink.recorder);
+        let now = self.sockets.now();
+        self.meter.gap(Nanos::ZERO, now);
+        if let Pace::Closed { .. } = self.dispatcher.pace {
+            // A late start must not count as wait time for connections that are already open.
+            self.dispatcher.eligible_since = now;
+        }
         let ended = self.run_to_end(control, counter)?;
         counter.publish(&mut self.sink.recorder, ended, &self.meter);
         let mut result = self.finish(ended);
@@ -168,15 +196,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(result)
     }
 
-    /// Returns the time at which the load ended.
+    /// Returns the time at which the load, or the current part of a slice, ended.
     fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
         let mut now = self.sockets.now();
         let mut polled = now;
-        self.meter.gap(Nanos::ZERO, now);
-        if let Pace::Closed { .. } = self.dispatcher.pace {
-            // A late start must not count as wait time for connections that are already open.
-            self.dispatcher.eligible_since = now;
-        }
         loop {
             self.meter.begin_if_due(now);
             counter.publish(&mut self.sink.recorder, polled, &self.meter);
@@ -242,7 +265,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let now = self.sockets.cached_now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             turn.read = now;
-            if now >= self.end {
+            // In a slice, requests in flight end after it.
+            if now >= self.end && self.course == LoadCourse::Whole {
                 break;
             }
             let index = completion.key().index;

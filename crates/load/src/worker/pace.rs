@@ -14,15 +14,29 @@ pub(super) enum Pace {
     Open(Box<ArrivalSchedule>),
 }
 
-/// The source of a worker's start times, and the requests that are measured.
-pub(super) fn pace(spec: &LoadSpec, shard: Shard, end: Nanos) -> (Pace, MeasuredPart) {
+/// A load runs from its begin to its end, or in slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoadCourse {
+    Whole,
+    Slices,
+}
+
+/// The source of a worker's start times until `end`, and the requests that are measured.
+pub(super) fn pace(
+    spec: &LoadSpec,
+    shard: Shard,
+    end: Nanos,
+    course: LoadCourse,
+) -> (Pace, MeasuredPart) {
     match spec.model {
         LoopModel::Closed => {
             let left = spec.limit.map_or(u64::MAX, |limit| shard.items(limit));
-            let measured = match spec.limit {
+            let measured = match (spec.limit, course) {
                 // Exactly as many requests are measured as were asked for.
-                Some(_) => MeasuredPart::DueFrom(spec.warmup),
-                None => MeasuredPart::EndedFrom(spec.warmup),
+                (Some(_), _) => MeasuredPart::DueFrom(spec.warmup),
+                // The requests that start in a slice end after it.
+                (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.warmup),
+                (None, LoadCourse::Whole) => MeasuredPart::EndedFrom(spec.warmup),
             };
             (Pace::Closed { left }, measured)
         }
@@ -38,6 +52,27 @@ pub(super) fn pace(spec: &LoadSpec, shard: Shard, end: Nanos) -> (Pace, Measured
             let schedule = ArrivalSchedule::new(arrivals, rate_per_s, spec.seed, shard, until);
             let measured = MeasuredPart::DueFrom(spec.warmup);
             (Pace::Open(Box::new(schedule)), measured)
+        }
+    }
+}
+
+/// The source of a worker's start times in the settling part of a slice, which begins at `begin`. An
+/// open loop has a schedule of its own there, so that no arrival of the load goes uncounted.
+pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
+    match spec.model {
+        LoopModel::Closed => Pace::Closed { left: u64::MAX },
+        LoopModel::Open {
+            rate_per_s,
+            arrivals,
+        } => {
+            let until = ScheduleEnd {
+                requests: u64::MAX,
+                counted_from: Nanos::ZERO,
+                at: Nanos::MAX,
+            };
+            let seed = spec.seed ^ begin.0;
+            let schedule = ArrivalSchedule::new(arrivals, rate_per_s, seed, shard, until);
+            Pace::Open(Box::new(schedule.beginning_at(begin)))
         }
     }
 }

@@ -170,7 +170,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .count() as u32;
         self.sink.preconnect.open = open;
         let entries = self.connections.len();
-        let mut worker = Worker::new(self.spec, self.shard, self.sockets);
+        let mut worker = Worker::on_course(self.course, self.spec, self.shard, self.sockets);
         let pace = &worker.dispatcher.pace;
         worker.ramp = ConnectRamp::new(pace, wanted - open, entries, self.spec);
         worker.connections = self.connections;

@@ -135,6 +135,7 @@ impl Sink {
             bytes_in: 0,
             body_bytes_in: 0,
             bytes_out: 0,
+            is_settling: false,
         };
         self.recorder.ended(&exchange, Outcome::Unstarted);
     }

@@ -13,6 +13,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// due at once. Returns the number of requests started.
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, max: u32) -> u32 {
+        if now >= self.end {
+            return 0;
+        }
         for started in 0..max {
             if !self.dispatcher.has_free_slot() || self.is_ramp_full(now) {
                 return started;
@@ -86,7 +89,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.begin(slot, request, intended, now);
         self.sink.request_started(now);
         let taken = self.dispatcher.slot(slot);
-        if let Pace::Open(_) = self.dispatcher.pace {
+        if let Pace::Open(_) = self.dispatcher.pace
+            && !taken.pending().is_some_and(|pending| pending.is_settling)
+        {
             let free_since = taken.free_since.max(self.dispatcher.eligible_since);
             self.sink
                 .recorder

@@ -60,6 +60,7 @@ fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
                 bytes_in: random >> 50,
                 body_bytes_in: 13,
                 bytes_out: 40,
+                is_settling: false,
             };
             let outcome = if is_ok {
                 Outcome::Ok

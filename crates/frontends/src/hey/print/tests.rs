@@ -17,6 +17,7 @@ fn noted() -> Noted {
             bytes_in: 100,
             body_bytes_in: 13,
             bytes_out: 50,
+            is_settling: false,
         };
         let dial = Nanos::from_millis(if n == 1 { 4 } else { 0 });
         noted.answer(&exchange, dial, true);
@@ -84,6 +85,7 @@ fn equal_times_are_all_the_fastest() {
         bytes_in: 0,
         body_bytes_in: 0,
         bytes_out: 0,
+        is_settling: false,
     };
     for _ in 0..3 {
         noted.answer(&exchange, Nanos::ZERO, false);

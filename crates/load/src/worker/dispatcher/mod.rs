@@ -55,6 +55,8 @@ pub(super) struct Dispatcher {
     /// Slots whose request is deferred.
     deferred: Vec<u32>,
     pub(super) pace: Pace,
+    /// Requests start in the settling part of a slice.
+    pub(super) is_settling: bool,
     sequence: Sequence,
     /// Slots with a request.
     pub(super) pending_count: u32,
@@ -85,6 +87,7 @@ impl Dispatcher {
             eligible_since: Nanos::ZERO,
             deferred: Vec::new(),
             pace,
+            is_settling: false,
             sequence: Sequence::new(spec, shard),
             pending_count: 0,
             streams,
@@ -293,6 +296,7 @@ impl Dispatcher {
     /// A request begins in a slot, and waits for the slot's connection.
     #[inline]
     pub(super) fn begin(&mut self, number: u32, request: u32, intended: Nanos, now: Nanos) {
+        let is_settling = self.is_settling;
         let slot = self.slot_mut(number);
         slot.state = SlotState::Busy(Pending {
             request,
@@ -302,6 +306,7 @@ impl Dispatcher {
             begun: now,
             sent: None,
             bytes_out: 0,
+            is_settling,
         });
         let connection = slot.connection;
         self.pending_count += 1;

@@ -32,6 +32,8 @@ pub(in crate::worker) struct Pending {
     pub(in crate::worker) sent: Option<Nanos>,
     /// HTTP bytes sent for it so far.
     pub(in crate::worker) bytes_out: u64,
+    /// It started in the settling part of a slice.
+    pub(in crate::worker) is_settling: bool,
 }
 
 /// The state of a request slot.

@@ -2,13 +2,13 @@
 
 use super::coalescing::COALESCE_TIME;
 use super::*;
-use crate::worker::pace::pace;
+use crate::worker::pace::{LoadCourse, pace};
 use crate::worker::tests::spec;
 
 fn dispatcher(words: &str) -> Dispatcher {
     let spec = spec(words);
     let shard = spec.shard(0);
-    let (pace, _) = pace(&spec, shard, Nanos::MAX);
+    let (pace, _) = pace(&spec, shard, Nanos::MAX, LoadCourse::Whole);
     Dispatcher::new(&spec, shard, pace)
 }
 

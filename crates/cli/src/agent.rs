@@ -86,7 +86,7 @@ fn label(typed: &str) -> Result<(String, String), String> {
 }
 
 fn cores(typed: &str) -> Result<CoreList, String> {
-    prony_load::quantity::cores(typed).map(CoreList)
+    prony_record::quantity::cores(typed).map(CoreList)
 }
 
 /// Runs the agent until a signal arrives.

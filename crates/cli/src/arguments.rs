@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_experiment::plan::{BodyComparison, metric_to_judge};
-use prony_load::quantity;
+use prony_record::quantity;
 use prony_stats::Metric;
 use tempfile::NamedTempFile;
 
@@ -498,11 +498,7 @@ pub(crate) struct GateArgs {
 
 /// Parses a margin as a fraction.
 fn margin(typed: &str) -> Result<f64, String> {
-    let percent = typed
-        .strip_suffix('%')
-        .and_then(|percent| percent.parse().ok());
-    let share = percent.map(|percent: f64| percent / 100.0);
-    share
+    quantity::percent(typed)
         .filter(|share| *share > 0.0 && *share < 1.0)
         .ok_or_else(|| "expected a percentage above 0% and below 100%, such as 5%".to_owned())
 }

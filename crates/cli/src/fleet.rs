@@ -12,8 +12,8 @@ use prony_fleet::coordinator::{
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::names::RunId;
 use prony_fleet::wire::RunManifest;
-use prony_load::quantity;
 use prony_record::FindingId;
+use prony_record::quantity;
 use prony_report::number;
 
 use crate::arguments::ProgressFlag;

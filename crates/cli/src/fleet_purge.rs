@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use prony_fleet::coordinator::StoredRun;
 use prony_fleet::names::RunId;
-use prony_load::quantity;
+use prony_record::quantity;
 use prony_report::number;
 
 use crate::ending::{Ending, Failure};
@@ -27,23 +27,13 @@ pub(crate) struct PurgeArgs {
     #[arg(value_name = "RUN", required_unless_present_any = ["all", "older_than"])]
     runs: Vec<RunId>,
     /// Remove all runs that started longer ago than this, such as 90m or 2d
-    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with_all = ["runs", "all"])]
+    #[arg(long, value_name = "TIME", value_parser = quantity::age, conflicts_with_all = ["runs", "all"])]
     older_than: Option<Duration>,
     /// Remove all runs
     #[arg(long, conflicts_with = "runs")]
     all: bool,
     #[command(flatten)]
     server: ServerArgs,
-}
-
-/// Parses a time, in days or in the usual units.
-fn age(typed: &str) -> Result<Duration, String> {
-    let Some(days) = typed.strip_suffix('d') else {
-        return quantity::time(typed);
-    };
-    let days = days.parse::<f64>().ok();
-    days.and_then(|days| Duration::try_from_secs_f64(days * 86_400.0).ok())
-        .ok_or_else(|| format!("\"{typed}\" is not a time, such as 90m, 12h or 2d"))
 }
 
 /// Removes the runs.
@@ -86,24 +76,4 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
 
 fn started(run: &StoredRun) -> Option<SystemTime> {
     humantime::parse_rfc3339(&run.manifest.made_at).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_may_be_days() {
-        for (typed, seconds) in [
-            ("90m", 5_400),
-            ("12h", 43_200),
-            ("1.5d", 129_600),
-            ("30s", 30),
-        ] {
-            assert_eq!(age(typed), Ok(Duration::from_secs(seconds)), "{typed}");
-        }
-        for bad in ["", "d", "-1d", "1w", "infd", "NaNd"] {
-            assert!(age(bad).is_err(), "{bad}");
-        }
-    }
 }

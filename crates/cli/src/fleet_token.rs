@@ -7,7 +7,7 @@ use clap::Args;
 use prony_fleet::names::TokenId;
 use prony_fleet::server::tokens::{EnrollmentToken, USES_MAX, VALID_MAX};
 use prony_fleet::server::{FolderLock, KnownServer, ServerSetup};
-use prony_load::quantity;
+use prony_record::quantity;
 use prony_report::table::Table;
 
 use crate::ending::{Ending, Failure};

@@ -20,7 +20,7 @@ use prony_fleet::link::{LinkError, NatsLink};
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::Registration;
-use prony_load::quantity;
+use prony_record::quantity;
 use prony_report::number;
 
 use crate::ending::Failure;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
-use prony_load::quantity::{self, StatusSet};
+use prony_load::StatusSet;
 use prony_load::{
     Arrivals, CoreList, Credentials, HttpProxy, HttpVersion, IoChoice, LoadSettings,
     PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
 };
+use prony_record::quantity;
 
 /// The settings of a load, read from its flags.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use prony_load::quantity;
 use prony_origin::{Config, Fault, Origin, PATHS, Tls, Work};
+use prony_record::quantity;
 
 use crate::arguments::OriginArgs;
 use crate::ending::{Ending, Failure};

@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use prony_record::quantity;
 use serde::{Deserialize, Serialize};
 
 /// Named places of a variant, and the links between them.
@@ -171,23 +172,7 @@ impl LinkRate {
     pub fn bits(typed: &str) -> Result<u64, String> {
         let wrong =
             || format!("\"{typed}\" is not a rate of a link (write it like 100Mbit or 1Gbit)");
-        let split = typed
-            .find(|c: char| c.is_ascii_alphabetic())
-            .ok_or_else(wrong)?;
-        let (number, unit) = typed.split_at(split);
-        let each = match unit.to_ascii_lowercase().as_str() {
-            "bit" => 1.0,
-            "kbit" => 1e3,
-            "mbit" => 1e6,
-            "gbit" => 1e9,
-            _ => return Err(wrong()),
-        };
-        let number = number.trim();
-        let is_plain = number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let number: f64 = number.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
-        let bits = number * each;
+        let bits = quantity::bit_rate(typed).ok_or_else(wrong)?;
         if (8_000.0..=1e12).contains(&bits) {
             Ok(bits.round() as u64)
         } else {

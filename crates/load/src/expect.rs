@@ -3,8 +3,8 @@
 use prony_record::Outcome;
 use sha2::{Digest, Sha256};
 
-use crate::quantity::StatusSet;
 use crate::settings::LoadSettings;
+use crate::status_set::StatusSet;
 
 /// Values of `--expect-status`, `--expect-size` and `--expect-sha256`.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use prony_record::quantity::HIGHEST_RATE_PER_S;
 use prony_record::{Finding, LoadInfo, Nanos};
 
 use crate::error::{SettingsError, SpecError};
@@ -11,7 +12,6 @@ use crate::info::{self, Typed};
 use crate::pacing::Arrivals;
 use crate::permits::Permits;
 use crate::protocols::Protocols;
-use crate::quantity::HIGHEST_RATE_PER_S;
 use crate::request::{Request, requests};
 use crate::settings::{IoChoice, LoadSettings, RequestOrder};
 use crate::shard::{Shard, ShardRange};

@@ -4,7 +4,8 @@
 //! that owns the [`Recorder`]. Output: the merged [`Record`] (`prony.record/1`), from which every
 //! report is derived. Nothing here reads a clock, opens a socket or formats a report. The texts of
 //! findings are composed by the crates that create them; [`FindingId`] is the registry of all
-//! findings. [`number`] is the one place that rounds figures for people.
+//! findings. [`number`] is the one place that rounds figures for people,
+//! [`quantity`] the one that parses them.
 
 mod delta;
 mod distribution;
@@ -16,6 +17,7 @@ mod fleet;
 pub mod measure;
 pub mod number;
 mod outcome;
+pub mod quantity;
 mod recorder;
 pub mod redact;
 mod series;

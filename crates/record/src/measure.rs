@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use crate::{Distribution, FindingId, Outcome, Record, Summary, number};
+use crate::{Distribution, FindingId, Outcome, Record, Summary, number, quantity};
 
 /// List of the metrics, for the message about an unknown one.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
@@ -169,23 +169,21 @@ impl AmountKind {
             let number = text.parse::<f64>().ok();
             number.filter(|number| number.is_finite() && *number >= 0.0)
         };
-        let share = || text.strip_suffix('%').and_then(read).map(|p| p / 100.0);
+        let share = || quantity::percent(text);
         match self {
-            AmountKind::Time => [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6)]
-                .into_iter()
-                .find_map(|(unit, micros)| Some(read(text.strip_suffix(unit)?)? * micros))
-                .map(Amount::Micros)
+            // A bare number has no unit, although `quantity::time` accepts it.
+            AmountKind::Time => Some(text)
+                .filter(|text| text.ends_with(|c: char| c.is_ascii_alphabetic()))
+                .and_then(|text| quantity::time(text).ok())
+                .map(|time| Amount::Micros(time.as_nanos() as f64 / 1e3))
                 .ok_or_else(|| {
                     format!("\"{text}\" is not a time with its unit, such as 250us, 50ms or 1.5s")
                 }),
-            AmountKind::Rate => match text.strip_suffix(['k', 'K']) {
-                Some(thousands) => read(thousands).map(|number| number * 1e3),
-                None => read(text),
-            }
-            .map(Amount::Number)
-            .ok_or_else(|| {
-                format!("\"{text}\" is not a rate in requests per second, such as 1000 or 20k")
-            }),
+            AmountKind::Rate => quantity::per_second(text)
+                .map(Amount::Number)
+                .ok_or_else(|| {
+                    format!("\"{text}\" is not a rate in requests per second, such as 1000 or 20k")
+                }),
             AmountKind::Count => share()
                 .map(Amount::Share)
                 .or_else(|| read(text).map(Amount::Number))

@@ -102,6 +102,14 @@ pub fn bytes(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
+/// Bytes per second in decimal multiples, as usual for speeds of ciphers: `123 MB/s`, `8.10 GB/s`.
+pub fn bytes_per_s(n: f64) -> String {
+    match n {
+        n if n >= 1e9 => format!("{:.2} GB/s", n / 1e9),
+        n => format!("{:.0} MB/s", n / 1e6),
+    }
+}
+
 /// Bits per second in decimal multiples, as usual for networks: `940 Mbit/s`.
 pub fn bits_per_s(n: f64) -> String {
     const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
@@ -215,6 +223,8 @@ mod tests {
         assert_eq!(bytes(1023.9), "1.00 KiB");
         assert_eq!(bytes(5.0 * 1024.0 * 1024.0), "5.00 MiB");
         assert_eq!(bits_per_s(940e6), "940 Mbit/s");
+        assert_eq!(bytes_per_s(8.104e9), "8.10 GB/s");
+        assert_eq!(bytes_per_s(123.4e6), "123 MB/s");
         assert_eq!(rate(769.2), "769 req/s");
         assert_eq!(rate(48_213.4), "48,210 req/s");
     }

@@ -2,6 +2,7 @@
 
 use prony_record::Record;
 use prony_record::measure::{Amount, AmountKind, MEASURES, Measure};
+use prony_record::quantity::{bit_rate, bytes};
 
 use crate::metric::{Metric, Scale, Unit};
 use crate::observed;
@@ -123,14 +124,18 @@ impl Quantity {
                 Unit::Micros => of_kind(AmountKind::Time),
                 Unit::PerS => of_kind(AmountKind::Rate),
                 Unit::Share => of_kind(AmountKind::Share),
-                Unit::Percent => number(text.strip_suffix('%').unwrap_or(text), &[])
+                Unit::Percent => plain(text.strip_suffix('%').unwrap_or(text))
                     .ok_or_else(|| format!("\"{text}\" is not percent of a core, such as 80%")),
-                Unit::Bytes => number(text, &BYTE_UNITS)
+                Unit::Bytes => bytes(text)
+                    .map(|bytes| (bytes, false))
                     .ok_or_else(|| format!("\"{text}\" is not a size, such as 512 or 100MiB")),
-                Unit::BitsPerS => number(text, &BIT_RATE_UNITS)
+                Unit::BitsPerS => bit_rate(text)
+                    .map(|rate| (rate, false))
+                    .or_else(|| plain(text))
                     .ok_or_else(|| format!("\"{text}\" is not a rate, such as 940Mbit")),
-                Unit::Count => number(text, &[])
-                    .ok_or_else(|| format!("\"{text}\" is not a number, such as 1.5")),
+                Unit::Count => {
+                    plain(text).ok_or_else(|| format!("\"{text}\" is not a number, such as 1.5"))
+                }
             },
         }
     }
@@ -168,27 +173,8 @@ fn known() -> String {
     )
 }
 
-const BYTE_UNITS: [(&str, f64); 10] = [
-    ("GiB", 1_073_741_824.0),
-    ("MiB", 1_048_576.0),
-    ("KiB", 1_024.0),
-    ("GB", 1_073_741_824.0),
-    ("MB", 1_048_576.0),
-    ("KB", 1_024.0),
-    ("G", 1_073_741_824.0),
-    ("M", 1_048_576.0),
-    ("K", 1_024.0),
-    ("B", 1.0),
-];
-
-const BIT_RATE_UNITS: [(&str, f64); 4] =
-    [("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
-
-fn number(text: &str, units: &[(&str, f64)]) -> Option<(f64, bool)> {
-    let split = units
-        .iter()
-        .find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)));
-    let (digits, size) = split.unwrap_or((text, 1.0));
-    let number = digits.trim().parse::<f64>().ok()?;
-    (number.is_finite() && number >= 0.0).then_some((number * size, false))
+/// Parses a number without a unit.
+fn plain(text: &str) -> Option<(f64, bool)> {
+    let number = text.parse::<f64>().ok()?;
+    (number.is_finite() && number >= 0.0).then_some((number, false))
 }

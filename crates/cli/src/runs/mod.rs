@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use prony_load::quantity;
+use prony_record::quantity;
 use prony_report::number;
 use prony_report::table::{Align, Table};
 
@@ -87,7 +87,7 @@ enum RunsCommand {
         #[arg(long, value_name = "N")]
         keep: Option<usize>,
         /// Keep runs younger than this, such as 12h or 30d
-        #[arg(long, value_name = "TIME", value_parser = age)]
+        #[arg(long, value_name = "TIME", value_parser = quantity::age)]
         older_than: Option<Duration>,
         /// List what would be removed, and remove nothing
         #[arg(long)]
@@ -96,16 +96,6 @@ enum RunsCommand {
         #[arg(short = 'y', long)]
         yes: bool,
     },
-}
-
-/// A time that may be given in days.
-fn age(typed: &str) -> Result<Duration, String> {
-    let days = typed.strip_suffix('d').map(str::parse::<u32>);
-    match days {
-        Some(Ok(days)) => Ok(Duration::from_secs(u64::from(days) * 24 * 60 * 60)),
-        _ => quantity::time(typed)
-            .map_err(|_| format!("\"{typed}\" is not a time, such as 90m, 12h or 30d")),
-    }
 }
 
 /// Lists, opens, names or removes runs.

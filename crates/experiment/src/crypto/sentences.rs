@@ -1,5 +1,7 @@
 //! Phrases about a server's cryptography, for the doctor and for findings.
 
+use prony_record::number;
+
 use super::{AES_NI, Acceleration, AlgorithmSpeed, CryptoReport, MASK, PCLMULQDQ};
 
 /// Describes a server or library that encrypts without the AES instructions. Returns `None` if it uses
@@ -24,8 +26,8 @@ pub(crate) fn unaccelerated(crypto: &CryptoReport) -> Option<String> {
                 "{library} could use the processor's AES instructions, but this process runs \
                  with them masked ({}): AES-128-GCM at {} instead of {}",
                 mask_evidence(crypto),
-                bytes_per_s(server),
-                bytes_per_s(on)
+                number::bytes_per_s(server),
+                number::bytes_per_s(on)
             ))
         }
         _ => None,
@@ -54,7 +56,9 @@ pub(crate) fn compared(crypto: &CryptoReport) -> String {
 pub(crate) fn rates(crypto: &CryptoReport) -> String {
     let speed = crypto.speed("aes-128-gcm");
     let rate = |of: fn(&AlgorithmSpeed) -> Option<f64>| {
-        speed.and_then(of).map_or("unknown".to_owned(), bytes_per_s)
+        speed
+            .and_then(of)
+            .map_or("unknown".to_owned(), number::bytes_per_s)
     };
     format!(
         "AES-128-GCM at {}{}, {:.1} times the {} that it reaches with the AES instructions \
@@ -90,23 +94,9 @@ pub(crate) fn mask_evidence(crypto: &CryptoReport) -> String {
     format!("{}={value} in its environment", MASK.0)
 }
 
-/// Formats a rate, such as `8.10 GB/s`.
-pub(crate) fn bytes_per_s(rate: f64) -> String {
-    match rate {
-        r if r >= 1e9 => format!("{:.2} GB/s", r / 1e9),
-        r => format!("{:.0} MB/s", r / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_have_units() {
-        assert_eq!(bytes_per_s(8.104e9), "8.10 GB/s");
-        assert_eq!(bytes_per_s(123.4e6), "123 MB/s");
-    }
 
     #[test]
     fn the_evidence_names_the_missing_instructions() {

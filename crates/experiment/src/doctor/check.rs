@@ -99,27 +99,12 @@ impl CheckResults {
     }
 }
 
-/// Formats 1234567 as `1,234,567`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_ordered_and_numbers_are_grouped() {
+    fn statuses_are_ordered() {
         assert!(CheckStatus::Ok < CheckStatus::Note && CheckStatus::Warning < CheckStatus::Error);
-        let grouped = [0, 999, 1_000, 123_456, 1_234_567].map(thousands);
-        assert_eq!(grouped, ["0", "999", "1,000", "123,456", "1,234,567"]);
     }
 }

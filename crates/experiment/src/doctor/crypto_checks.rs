@@ -1,9 +1,9 @@
 //! Checks of a server's cryptography.
 
+use prony_record::number;
+
 use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
-use crate::crypto::sentences::{
-    bytes_per_s, compared, cycles, mask_evidence, named, unaccelerated,
-};
+use crate::crypto::sentences::{compared, cycles, mask_evidence, named, unaccelerated};
 use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 
 /// The share of a library's full speed below which a server counts as partly masked.
@@ -136,7 +136,7 @@ fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
                 let text = format!(
                     "{}: AES-128-GCM at {}{}",
                     named(crypto),
-                    bytes_per_s(rate),
+                    number::bytes_per_s(rate),
                     cycles(crypto)
                 );
                 SPEED.check(CheckStatus::Note, text)
@@ -154,8 +154,8 @@ fn partly_masked(crypto: &CryptoReport) -> Option<DoctorCheck> {
             "{} ({}): AES-128-GCM at {} instead of {}",
             named(crypto),
             mask_evidence(crypto),
-            bytes_per_s(server),
-            bytes_per_s(on)
+            number::bytes_per_s(server),
+            number::bytes_per_s(on)
         );
         MASKED_PARTLY.check(CheckStatus::Warning, text)
     })
@@ -173,7 +173,7 @@ fn built_without(crypto: &CryptoReport) -> String {
     let rate = |algorithm: &str| {
         let rate = crypto.speed(algorithm).and_then(|speed| speed.on)?;
         Some(if algorithm.starts_with("sha") {
-            format!("{algorithm} {}", bytes_per_s(rate))
+            format!("{algorithm} {}", number::bytes_per_s(rate))
         } else {
             format!("{algorithm} {rate:.0}/s")
         })

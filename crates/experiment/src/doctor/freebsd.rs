@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::{DoctorSubject, MACHINE_NAME, SubjectKind};
 
 /// The names of the values that are read.
@@ -89,7 +91,7 @@ fn check(printed: &str) -> CheckResults {
             } else {
                 CheckStatus::Ok
             };
-            let text = format!("{} ports ({first} to {last})", thousands(ports));
+            let text = format!("{} ports ({first} to {last})", number::count(ports));
             results.add(PORTS.check(status, text));
         }
         _ => results.add_undetermined("range of local ports", "sysctl did not print it"),
@@ -101,7 +103,7 @@ fn check(printed: &str) -> CheckResults {
             } else {
                 CheckStatus::Ok
             };
-            results.add(topic.check(status, thousands(value)));
+            results.add(topic.check(status, number::count(value)));
         }
         None => results.add_undetermined(name, "sysctl did not print it"),
     };

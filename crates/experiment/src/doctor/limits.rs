@@ -2,7 +2,9 @@
 
 use procfs::process::{LimitValue, Process};
 
-use super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
 /// The limit of open files below which a server can't keep the connections of a usual load test open.
@@ -73,11 +75,14 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
         return;
     };
     let text = match limit {
-        u64::MAX => format!("{} open in process {pid}, without a limit", thousands(open)),
+        u64::MAX => format!(
+            "{} open in process {pid}, without a limit",
+            number::count(open)
+        ),
         limit => format!(
             "{} open of {} in process {pid}",
-            thousands(open),
-            thousands(limit)
+            number::count(open),
+            number::count(limit)
         ),
     };
     results.add(FILES.check(status(open, limit), text));
@@ -86,7 +91,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
 /// Checks the limit alone, for a process whose open files can't be counted.
 fn check_limit(limit: u64, pid: i32, results: &mut CheckResults) {
     if status(0, limit) > CheckStatus::Ok {
-        let text = format!("a limit of {} in process {pid}", thousands(limit));
+        let text = format!("a limit of {} in process {pid}", number::count(limit));
         results.add(FILES.check(status(0, limit), text));
     }
 }
@@ -119,7 +124,7 @@ fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
             let throttled = read("cpu.stat").ok().and_then(|text| throttled(&text));
             let text = format!(
                 "{cores:.2} cores for the control group /{path}, stopped {} times",
-                throttled.map_or("an unknown number of".to_owned(), thousands)
+                throttled.map_or("an unknown number of".to_owned(), number::count)
             );
             let status = match throttled {
                 Some(0) => CheckStatus::Note,

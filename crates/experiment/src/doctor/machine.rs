@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use procfs::{CurrentSI, KernelStats};
 
-use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck, thousands};
+use prony_record::number;
+
+use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
 use crate::system::linux::{self, read};
 use crate::system::process::ProcessTable;
 
@@ -132,7 +134,7 @@ pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) 
     check_ports(&mut results);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let text = match limit.maximum {
-        Some(maximum) => format!("at most {}", thousands(maximum)),
+        Some(maximum) => format!("at most {}", number::count(maximum)),
         None => "no limit".to_owned(),
     };
     let few = limit.maximum.is_some_and(|maximum| maximum < 4096);
@@ -197,7 +199,7 @@ fn check_ports(results: &mut CheckResults) {
     let text = format!(
         "{} ports ({first} to {last}): {} new connections per second to one destination, if each \
          stays in TIME_WAIT for 60 s",
-        thousands(ports),
+        number::count(ports),
         ports / 60
     );
     results.add(PORTS.check(status, text));
@@ -209,7 +211,11 @@ fn check_ports(results: &mut CheckResults) {
                 share if share > 0.1 => CheckStatus::Note,
                 _ => CheckStatus::Ok,
             };
-            let text = format!("{} now, for {} ports", thousands(waiting), thousands(ports));
+            let text = format!(
+                "{} now, for {} ports",
+                number::count(waiting),
+                number::count(ports)
+            );
             results.add(TIME_WAIT.check(status, text));
         }
         None => results.add_undetermined(
@@ -352,7 +358,11 @@ fn check_conntrack(results: &mut CheckResults) {
     };
     match (value("nf_conntrack_count"), value("nf_conntrack_max")) {
         (Some(count), Some(most)) => {
-            let text = format!("{} of {} entries", thousands(count), thousands(most));
+            let text = format!(
+                "{} of {} entries",
+                number::count(count),
+                number::count(most)
+            );
             let status = match count as f64 / most.max(1) as f64 {
                 share if share > 0.8 => CheckStatus::Error,
                 _ if most < 262_144 => CheckStatus::Note,

@@ -6,7 +6,8 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use prony_load::{HttpProxy, SourceRange, TlsVersion, quantity};
+use prony_load::{HttpProxy, SourceRange, TlsVersion};
+use prony_record::quantity;
 
 use super::url::AbUrl;
 use crate::getopt::{Known, Options, Placing, Slip, Takes};

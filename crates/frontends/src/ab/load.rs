@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use prony_load::quantity::StatusSet;
-use prony_load::{HttpProxy, HttpVersion, LoadSettings, TlsVersion};
+use prony_load::{HttpProxy, HttpVersion, LoadSettings, StatusSet, TlsVersion};
 
 use super::arguments::AbArguments;
 use super::secured;

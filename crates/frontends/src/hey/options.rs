@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_load::quantity::StatusSet;
+use prony_load::StatusSet;
 use prony_load::{HttpVersion, LoadSettings};
 use prony_record::Nanos;
 

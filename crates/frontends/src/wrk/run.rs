@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use prony_load::quantity::StatusSet;
+use prony_load::StatusSet;
 use prony_load::{HttpVersion, LoadSettings, LoadSpec, SpecError};
 
 use super::address::Address;

@@ -22,7 +22,7 @@ pub use values::{
 use crate::credentials::Credentials;
 use crate::error::{SettingsError, flag_of};
 use crate::pacing::Arrivals;
-use crate::quantity::StatusSet;
+use crate::status_set::StatusSet;
 use crate::url_list;
 
 /// The settings of a load that were given.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use prony_record::quantity;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use super::values::{
 };
 use crate::credentials::Credentials;
 use crate::pacing::Arrivals;
-use crate::quantity::{self, StatusSet};
+use crate::status_set::StatusSet;
 
 /// The text of one scalar.
 struct Scalar(String);

@@ -1,10 +1,10 @@
 //! Types of settings that are written as text, such as `1.1`, `0-3` or `per-user`.
 
+use prony_record::quantity;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::pacing::Arrivals;
-use crate::quantity;
 
 /// Declares an enum whose variants are written as words.
 macro_rules! words {
@@ -199,7 +199,19 @@ impl FromStr for Sha256 {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sha256, String> {
-        quantity::sha256(text).map(Sha256)
+        let expected = || format!("\"{text}\" is not a SHA-256; 64 hexadecimal digits are needed");
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
+            .collect();
+        let digits = digits
+            .filter(|digits| digits.len() == 64)
+            .ok_or_else(expected)?;
+        let mut hash = [0; 32];
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+        Ok(Sha256(hash))
     }
 }
 
@@ -239,5 +251,12 @@ mod tests {
             let refused = text.parse::<TlsVersion>().unwrap_err();
             assert!(refused.contains(error), "{text}: {refused}");
         }
+    }
+
+    #[test]
+    fn hashes_have_64_hexadecimal_digits() {
+        assert_eq!("0f".repeat(32).parse(), Ok(Sha256([0x0f; 32])));
+        assert!("0f".parse::<Sha256>().is_err());
+        assert!("é".repeat(32).parse::<Sha256>().is_err());
     }
 }

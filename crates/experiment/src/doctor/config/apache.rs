@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, first_of, option, within};
 
@@ -198,7 +200,7 @@ fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
     let text = format!(
         "{} requests at once ({mpm}: MaxRequestWorkers {}, ServerLimit {limit}, ThreadsPerChild \
          {threads})",
-        thousands(workers),
+        number::count(workers),
         configured.map_or("not set".to_owned(), |n| n.to_string()),
     );
     let status = if workers < WORKERS_MIN {
@@ -229,7 +231,7 @@ fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
         .or_else(|| number("maxrequestsperchild"))
         .filter(|n| *n > 0)
     {
-        let text = format!("{} connections", thousands(n));
+        let text = format!("{} connections", number::count(n));
         results.add(TURNOVER.check(CheckStatus::Note, text));
     }
 }
@@ -250,7 +252,7 @@ fn check_keep_alive(settings: &ApacheSettings, results: &mut CheckResults) {
     };
     let text = match maximum {
         0 => "no limit of requests per connection".to_owned(),
-        maximum => format!("{} requests per connection", thousands(maximum)),
+        maximum => format!("{} requests per connection", number::count(maximum)),
     };
     results.add(KEEP_ALIVE.check(status, text));
 }

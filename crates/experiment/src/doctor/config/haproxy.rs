@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
 
@@ -137,7 +139,7 @@ fn check_settings(settings: &[HaproxySetting], cores: u64, results: &mut CheckRe
     };
     match values(settings, "global", "maxconn").last() {
         Some((_, n)) => {
-            let text = format!("{} in global", thousands(*n));
+            let text = format!("{} in global", number::count(*n));
             results.add(MAXCONN.check(status(*n), text));
         }
         None => {
@@ -147,7 +149,7 @@ fn check_settings(settings: &[HaproxySetting], cores: u64, results: &mut CheckRe
     }
     for kind in ["defaults", "frontend", "listen"] {
         for (section, n) in values(settings, kind, "maxconn") {
-            let text = format!("{} in {section}", thousands(n));
+            let text = format!("{} in {section}", number::count(n));
             results.add(MAXCONN.check(status(n), text));
         }
     }
@@ -189,7 +191,7 @@ fn check_servers(settings: &[HaproxySetting], results: &mut CheckResults) {
             .filter(|_| named)
         {
             let server = words.get(1).map(String::as_str).unwrap_or_default();
-            let text = format!("{} for {server} in {}", thousands(n), setting.section);
+            let text = format!("{} for {server} in {}", number::count(n), setting.section);
             results.add(SERVERS.check(CheckStatus::Note, text));
         }
     }

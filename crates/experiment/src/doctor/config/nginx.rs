@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 use crate::program_output::run_program;
@@ -296,8 +298,8 @@ fn check_settings(
     let connections = number(Some("events"), "worker_connections").unwrap_or(512);
     let text = format!(
         "{} for each of {workers} workers: {} in total, for clients and upstreams together",
-        thousands(connections),
-        thousands(connections.saturating_mul(workers))
+        number::count(connections),
+        number::count(connections.saturating_mul(workers))
     );
     let status = match connections {
         0..CONNECTIONS_MIN => CheckStatus::Warning,
@@ -309,8 +311,8 @@ fn check_settings(
     if let Some(files) = files {
         let text = format!(
             "{} files for {} connections per worker",
-            thousands(files),
-            thousands(connections)
+            number::count(files),
+            number::count(connections)
         );
         let status = if files < connections {
             CheckStatus::Warning
@@ -346,11 +348,11 @@ fn check_keepalive(directives: &[NginxDirective], results: &mut CheckResults) {
         .min();
     let (text, status) = match least {
         Some(n) if n < REQUESTS_MIN => (
-            format!("{} requests per connection", thousands(n)),
+            format!("{} requests per connection", number::count(n)),
             CheckStatus::Note,
         ),
         Some(n) => (
-            format!("{} requests per connection", thousands(n)),
+            format!("{} requests per connection", number::count(n)),
             CheckStatus::Ok,
         ),
         None => (

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 
@@ -111,7 +113,7 @@ fn check_settings(pools: &[FpmPool], cores: u64, results: &mut CheckResults) {
         let number = |name: &str| pool.value(name)?.parse::<u64>().ok();
         if let Some(children) = number("pm.max_children") {
             let mode = pool.value("pm").unwrap_or("dynamic");
-            let text = format!("{} in pool {} ({mode})", thousands(children), pool.name);
+            let text = format!("{} in pool {} ({mode})", number::count(children), pool.name);
             let status = if children < 2 * cores {
                 CheckStatus::Warning
             } else {
@@ -120,7 +122,7 @@ fn check_settings(pools: &[FpmPool], cores: u64, results: &mut CheckResults) {
             results.add(CHILDREN.check(status, text));
         }
         if let Some(requests) = number("pm.max_requests").filter(|n| (1..1000).contains(n)) {
-            let text = format!("{} in pool {}", thousands(requests), pool.name);
+            let text = format!("{} in pool {}", number::count(requests), pool.name);
             results.add(REQUESTS.check(CheckStatus::Note, text));
         }
     }

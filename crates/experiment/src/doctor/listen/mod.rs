@@ -9,7 +9,9 @@ use procfs::process::{FDTarget, Process};
 
 use diag::{Listener, in_network_of, listeners_of};
 
-use super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use prony_record::number;
+
+use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
 /// The backlog below which a burst of new connections of a usual load overflows the queue.
@@ -122,9 +124,9 @@ fn check_drops(before: ListenDrops, now: ListenDrops, seconds: f64, results: &mu
     let text = format!(
         "{} overflows and {} drops since the creation of its network namespace, {} of them in the \
          last {seconds:.0} s",
-        thousands(now.overflows),
-        thousands(now.drops),
-        thousands(grown)
+        number::count(now.overflows),
+        number::count(now.drops),
+        number::count(grown)
     );
     let status = match (grown, now.overflows.max(now.drops)) {
         (0, 0) => CheckStatus::Ok,

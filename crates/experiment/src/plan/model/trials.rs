@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use prony_record::quantity;
 use prony_stats::{BLOCKS_MAX, Direction, Metric};
 
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
-use crate::plan::syntax::{self, PlanReader, TomlNode, TomlValue};
+use crate::plan::syntax::{PlanReader, TomlNode, TomlValue};
 
 /// The keys of `[trials]`.
 pub(crate) const KEYS: &[&str] = &["blocks", "warmup", "duration", "budget", "seed"];
@@ -120,7 +121,7 @@ pub(crate) fn read_margin(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
     let Some(text) = reader.scalar(node, "margin") else {
         return DEFAULT_MARGIN;
     };
-    match syntax::percent(&text) {
+    match quantity::percent(&text) {
         Some(margin) if margin > 0.0 && margin <= 0.5 => margin,
         _ => {
             let message =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_load::quantity::{self, StatusSet};
+use prony_load::StatusSet;
 
 use super::context::RenderContext;
 use super::service_layout::ServiceLayout;
@@ -105,7 +105,7 @@ fn read_path(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Opt
 
 fn read_statuses(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Option<StatusSet> {
     let texts = reader.texts(node, subject)?;
-    match quantity::statuses(&texts.join(",")) {
+    match texts.join(",").parse() {
         Ok(statuses) => Some(statuses),
         Err(error) => {
             let message = format!("{subject}: {error}");

@@ -1,10 +1,5 @@
-//! Notations that only plans have: `2%`, `SIGQUIT`, `host:port`, names. [`prony_load::quantity`]
-//! reads those that the command line has too (`30s`, `4K`, `0-3,6`, `200-399`).
-
-/// Reads `2%` as 0.02.
-pub(crate) fn percent(text: &str) -> Option<f64> {
-    Some(plain_decimal(text.trim().strip_suffix('%')?.trim_end())? / 100.0)
-}
+//! Notations that only plans have: `SIGQUIT`, `host:port`, names. [`prony_record::quantity`] reads
+//! those that the command line has too (`30s`, `4K`, `2%`, `0-3,6`).
 
 /// Reads a signal: `SIGQUIT`, `QUIT` or a number from 1 to 64.
 pub(crate) fn signal(text: &str) -> Option<i32> {
@@ -52,16 +47,6 @@ fn digits(text: &str) -> Option<u64> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// Reads digits with at most one decimal point: no sign or exponent.
-fn plain_decimal(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let plain = text.starts_with(|c: char| c.is_ascii_digit())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    plain.then(|| text.parse().ok()).flatten()
-}
-
 /// Reports whether a template can use a name: a letter or `_`, then letters, digits and `_`.
 pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -73,15 +58,6 @@ pub(crate) fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percents() {
-        assert_eq!(percent("2%"), Some(0.02));
-        assert_eq!(percent("2"), None);
-        assert_eq!(percent("-2%"), None);
-        assert_eq!(percent("1.5 %"), Some(0.015));
-        assert_eq!(percent("1e3%"), None);
-    }
 
     #[test]
     fn signals_and_addresses() {

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use prony_load::quantity;
+use prony_record::quantity;
 
 use super::node::{TomlNode, TomlTable, TomlValue};
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, did_you_mean_or_list};

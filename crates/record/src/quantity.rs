@@ -1,10 +1,11 @@
-//! Parsers of typed quantities: times, sizes, lists of statuses and cores.
+//! Parsers of typed quantities: times, sizes, rates, shares, and lists of numbers. [`number`] is
+//! their counterpart for output.
 //!
-//! Each parser returns the value, or a message that describes the expected form. The caller knows
-//! the flag's name and adds it.
+//! Most parsers return a message that describes the expected form. The caller knows the flag's name
+//! and adds it.
+//!
+//! [`number`]: crate::number
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// A time such as `500ms`, `30s`, `5m`, `1h`, `250us`; a bare number means seconds.
@@ -34,6 +35,15 @@ pub fn positive_time(typed: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time that may be given in days, such as `90m`, `12h` or `30d`.
+pub fn age(typed: &str) -> Result<Duration, String> {
+    let time = match split_number(typed) {
+        Some((days, "d")) => Duration::try_from_secs_f64(days * 86_400.0).ok(),
+        _ => time(typed).ok(),
+    };
+    time.ok_or_else(|| format!("\"{typed}\" is not a time, such as 90m, 12h or 30d"))
+}
+
 /// A time as [`time`] reads it, in the largest unit that leaves no fraction: `30s`, `500ms`, `0.5us`.
 pub fn time_text(time: Duration) -> String {
     match time.as_nanos() {
@@ -44,19 +54,47 @@ pub fn time_text(time: Duration) -> String {
     }
 }
 
-/// A size in bytes such as `512`, `1K` (1,024), `10M`, `1G`.
+/// A whole number of bytes such as `512`, `1K` (1,024), `10M`, `1G`.
 pub fn size(typed: &str) -> Result<u64, String> {
-    let expected = || format!("\"{typed}\" is not a size; write it in bytes or like 1K, 10M");
-    let digits = typed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor: u64 = match &typed[digits.len()..] {
+    const BYTES_MAX: f64 = (1u64 << 53) as f64;
+    let bytes = bytes(typed).filter(|bytes| *bytes <= BYTES_MAX && bytes.fract() == 0.0);
+    bytes
+        .map(|bytes| bytes as u64)
+        .ok_or_else(|| format!("\"{typed}\" is not a size; write it in bytes or like 1K, 10M"))
+}
+
+/// Bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
+pub fn bytes(typed: &str) -> Option<f64> {
+    let (number, unit) = split_number(typed)?;
+    let each: u64 = match unit {
         "" | "B" => 1,
-        "K" | "k" | "KiB" => 1 << 10,
-        "M" | "m" | "MiB" => 1 << 20,
-        "G" | "g" | "GiB" => 1 << 30,
-        _ => return Err(expected()),
+        "K" | "k" | "KB" | "KiB" => 1 << 10,
+        "M" | "m" | "MB" | "MiB" => 1 << 20,
+        "G" | "g" | "GB" | "GiB" => 1 << 30,
+        _ => return None,
     };
-    let number: u64 = digits.parse().map_err(|_| expected())?;
-    number.checked_mul(factor).ok_or_else(expected)
+    Some(number * each as f64)
+}
+
+/// Bits per second with a decimal unit in any case: `512kbit`, `2.5 Gbit`.
+pub fn bit_rate(typed: &str) -> Option<f64> {
+    let (number, unit) = split_number(typed)?;
+    let each = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => return None,
+    };
+    Some(number * each)
+}
+
+/// A percentage as a fraction: `2%` is 0.02.
+pub fn percent(typed: &str) -> Option<f64> {
+    match split_number(typed.trim())? {
+        (number, unit) if unit.trim_start() == "%" => Some(number / 100.0),
+        _ => None,
+    }
 }
 
 /// Highest rate that a load may request, in requests per second.
@@ -66,17 +104,22 @@ pub const HIGHEST_RATE_PER_S: f64 = 1e8;
 pub fn rate(typed: &str) -> Result<f64, String> {
     let expected =
         || format!("\"{typed}\" is not a rate; write requests a second like 1000 or 20k, or 90/m");
-    let (number, unit) = split_number(typed).ok_or_else(expected)?;
-    let rate = match unit {
-        "" | "/s" => number,
-        "k" | "K" => number * 1e3,
-        "/m" => number / 60.0,
-        _ => return Err(expected()),
-    };
+    let rate = per_second(typed).ok_or_else(expected)?;
     if rate > 0.0 && rate <= HIGHEST_RATE_PER_S {
         Ok(rate)
     } else {
         Err(expected())
+    }
+}
+
+/// A number per second, which may be 0: `1000`, `20k`, `1200/m`.
+pub fn per_second(typed: &str) -> Option<f64> {
+    let (number, unit) = split_number(typed)?;
+    match unit {
+        "" | "/s" => Some(number),
+        "k" | "K" => Some(number * 1e3),
+        "/m" => Some(number / 60.0),
+        _ => None,
     }
 }
 
@@ -118,83 +161,7 @@ pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
     Ok(cores)
 }
 
-/// A set of statuses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatusSet(Vec<(u16, u16)>);
-
-impl StatusSet {
-    /// Every status.
-    pub fn all() -> StatusSet {
-        StatusSet(vec![(0, u16::MAX)])
-    }
-
-    /// Successes and redirects: 200 to 399.
-    pub fn success() -> StatusSet {
-        StatusSet(vec![(200, 399)])
-    }
-
-    /// Returns true if `status` belongs to the set.
-    pub fn contains(&self, status: u16) -> bool {
-        self.0
-            .iter()
-            .any(|&(first, last)| (first..=last).contains(&status))
-    }
-}
-
-impl fmt::Display for StatusSet {
-    /// Formats the list as [`statuses`] reads it: `200-399,404`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, &(first, last)) in self.0.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            match first == last {
-                true => write!(f, "{comma}{first}")?,
-                false => write!(f, "{comma}{first}-{last}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for StatusSet {
-    type Err = String;
-
-    fn from_str(typed: &str) -> Result<StatusSet, String> {
-        statuses(typed)
-    }
-}
-
-/// A list of statuses such as `200`, `200,304` or `200-399,404`.
-pub fn statuses(typed: &str) -> Result<StatusSet, String> {
-    let expected = || format!("\"{typed}\" is not a list of statuses; write it like 200-399,404");
-    let ranges = ranges(typed).ok_or_else(expected)?;
-    if ranges
-        .iter()
-        .any(|&(first, last)| first < 100 || last > 999)
-    {
-        return Err(expected());
-    }
-    Ok(StatusSet(
-        ranges.iter().map(|&(a, b)| (a as u16, b as u16)).collect(),
-    ))
-}
-
-/// The bytes of a SHA-256 written in hexadecimal.
-pub fn sha256(typed: &str) -> Result<[u8; 32], String> {
-    let expected = || format!("\"{typed}\" is not a SHA-256; 64 hexadecimal digits are needed");
-    let digits: Option<Vec<u8>> = typed
-        .chars()
-        .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
-        .collect();
-    let digits = digits
-        .filter(|digits| digits.len() == 64)
-        .ok_or_else(expected)?;
-    let mut hash = [0; 32];
-    for (byte, pair) in hash.iter_mut().zip(digits.chunks(2)) {
-        *byte = pair[0] << 4 | pair[1];
-    }
-    Ok(hash)
-}
-
+/// Splits plain digits, with at most one point, from the unit after them.
 fn split_number(typed: &str) -> Option<(f64, &str)> {
     let end = typed
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -203,7 +170,8 @@ fn split_number(typed: &str) -> Option<(f64, &str)> {
     Some((number, &typed[end..]))
 }
 
-fn ranges(typed: &str) -> Option<Vec<(u64, u64)>> {
+/// Ranges such as `0-3,6`.
+pub fn ranges(typed: &str) -> Option<Vec<(u64, u64)>> {
     typed
         .split(',')
         .map(|part| {
@@ -262,17 +230,30 @@ mod tests {
         for bad in ["", "a", "3-1", "0,", "0-99999999999"] {
             assert!(cores(bad).is_err(), "{bad}");
         }
-        let set = statuses("200-299,404").unwrap();
-        assert!(set.contains(204) && set.contains(404) && !set.contains(304));
-        for bad in ["", "20", "2000", "200-"] {
-            assert!(statuses(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]
-    fn hashes() {
-        assert_eq!(sha256(&"0f".repeat(32)), Ok([0x0f; 32]));
-        assert!(sha256("0f").is_err());
-        assert!(sha256(&"é".repeat(32)).is_err());
+    fn ages_bytes_bits_and_percentages() {
+        assert_eq!(age("2d"), Ok(Duration::from_secs(172_800)));
+        assert_eq!(age("90m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(age("1.5d"), Ok(Duration::from_secs(129_600)));
+        for bad in ["", "d", "-1d", "1w", "infd", "NaNd"] {
+            assert!(age(bad).is_err(), "{bad}");
+        }
+        assert_eq!(bytes("1.5MiB"), Some(1_572_864.0));
+        assert_eq!(bytes("100MB"), Some(104_857_600.0));
+        assert_eq!(
+            (size("0.5"), bytes("1TB")),
+            (
+                Err("\"0.5\" is not a size; write it in bytes or like 1K, 10M".to_owned()),
+                None
+            )
+        );
+        assert_eq!(bit_rate("2.5 gbit"), Some(2.5e9));
+        assert_eq!((bit_rate("100"), bit_rate("1kbps")), (None, None));
+        assert_eq!((percent("2%"), percent("1.5 %")), (Some(0.02), Some(0.015)));
+        for bad in ["2", "-2%", "1e3%", "%"] {
+            assert_eq!(percent(bad), None, "{bad}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Types of settings that are written as text, such as `1.1`, `0-3` or `per-user`.
 
-use prony_record::quantity;
 use std::fmt;
 use std::str::FromStr;
+
+use prony_record::quantity;
 
 use crate::pacing::Arrivals;
 

@@ -1,11 +1,21 @@
 //! User and password for basic authentication (RFC 7617), from `--user` or a URL.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use prony_record::redact;
+
+/// Characters of user and password that a URL has only percent-encoded.
+const INVALID_IN_USERINFO: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b':')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// `USER:PASSWORD`.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,15 +43,7 @@ impl Credentials {
 
     /// The credentials in the form that a URL has, percent-encoded.
     pub(crate) fn to_userinfo(&self) -> String {
-        let mut text = String::new();
-        for byte in self.0.bytes() {
-            match byte {
-                b':' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
-                byte if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
-                byte => text += &format!("%{byte:02X}"),
-            }
-        }
-        text
+        utf8_percent_encode(&self.0, INVALID_IN_USERINFO).to_string()
     }
 
     /// Value of an Authorization header.
@@ -100,23 +102,10 @@ pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
 ///
 /// Returns an error if the result isn't UTF-8.
 fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        let code = behind.get(..2).filter(|_| byte == b'%');
-        let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.map(|code| u8::from_str_radix(code, 16)) {
-            Some(Ok(decoded)) => {
-                bytes.push(decoded);
-                rest = &behind[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| "its user and password are not UTF-8".to_owned())
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded
+        .map(Cow::into_owned)
+        .map_err(|_| "its user and password are not UTF-8".to_owned())
 }
 
 #[cfg(test)]

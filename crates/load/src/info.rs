@@ -8,7 +8,7 @@ use crate::request::drafts;
 use crate::settings::LoadSettings;
 
 /// Facts about a load's URLs.
-pub(crate) struct Typed<'a> {
+pub(crate) struct UrlFacts<'a> {
     /// URL as typed, or the first one of the list.
     pub(crate) url: &'a str,
     /// Number of distinct requests.
@@ -25,20 +25,20 @@ pub(crate) struct Typed<'a> {
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
     let drafts = drafts(url, settings)?;
     let first = drafts.first().map(|it| it.url.text()).unwrap_or_default();
-    let known = Typed {
+    let urls = UrlFacts {
         url: url.unwrap_or(&first),
         requests: drafts.len(),
         uses_tls: drafts.iter().any(|it| it.url.tls),
     };
-    Ok(typed(settings, &known))
+    Ok(describe(settings, &urls))
 }
 
 /// Describes a load; see [`typed_info`].
-pub(crate) fn typed(settings: &LoadSettings, known: &Typed<'_>) -> LoadInfo {
+pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo {
     let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let is_open = settings.rate.is_some();
     LoadInfo {
-        url: shown_url(known.url),
+        url: shown_url(urls.url),
         model: if is_open { "open" } else { "closed" }.to_owned(),
         connections: to_u32(settings.connections()),
         streams: to_u32(settings.streams()),
@@ -47,17 +47,17 @@ pub(crate) fn typed(settings: &LoadSettings, known: &Typed<'_>) -> LoadInfo {
         warmup_s: settings.warmup().as_secs_f64(),
         rate_per_s: settings.rate,
         arrivals: is_open.then(|| settings.arrivals().name().to_owned()),
-        http: match (settings.http, known.uses_tls) {
+        http: match (settings.http, urls.uses_tls) {
             (Some(typed), _) => typed.name(),
             (None, true) => "auto",
             (None, false) => "1.1",
         }
         .to_owned(),
         keepalive: !settings.no_keepalive,
-        tls: known.uses_tls.then(|| describe_tls(settings)),
+        tls: urls.uses_tls.then(|| describe_tls(settings)),
         follow: settings.follow.unwrap_or(0),
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
-        urls: u32::try_from(known.requests).unwrap_or(u32::MAX),
+        urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
         timeout_s: settings.timeout().as_secs_f64(),
         proxy_protocol: settings.proxy_protocol.map(|it| it.name().to_owned()),
         ..LoadInfo::default()

@@ -12,7 +12,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `quantity`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `permits`, `lookup`, `stall`, `content_coding` |
+//! | values and tools | `error`, `quantity`, `reference`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `permits`, `lookup`, `stall`, `content_coding` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `resolve`, `forward` |
@@ -42,6 +42,7 @@ mod protocols;
 mod proxy_protocol;
 mod readiness;
 mod reasons;
+pub mod reference;
 mod request;
 mod resolve;
 mod run;

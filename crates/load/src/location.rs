@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+use crate::reference;
 use crate::url::Url;
 
 /// Reason why a redirect can't be followed.
@@ -17,6 +20,18 @@ impl fmt::Display for RedirectError {
 
 impl std::error::Error for RedirectError {}
 
+/// Characters that aren't allowed in a URL, besides those that aren't ASCII.
+const INVALID_IN_URL: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 /// Maximum number of characters of a Location in a message.
 const SHOWN_CHARS_MAX: usize = 100;
 /// Maximum length of a Location in bytes; a longer one is refused.
@@ -49,12 +64,12 @@ pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError>
     if location.len() > LOCATION_BYTES_MAX {
         return Err(refused("it is longer than 8 KiB"));
     }
-    let reference = encoded(location);
+    let reference = percent_encode(location, INVALID_IN_URL).to_string();
     let reference = reference.split('#').next().unwrap_or_default();
     let parsed = |typed: &str| {
         Url::parse(typed, None).map_err(|error| RedirectError(format!("Location: {error}")))
     };
-    let mut url = match scheme(reference) {
+    let mut url = match reference::scheme(reference) {
         Some(name) if ["http", "https"].contains(&name.to_ascii_lowercase().as_str()) => {
             let rest = &reference[name.len()..];
             if !rest.starts_with("://") {
@@ -68,80 +83,12 @@ pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError>
             parsed(&format!("{scheme}{reference}"))?
         }
         None => Url {
-            path: merged(&base.path, reference),
+            path: reference::resolve_path(&base.path, reference),
             ..base.clone()
         },
     };
-    url.path = without_dots(&url.path);
+    url.path = reference::without_dots(&url.path);
     Ok(url)
-}
-
-/// Returns the scheme of a reference, if it has one (RFC 3986 §4.1).
-fn scheme(reference: &str) -> Option<&str> {
-    let (scheme, _) = reference.split_once(':')?;
-    let mut bytes = scheme.bytes();
-    let begins = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic());
-    let goes_on = bytes.all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
-    (begins && goes_on).then_some(scheme)
-}
-
-/// Percent-encodes all bytes that aren't allowed in a URL.
-fn encoded(location: &[u8]) -> String {
-    let mut text = String::with_capacity(location.len());
-    for &byte in location {
-        match byte {
-            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
-                text.push_str(&format!("%{byte:02X}"));
-            }
-            0x21..=0x7e => text.push(char::from(byte)),
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    text
-}
-
-/// Merges a reference without a host into a path and query (RFC 3986 §5.2.2 and §5.2.3).
-fn merged(base: &str, reference: &str) -> String {
-    let path = base.split('?').next().unwrap_or_default();
-    match reference.as_bytes().first() {
-        None => base.to_owned(),
-        Some(b'/') => reference.to_owned(),
-        Some(b'?') => format!("{path}{reference}"),
-        Some(_) => {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{folder}/{reference}")
-        }
-    }
-}
-
-/// Removes the segments `.` and `..` from a path (RFC 3986 §5.2.4) and keeps its query.
-fn without_dots(path_and_query: &str) -> String {
-    let (path, query) = match path_and_query.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (path_and_query, None),
-    };
-    let mut kept: Vec<&str> = Vec::new();
-    let mut segments = path.split('/').skip(1).peekable();
-    while let Some(segment) = segments.next() {
-        let is_last = segments.peek().is_none();
-        match segment {
-            "." => {}
-            ".." => drop(kept.pop()),
-            segment => {
-                kept.push(segment);
-                continue;
-            }
-        }
-        if is_last {
-            kept.push("");
-        }
-    }
-    let mut whole = format!("/{}", kept.join("/"));
-    if let Some(query) = query {
-        whole.push('?');
-        whole.push_str(query);
-    }
-    whole
 }
 
 /// The request that follows a redirect.

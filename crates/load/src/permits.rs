@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Decides if a target with this name and address may be loaded, and returns the reason if not.
-type Judge = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync;
+type PermitCheck = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync;
 
 /// The targets that a load may use, including its proxy and the targets of redirects. Each is
 /// checked before anything is sent there.
 #[derive(Clone)]
-pub struct Permits(Arc<Judge>);
+pub struct Permits(Arc<PermitCheck>);
 
 impl Permits {
     /// Creates a check that calls `judge`. The name is the URL's host, or `unix:` and a path for a

@@ -33,10 +33,10 @@ use crate::source::Sources;
 use crate::target::Target;
 
 /// Share of the ports above which a load has few to spare: other programs need some, too.
-const SCARCE: f64 = 0.8;
+const SCARCE_SHARE: f64 = 0.8;
 /// Share of the ports above which prony chooses ports itself. For each connect, Linux searches all
 /// ports of one parity before it tries the other.
-const LONG_SEARCH: f64 = 0.25;
+const LONG_SEARCH_SHARE: f64 = 0.25;
 
 /// Number of local ports that a load needs, and the number that it can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct PortDemand {
     /// Pairs of a source and a destination.
     pairs: u64,
     /// Ports towards the destinations that others currently hold.
-    held: local::Held,
+    held: local::HeldPorts,
     /// True if sources are drawn at random: some pairs then get more connections than others.
     is_random: bool,
 }
@@ -83,23 +83,23 @@ pub(crate) fn predict_shortage(
         connections: connections.into(),
         ports: ports.count(),
         pairs,
-        held: local::Held::default(),
+        held: local::HeldPorts::default(),
         is_random: sources.order() == SourceOrder::Random,
     };
     demand.check()?;
-    if demand.share() > LONG_SEARCH {
+    if demand.share() > LONG_SEARCH_SHARE {
         sources.choose_ports(Some(ports));
     }
     // Listing the machine's connections takes time, so it is done only when it can matter.
     let all = local::sockets_in_use();
-    if demand.needed() + all > demand.available(SCARCE) {
+    if demand.needed() + all > demand.available(SCARCE_SHARE) {
         demand.held = local::held_ports(&destinations, |ip| sources.has(ip));
     }
     Ok(demand.finding())
 }
 
 impl PortDemand {
-    /// This share of all ports of all pairs.
+    /// Number of ports in this share of all pairs' ports.
     fn available(self, share: f64) -> u64 {
         let all = self.ports.saturating_mul(self.pairs);
         if share >= 1.0 {
@@ -122,8 +122,8 @@ impl PortDemand {
             return self.connections;
         }
         let each = self.connections as f64 / self.pairs as f64;
-        let available = (each + 4.0 * each.sqrt()).min(self.connections as f64);
-        (available * self.pairs as f64) as u64
+        let busiest = (each + 4.0 * each.sqrt()).min(self.connections as f64);
+        (busiest * self.pairs as f64) as u64
     }
 
     fn check(self) -> Result<(), SpecError> {
@@ -157,7 +157,7 @@ impl PortDemand {
         } = self;
         let (all, needed) = (self.available(1.0), self.needed());
         let taken = held.count.min(all);
-        if needed + taken <= self.available(SCARCE) {
+        if needed + taken <= self.available(SCARCE_SHARE) {
             return None;
         }
         let (severity, can) = match needed + taken > all {
@@ -217,7 +217,7 @@ mod tests {
             connections,
             ports: 100,
             pairs,
-            held: local::Held {
+            held: local::HeldPorts {
                 count: held,
                 waiting,
             },

@@ -29,12 +29,12 @@ pub struct Control {
     reach: AtomicU8,
     counters: Vec<Counter>,
     /// Created on first use, because histograms take megabytes.
-    gathered: OnceLock<Mutex<Gathered>>,
+    gathered: OnceLock<Mutex<CollectedData>>,
 }
 
 /// Data collected from the workers.
 #[derive(Debug, Default)]
-struct Gathered {
+struct CollectedData {
     so_far: Delta,
     untaken: Delta,
     /// Buffer for collecting; empty between collections.
@@ -232,7 +232,7 @@ impl Control {
     }
 
     /// Collects the published data.
-    fn gather(&self) -> MutexGuard<'_, Gathered> {
+    fn gather(&self) -> MutexGuard<'_, CollectedData> {
         let mut gathered = lock(self.gathered.get_or_init(Mutex::default));
         let into = &mut *gathered;
         for published in self.counters.iter().filter_map(|it| it.published.get()) {

@@ -76,7 +76,7 @@ impl Request {
 
     /// Returns true if the request may need more than one TCP segment.
     pub(crate) fn is_long(&self) -> bool {
-        self.bytes.len() > ONE_SEGMENT
+        self.bytes.len() > SEGMENT_BYTES_MIN
     }
 
     /// Expected body of a response to this method.
@@ -112,7 +112,7 @@ impl Request {
 const AUTHORIZATION: &str = "Authorization";
 
 /// Number of bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
-const ONE_SEGMENT: usize = 536;
+const SEGMENT_BYTES_MIN: usize = 536;
 
 /// A request before it is serialized.
 pub(crate) struct RequestDraft {

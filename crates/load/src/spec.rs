@@ -8,7 +8,7 @@ use prony_record::{Finding, LoadInfo, Nanos};
 
 use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
-use crate::info::{self, Typed};
+use crate::info::{self, UrlFacts};
 use crate::pacing::Arrivals;
 use crate::permits::Permits;
 use crate::protocols::Protocols;
@@ -279,7 +279,7 @@ impl LoadSpec {
     }
 
     fn describe(&self, url: Option<&str>, settings: &LoadSettings) -> LoadInfo {
-        let typed = Typed {
+        let urls = UrlFacts {
             url: url.unwrap_or(&self.requests[0].url),
             requests: self.requests.len(),
             uses_tls: self.tls.is_some(),
@@ -288,7 +288,7 @@ impl LoadSpec {
             threads: self.threads,
             io: self.backend.name().to_owned(),
             sources: self.sources.count(),
-            ..info::typed(settings, &typed)
+            ..info::describe(settings, &urls)
         }
     }
 

@@ -3,6 +3,8 @@
 use http::Uri;
 use prony_record::redact;
 
+use crate::reference;
+
 /// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
@@ -53,21 +55,21 @@ impl Url {
             other => {
                 let other = other.unwrap_or_default();
                 return Err(format!(
-                    "\"{typed}\": {other} is not spoken here; use http or https"
+                    "\"{typed}\": the scheme {other} is not supported; use http or https"
                 ));
             }
         };
         let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
         if authority.contains('@') {
             return Err(format!(
-                "\"{}\": user and password are not sent from here; use -u USER:PASSWORD, or put them \
-                 in the load's own URL",
+                "\"{}\": a URL in this place can't contain a user and password; use -u USER:PASSWORD, \
+                 or put them in the load's own URL",
                 redact::url(&whole)
             ));
         }
         let host = uri.host().map(|host| host.trim_matches(['[', ']']));
         let host = host.filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| format!("\"{typed}\" names no host"))?;
+        let host = host.ok_or_else(|| format!("\"{typed}\" has no host"))?;
         let port = match uri.port_u16() {
             Some(0) => return Err(format!("\"{typed}\": port 0 can't be connected to")),
             Some(port) => port,
@@ -121,13 +123,9 @@ fn zone(whole: &str) -> Option<&str> {
     Some(address.split_once('%')?.1)
 }
 
-/// Returns true if the text begins with a scheme (RFC 3986 §3.1). Its query may contain another
-/// URL.
+/// Returns true if the text begins with a scheme and `//`. Its query may contain another URL.
 pub(crate) fn has_scheme(typed: &str) -> bool {
-    let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-    typed
-        .split_once("://")
-        .is_some_and(|(scheme, _)| scheme.bytes().all(in_scheme))
+    reference::scheme(typed).is_some_and(|scheme| typed[scheme.len()..].starts_with("://"))
 }
 
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {

@@ -8,7 +8,7 @@ use crate::input_file::{self, DATA_BYTES_MAX};
 
 /// The request of one line. The method and body of the flags apply if the line has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct ListedRequest {
     /// The URL, absolute or a path on the load's own target.
     pub(crate) url: String,
     /// The method, if the line has one.
@@ -24,7 +24,7 @@ pub(crate) struct Line {
 /// # Errors
 ///
 /// Names the file and line if a file can't be read, is not UTF-8 or contains no request.
-pub(crate) fn read(path: &Path) -> Result<Vec<Line>, SettingsError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
     let text = read_text(path)?;
     let lines = parse(&text, &path.display().to_string(), folder_of(path))?;
     if lines.is_empty() {
@@ -93,7 +93,7 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, LineParts<'_>)> {
     })
 }
 
-fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, SettingsError> {
+fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
     let mut lines = Vec::new();
     for (number, LineParts { url, method, body }) in requests(text) {
         let body = match body {
@@ -107,7 +107,7 @@ fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, SettingsEr
                 })?)
             }
         };
-        lines.push(Line {
+        lines.push(ListedRequest {
             url: url.to_owned(),
             method: (!method.is_empty()).then(|| method.to_owned()),
             body,

@@ -18,10 +18,10 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes that those threads hold now, and their maximum. Memory freed by other threads is not
 /// subtracted, so the values are meaningful only from a reset to the end of a load.
-static HELD: AtomicI64 = AtomicI64::new(0);
-static MOST_HELD: AtomicI64 = AtomicI64::new(0);
+static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
+static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
 
-struct Counting;
+struct CountingAllocator;
 
 /// Counts an allocation of `bytes` that replaces one of `instead_of`.
 fn count(bytes: usize, instead_of: usize) {
@@ -32,8 +32,8 @@ fn count(bytes: usize, instead_of: usize) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     }
     let more = bytes as i64 - instead_of as i64;
-    let held = HELD.fetch_add(more, Ordering::Relaxed) + more;
-    MOST_HELD.fetch_max(held, Ordering::Relaxed);
+    let held = HELD_BYTES.fetch_add(more, Ordering::Relaxed) + more;
+    PEAK_BYTES.fetch_max(held, Ordering::Relaxed);
 }
 
 fn is_worker() -> bool {
@@ -44,7 +44,7 @@ fn is_worker() -> bool {
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[path = "flags/mod.rs"]
 mod flags;
@@ -138,10 +138,10 @@ fn closing_server() -> SocketAddr {
 
 /// Returns the maximum number of bytes that the workers of a load held.
 fn most_held(url: &str, words: &str) -> i64 {
-    HELD.store(0, Ordering::Relaxed);
-    MOST_HELD.store(0, Ordering::Relaxed);
+    HELD_BYTES.store(0, Ordering::Relaxed);
+    PEAK_BYTES.store(0, Ordering::Relaxed);
     load(url, words);
-    MOST_HELD.load(Ordering::Relaxed)
+    PEAK_BYTES.load(Ordering::Relaxed)
 }
 
 /// Maximum heap bytes per additional connection. The measured values are about 572 with readiness

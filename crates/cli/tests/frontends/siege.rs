@@ -534,7 +534,7 @@ fn unsupported_options_are_refused_by_name() {
         ),
         (
             &["-R", "rc", "ftp://127.0.0.1/"],
-            "siege: ftp://127.0.0.1/: FTP is not spoken here",
+            "siege: ftp://127.0.0.1/: FTP is not supported",
         ),
         (
             &["-R", "rc", "-H", "x", "127.0.0.1"],

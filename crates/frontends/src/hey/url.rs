@@ -1,6 +1,21 @@
 //! Converts URLs as Go's client does: invalid characters are percent-encoded, and credentials
 //! become a header.
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// Characters of a query that Go encodes, besides those that aren't ASCII.
+const INVALID_IN_QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
+/// Characters of a path that Go encodes.
+const INVALID_IN_PATH: &AsciiSet = &INVALID_IN_QUERY
+    .add(b'#')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
 /// A URL that can be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeyUrl {
@@ -36,15 +51,10 @@ impl HeyUrl {
         } else {
             ""
         });
-        encode(
-            path,
-            |byte| b"-._~!$&'()*+,;=:@/%[]".contains(&byte),
-            &mut text,
-        );
+        text.extend(utf8_percent_encode(path, INVALID_IN_PATH));
         if let Some(query) = query {
             text.push('?');
-            let may_stand = |byte: u8| byte.is_ascii_graphic() && !b"\"<>".contains(&byte);
-            encode(query, may_stand, &mut text);
+            text.extend(utf8_percent_encode(query, INVALID_IN_QUERY));
         }
         HeyUrl {
             text,
@@ -53,40 +63,10 @@ impl HeyUrl {
     }
 }
 
-fn encode(part: &str, may_stand: impl Fn(u8) -> bool, out: &mut String) {
-    for byte in part.bytes() {
-        if byte.is_ascii_alphanumeric() || may_stand(byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-}
-
 fn credentials(user: &str) -> String {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
     format!("{}:{}", decoded(name), decoded(password))
-}
-
-/// Decodes percent-encoding (`%40` to `@`), and keeps invalid sequences.
-fn decoded(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, after @ ..] = rest {
-        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match byte {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

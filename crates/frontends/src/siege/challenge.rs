@@ -54,7 +54,7 @@ impl Answering {
 
     /// The value of the Authorization header; None for other servers.
     pub(super) fn header(&mut self, method: Method, url: &SiegeUrl, body: &[u8]) -> Option<String> {
-        if !self.server.is_beside(url) {
+        if !self.server.is_same_server(url) {
             return None;
         }
         let asked = PasswordParams {

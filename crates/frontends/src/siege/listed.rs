@@ -317,7 +317,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line() {
         assert_eq!(
             error("a.test\nftp://b/"),
-            "u:2: ftp://b/: FTP is not spoken here, only HTTP"
+            "u:2: ftp://b/: FTP is not supported, only HTTP"
         );
         assert_eq!(error("a.test GET x"), "u:1: GET takes no body");
         let remarks = parsed("a.test/x?$(PRONY_NO_SUCH_NAME)").remarks;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use percent_encoding::percent_decode_str;
+use prony_load::reference;
+
 /// A request's URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SiegeUrl {
@@ -27,22 +30,23 @@ impl SiegeUrl {
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "" | "http" => false,
             "https" => true,
-            "ftp" => return Err(format!("{typed}: FTP is not spoken here, only HTTP")),
-            other => return Err(format!("{typed}: {other} is not spoken here, only HTTP")),
+            "ftp" => return Err(format!("{typed}: FTP is not supported, only HTTP")),
+            other => return Err(format!("{typed}: {other} is not supported, only HTTP")),
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
+        let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let (login, address) = match authority.rsplit_once('@') {
             Some((login, address)) => {
                 let (name, password) = login.split_once(':').unwrap_or((login, ""));
-                (Some((unescaped(name), unescaped(password))), address)
+                (Some((decoded(name), decoded(password))), address)
             }
             None => (None, authority),
         };
         let (host, port) = split_port(address)
             .ok_or_else(|| format!("{typed}: the port is not a number from 1 to 65535"))?;
         if host.is_empty() {
-            return Err(format!("\"{typed}\" names no host"));
+            return Err(format!("\"{typed}\" has no host"));
         }
         if host
             .contains(|c: char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}%".contains(c))
@@ -59,34 +63,22 @@ impl SiegeUrl {
         })
     }
 
-    /// Resolves `reference` on a page with this URL (RFC 3986, section 5.2).
+    /// Resolves `link` on a page with this URL (RFC 3986, section 5.2).
     ///
     /// # Errors
     ///
     /// Returns a message about what is wrong.
-    pub(super) fn join(&self, reference: &str, escape: bool) -> Result<SiegeUrl, String> {
-        let reference = reference.trim();
-        if has_scheme(reference) {
-            return SiegeUrl::parse(reference, escape);
+    pub(super) fn join(&self, link: &str, escape: bool) -> Result<SiegeUrl, String> {
+        let link = link.trim();
+        if reference::scheme(link).is_some() {
+            return SiegeUrl::parse(link, escape);
         }
-        if reference.starts_with("//") {
+        if link.starts_with("//") {
             let scheme = if self.tls { "https:" } else { "http:" };
-            return SiegeUrl::parse(&format!("{scheme}{reference}"), escape);
+            return SiegeUrl::parse(&format!("{scheme}{link}"), escape);
         }
-        let own = self.path.split('?').next().unwrap_or("/");
-        let whole = match reference.bytes().next() {
-            None | Some(b'#') => self.path.clone(),
-            Some(b'/') => reference.to_owned(),
-            Some(b'?') => format!("{own}{reference}"),
-            Some(_) => {
-                let folder = own.rfind('/').map_or("/", |slash| &own[..=slash]);
-                format!("{folder}{reference}")
-            }
-        };
-        let cut = whole.find(['?', '#']).unwrap_or(whole.len());
-        let (path, rest) = whole.split_at(cut);
         Ok(SiegeUrl {
-            path: path_of(&format!("{}{rest}", without_dots(path)), escape),
+            path: path_of(&reference::resolve_path(&self.path, link), escape),
             login: None,
             ..self.clone()
         })
@@ -115,7 +107,7 @@ impl SiegeUrl {
     }
 
     /// True if both URLs name the same server.
-    pub(super) fn is_beside(&self, other: &SiegeUrl) -> bool {
+    pub(super) fn is_same_server(&self, other: &SiegeUrl) -> bool {
         self.tls == other.tls
             && self.port == other.port
             && self.host.eq_ignore_ascii_case(&other.host)
@@ -142,26 +134,11 @@ impl SiegeUrl {
 
 /// The scheme (empty if there is none), and the text after `//`.
 fn split_scheme(typed: &str) -> (&str, &str) {
-    match typed.split_once("://") {
-        Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
+    let scheme = reference::scheme(typed).unwrap_or_default();
+    match typed[scheme.len()..].strip_prefix("://") {
+        Some(rest) if !scheme.is_empty() => (scheme, rest),
         _ => ("", typed),
     }
-}
-
-/// True if a reference begins with a scheme, including `mailto:` and `data:`.
-pub(super) fn has_scheme(reference: &str) -> bool {
-    reference
-        .split_once(':')
-        .is_some_and(|(scheme, _)| is_scheme(scheme))
-}
-
-fn is_scheme(text: &str) -> bool {
-    text.bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_alphabetic())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 /// Host and port; None if the port is invalid.
@@ -217,48 +194,6 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// Decodes `%XX`.
-fn unescaped(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                plain.push(byte);
-                at += 3;
-            }
-            None => {
-                plain.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
-/// Removes `.` and `..` from a path (RFC 3986, section 5.2.4).
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    let mut parts = path.split('/').skip(1).peekable();
-    while let Some(part) = parts.next() {
-        let is_last = parts.peek().is_none();
-        match part {
-            "." | ".." => {
-                if part == ".." {
-                    kept.pop();
-                }
-                if is_last {
-                    kept.push("");
-                }
-            }
-            part => kept.push(part),
-        }
-    }
-    format!("/{}", kept.join("/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_refused() {
         for typed in [
             "ftp://a.test/",
             "gopher://a.test/",
@@ -318,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn references_mean_what_a_browser_makes_of_them() {
+    fn references_are_resolved_as_in_browsers() {
         let page = url("https://a.test:81/dir/page?x=1");
         for (reference, text) in [
             ("b.png", "https://a.test:81/dir/b.png"),
@@ -344,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_apart() {
-        assert!(url("http://A.test/x").is_beside(&url("http://a.test:80/y")));
-        assert!(!url("http://a.test/").is_beside(&url("https://a.test/")));
-        assert!(!url("http://a.test/").is_beside(&url("http://b.test/")));
+    fn servers_differ_by_scheme_host_and_port() {
+        assert!(url("http://A.test/x").is_same_server(&url("http://a.test:80/y")));
+        assert!(!url("http://a.test/").is_same_server(&url("https://a.test/")));
+        assert!(!url("http://a.test/").is_same_server(&url("http://b.test/")));
     }
 }

@@ -4,7 +4,7 @@ use prony_protocol::h1::{Eof, H1Violation, Limits, ResponseEvent, ResponseParser
 use prony_record::{Nanos, Outcome};
 
 use super::pipeline::{Pipeline, PipelinedResponse};
-use super::stream::{EventKind, HttpEvent, Progress, Received};
+use super::stream::{EventKind, HttpEvent, Progress, ResponseProgress};
 use super::{CapturedResponse, Reason};
 use crate::expect::{Expectations, ReceivedBody};
 use crate::request::Request;
@@ -253,8 +253,8 @@ impl H1 {
     }
 
     #[inline]
-    pub(super) fn received(&self) -> Received {
-        Received {
+    pub(super) fn received(&self) -> ResponseProgress {
+        ResponseProgress {
             status: self.status,
             first_byte: self.first_byte,
             bytes: self.bytes_in,

@@ -8,7 +8,7 @@ use prony_protocol::h2::{
 };
 use prony_record::{Nanos, Outcome};
 
-use super::stream::{EventKind, HttpEvent, Progress, Received, Room};
+use super::stream::{EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use super::{CapturedResponse, Reason};
 use crate::expect::{Expectations, ReceivedBody};
 use crate::protocols::StreamsLimit;
@@ -124,17 +124,17 @@ impl H2 {
     }
 
     #[inline]
-    pub(super) fn room(&self, in_flight: u32) -> Room {
+    pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
         match self.can_start() {
-            Ok(()) => Room::Available,
+            Ok(()) => RequestCapacity::Available,
             // One request waits for that and may time out. Otherwise a load might wait forever.
-            Err(StartError::PeerLimit) if in_flight == 0 => Room::NoStreamsAllowed,
+            Err(StartError::PeerLimit) if in_flight == 0 => RequestCapacity::NoStreamsAllowed,
             Err(StartError::PeerLimit) => {
                 let limit = self.peer_limit().unwrap_or(u32::MAX);
-                Room::Full(StreamsLimit::Settings(limit))
+                RequestCapacity::Full(StreamsLimit::Settings(limit))
             }
-            Err(StartError::Unsent) => Room::Backpressured,
-            Err(_) => Room::NotNow,
+            Err(StartError::Unsent) => RequestCapacity::Backpressured,
+            Err(_) => RequestCapacity::NotNow,
         }
     }
 
@@ -249,9 +249,9 @@ impl H2 {
     }
 
     #[inline]
-    pub(super) fn received(&self, tag: u32) -> Received {
+    pub(super) fn received(&self, tag: u32) -> ResponseProgress {
         let response = &self.responses[tag as usize];
-        Received {
+        ResponseProgress {
             status: response.status,
             first_byte: response.first_byte,
             bytes: response.bytes_in,

@@ -5,7 +5,7 @@ use prony_record::Nanos;
 use super::CapturedResponse;
 use super::h1::H1;
 use super::h2::H2;
-use super::stream::{HttpEvent, Progress, Received, Room};
+use super::stream::{HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use crate::expect::Expectations;
 use crate::protocols::{Protocols, StreamsLimit};
 use crate::script::CaptureSpec;
@@ -52,17 +52,17 @@ impl HttpMachine {
 
     /// Returns whether another request fits, given that `in_flight` are on the connection.
     #[inline]
-    pub(crate) fn room(&self, in_flight: u32) -> Room {
+    pub(crate) fn room(&self, in_flight: u32) -> RequestCapacity {
         match self {
-            HttpMachine::One(_) if in_flight == 0 => Room::Available,
-            HttpMachine::One(_) => Room::Full(StreamsLimit::Http1),
+            HttpMachine::One(_) if in_flight == 0 => RequestCapacity::Available,
+            HttpMachine::One(_) => RequestCapacity::Full(StreamsLimit::Http1),
             HttpMachine::Two(h2) => h2.room(in_flight),
         }
     }
 
     /// The part that has come of the response on a stream, or of the last one there.
     #[inline]
-    pub(crate) fn received(&self, stream: u32) -> Received {
+    pub(crate) fn received(&self, stream: u32) -> ResponseProgress {
         match self {
             HttpMachine::One(h1) => h1.received(),
             HttpMachine::Two(h2) => h2.received(stream),

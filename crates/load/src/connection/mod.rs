@@ -23,7 +23,9 @@ pub(crate) use pipeline::PipelinedResponse;
 pub(crate) use reason::Reason;
 pub(crate) use session::HttpSession;
 pub(crate) use state::ConnectionState;
-pub(crate) use stream::{EventKind, HttpEvent, Progress, Received, Room, Secured};
+pub(crate) use stream::{
+    EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress, Secured,
+};
 
 /// Memory that all connections of a worker share.
 #[derive(Debug, Default)]

@@ -63,7 +63,7 @@ pub(crate) struct Secured {
 
 /// The room for another request on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum RequestCapacity {
     /// A request can start now.
     Available,
     /// The peer allows no request at all at the moment.
@@ -78,7 +78,7 @@ pub(crate) enum Room {
 
 /// The part of a response that has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ResponseProgress {
     pub(crate) status: Option<u16>,
     pub(crate) first_byte: Option<Nanos>,
     /// HTTP bytes, including those of the body.

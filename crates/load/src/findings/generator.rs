@@ -17,7 +17,7 @@ const STARVED_SHARE_MIN: f64 = 0.2;
 /// A shorter load is too short to judge the generator.
 const JUDGED_S_MIN: f64 = 0.1;
 /// Starts later than this at p99 did not follow the schedule.
-const LATE_US: f64 = 1_000.0;
+const LATE_P99_US: f64 = 1_000.0;
 /// Lateness beyond this share of the p99 response time distorts it.
 const LATE_SHARE_ERROR: f64 = 0.1;
 /// Fewer requests don't have a meaningful p99.
@@ -72,7 +72,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     if awake < AWAKE_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
         return None;
     }
-    let late = record.load.rate_per_s.is_some() && generator.late_us.p99 > LATE_US;
+    let late = record.load.rate_per_s.is_some() && generator.late_us.p99 > LATE_P99_US;
     let queued = generator.queue_share;
     let load = &record.load;
     let requests_max = f64::from(load.connections.max(1)) * f64::from(load.streams.max(1));
@@ -130,7 +130,7 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
     let rate_per_s = record.load.rate_per_s?;
     let totals = &record.totals;
     let late_p99_us = record.generator.late_us.p99;
-    if late_p99_us > LATE_US {
+    if late_p99_us > LATE_P99_US {
         return Some(started_late(record, late_p99_us));
     }
     let due = totals.started + totals.unstarted;

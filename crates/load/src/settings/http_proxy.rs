@@ -23,7 +23,7 @@ impl FromStr for HttpProxy {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) => {
                 return Err(format!(
-                    "{scheme}: only HTTP proxies are spoken to, and in clear; write HOST:PORT"
+                    "{scheme}: only cleartext HTTP proxies are supported; write HOST:PORT"
                 ));
             }
         };
@@ -114,8 +114,8 @@ mod tests {
             assert_eq!(parsed(&written), Ok(expected), "{written}");
         }
         for (typed, why) in [
-            ("https://h:1", "in clear"),
-            ("socks5://h:1", "socks5: only HTTP"),
+            ("https://h:1", "cleartext"),
+            ("socks5://h:1", "socks5: only cleartext HTTP"),
             ("h:0", "port 0"),
             ("h:x", "port"),
             ("", "URL"),

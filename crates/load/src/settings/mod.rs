@@ -231,7 +231,7 @@ fn is_off(switch: &bool) -> bool {
 pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
 
 /// Length of the measured part unless a time or a number of requests is given.
-const DURATION: Duration = Duration::from_secs(10);
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// One setting that was given, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -344,7 +344,7 @@ impl LoadSettings {
     /// Length of the measured part, if time ends it.
     pub fn planned(&self) -> Option<Duration> {
         match (self.duration, self.requests) {
-            (None, None) => Some(DURATION),
+            (None, None) => Some(DEFAULT_DURATION),
             (duration, _) => duration,
         }
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// Maximum number of addresses of a range that are used: no load has more connections at the same
 /// time.
-const LARGEST: u64 = 1 << 32;
+const ADDRESSES_MAX: u64 = 1 << 32;
 
 /// A `--source` or `--proxy-source`: an address or a range of at most 2^32 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,9 @@ impl fmt::Display for SourceRange {
 
 impl SourceRange {
     fn new(first: IpAddr, count: u128) -> SourceRange {
-        let count = u64::try_from(count).unwrap_or(LARGEST).min(LARGEST);
+        let count = u64::try_from(count)
+            .unwrap_or(ADDRESSES_MAX)
+            .min(ADDRESSES_MAX);
         SourceRange {
             first,
             count,

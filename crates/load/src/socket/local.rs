@@ -54,7 +54,7 @@ impl LocalPorts {
 
 /// Ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldPorts {
     /// All of them.
     pub(crate) count: u64,
     /// Those of them in TIME_WAIT.
@@ -190,9 +190,9 @@ pub(crate) fn sockets_in_use() -> u64 {
 pub(crate) fn held_ports(
     destinations: &BTreeSet<SocketAddr>,
     is_source: impl Fn(IpAddr) -> bool,
-) -> Held {
+) -> HeldPorts {
     let reuse = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap_or_default();
-    let mut held = Held::default();
+    let mut held = HeldPorts::default();
     for name in ["tcp", "tcp6"] {
         let Ok(file) = File::open(format!("/proc/thread-self/net/{name}")) else {
             continue;

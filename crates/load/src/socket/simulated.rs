@@ -40,7 +40,7 @@ pub(crate) trait Server {
     }
 
     /// Responds to a request, or with HTTP/2 to any bytes of the client.
-    fn answer(&mut self, asked: &Asked) -> Reply;
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply;
 }
 
 /// The result of a connect.
@@ -56,7 +56,7 @@ pub(crate) enum Connect {
 
 /// A request as the server receives it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) now: Nanos,
     /// Counts connections, from 0.
     pub(crate) connection: u64,
@@ -71,13 +71,13 @@ pub(crate) struct Asked {
 /// The response to a request. Times count from its arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    pub(crate) taken: Taken,
+    pub(crate) taken: SendTiming,
     pub(crate) steps: Vec<(Nanos, Step)>,
 }
 
 /// When the request's bytes are taken over.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Taken {
+pub(crate) enum SendTiming {
     #[default]
     AtOnce,
     After(Nanos),
@@ -119,7 +119,7 @@ struct DueEvent {
 enum DueAction {
     Connected,
     ConnectFailed(i32),
-    Taken,
+    SendTiming,
     SendFailed(i32),
     Send(Vec<u8>),
     Close,
@@ -265,7 +265,7 @@ impl<'run> SimulatedSockets<'run> {
                 link.over = true;
                 Some(Completion::Failed(key, Operation::Connect, error(errno)))
             }
-            DueAction::Taken => match link.sending.take()? {
+            DueAction::SendTiming => match link.sending.take()? {
                 Outgoing::Owned(buffer) => Some(Completion::Sent(key, Some(buffer))),
                 Outgoing::Shared(_) => Some(Completion::Sent(key, None)),
             },
@@ -335,7 +335,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         assert!(link.connected, "a send before the connection is made");
         assert!(link.sending.is_none(), "a send during another");
         assert!(!link.send_failed, "a send after one that failed");
-        let asked = Asked {
+        let asked = ReceivedRequest {
             now,
             connection: link.number,
             port: link.port,
@@ -347,10 +347,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         let reply = self.server.answer(&asked);
         self.log.borrow_mut().requests.push((now, asked.bytes));
         match reply.taken {
-            Taken::AtOnce => self.plan(Nanos::ZERO, key, DueAction::Taken),
-            Taken::After(after) => self.plan(after, key, DueAction::Taken),
-            Taken::Never => {}
-            Taken::Fail(after, errno) => self.plan(after, key, DueAction::SendFailed(errno)),
+            SendTiming::AtOnce => self.plan(Nanos::ZERO, key, DueAction::SendTiming),
+            SendTiming::After(after) => self.plan(after, key, DueAction::SendTiming),
+            SendTiming::Never => {}
+            SendTiming::Fail(after, errno) => self.plan(after, key, DueAction::SendFailed(errno)),
         }
         self.plan_steps(key, reply.steps);
         Sending::InFlight

@@ -6,7 +6,7 @@ use super::Sources;
 
 /// Maximum number of addresses that are counted separately; the others are counted together. A
 /// worker uses 24 bytes for each address that was used.
-const MOST: u64 = 1 << 20;
+const COUNTED_ADDRESSES_MAX: u64 = 1 << 20;
 
 /// Connections, successes and failures of one source.
 type Counts = [u64; 3];
@@ -23,7 +23,7 @@ impl SourceCounts {
     /// Creates the counts of this number of sources.
     pub(crate) fn new(sources: u64) -> SourceCounts {
         SourceCounts {
-            each: vec![[0; 3]; sources.min(MOST) as usize],
+            each: vec![[0; 3]; sources.min(COUNTED_ADDRESSES_MAX) as usize],
             beyond: [0; 3],
         }
     }
@@ -86,7 +86,7 @@ impl SourceCounts {
             kind: if are_replaced { "told" } else { "bound" }.to_owned(),
             order: sources.order().name().to_owned(),
             given: sources.counted(),
-            beyond: (sources.counted() > MOST).then(|| totals(self.beyond)),
+            beyond: (sources.counted() > COUNTED_ADDRESSES_MAX).then(|| totals(self.beyond)),
             ..SourceUse::of(named)
         })
     }
@@ -139,7 +139,12 @@ mod tests {
     fn of_millions_the_last_are_counted_together() {
         let sources = sources("--source 127.0.0.0/8");
         let mut counts = SourceCounts::new(sources.counted());
-        for place in [0, MOST - 1, MOST, 5 * MOST] {
+        for place in [
+            0,
+            COUNTED_ADDRESSES_MAX - 1,
+            COUNTED_ADDRESSES_MAX,
+            5 * COUNTED_ADDRESSES_MAX,
+        ] {
             counts.connected(place);
         }
         let summary = counts.summary(&sources).unwrap();

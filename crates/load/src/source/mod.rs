@@ -18,7 +18,7 @@ use crate::target::Target;
 
 /// Number of addresses of each range that are tried before the load, evenly spaced, including both
 /// ends.
-const TRIED: u64 = 5;
+const TRIED_ADDRESSES_MAX: u64 = 5;
 
 /// All source addresses of a load, by family, and its PROXY protocol settings.
 #[derive(Debug, Clone, Default)]
@@ -250,7 +250,7 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
 
 /// AddressList of a range, evenly spaced, including the first and the last.
 fn tried(range: SourceRange) -> impl Iterator<Item = IpAddr> {
-    let (count, last) = (range.count().min(TRIED), range.count() - 1);
+    let (count, last) = (range.count().min(TRIED_ADDRESSES_MAX), range.count() - 1);
     (0..count).map(move |n| range.nth(last * n / (count - 1).max(1)))
 }
 

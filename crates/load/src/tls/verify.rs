@@ -59,11 +59,11 @@ const CACHED_CHAINS_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct CachingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,
-    good: Mutex<Vec<Good>>,
+    good: Mutex<Vec<VerifiedChain>>,
 }
 
 #[derive(Debug)]
-struct Good {
+struct VerifiedChain {
     /// The chain, with the server's own certificate first.
     chain: Vec<CertificateDer<'static>>,
     name: ServerName<'static>,
@@ -71,7 +71,7 @@ struct Good {
     from: UnixTime,
 }
 
-impl Good {
+impl VerifiedChain {
     fn is_of(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -127,7 +127,7 @@ impl ServerCertVerifier for CachingVerifier {
         )?;
         if good.len() < CACHED_CHAINS_MAX {
             let chain = std::iter::once(end_entity).chain(intermediates);
-            good.push(Good {
+            good.push(VerifiedChain {
                 chain: chain.map(|one| one.clone().into_owned()).collect(),
                 name: server_name.to_owned(),
                 ocsp: ocsp_response.to_vec(),
@@ -168,9 +168,9 @@ mod tests {
 
     /// Counts its calls, and accepts all certificates except those that begin with 0.
     #[derive(Debug, Default)]
-    struct Counting(AtomicU32);
+    struct CountingVerifier(AtomicU32);
 
-    impl ServerCertVerifier for Counting {
+    impl ServerCertVerifier for CountingVerifier {
         fn verify_server_cert(
             &self,
             end_entity: &CertificateDer<'_>,
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_good_verdict_holds_for_the_same_chain_and_name_for_a_minute() {
-        let counting = Arc::new(Counting::default());
+        let counting = Arc::new(CountingVerifier::default());
         let remembering = CachingVerifier::new(counting.clone());
         let ask = |certificates: &[&[u8]], name: &str, ocsp: &[u8], at: u64| {
             let chain = chain(certificates);

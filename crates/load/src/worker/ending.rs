@@ -7,7 +7,7 @@ use super::pace::Pace;
 use super::redirects::PastHops;
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
-use crate::connection::{Reason, Received};
+use crate::connection::{Reason, ResponseProgress};
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -28,7 +28,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (index, stream) = (taken.connection, taken.stream());
         let received = match (taken.phase(), self.connections[index].session()) {
             (Some(RequestPhase::InFlight), Some(session)) => session.http.received(stream),
-            _ => Received::default(),
+            _ => ResponseProgress::default(),
         };
         let Some((pending, own)) = self.dispatcher.end(slot) else {
             return;

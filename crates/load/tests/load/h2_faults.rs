@@ -57,7 +57,7 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
     std::fs::write(&body, vec![b'x'; 5 << 20]).unwrap();
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, 1 << 20)])?;
-        peer.send(&window_update(0, MOST - 65_535))?;
+        peer.send(&window_update(0, MAX_U31 - 65_535))?;
         loop {
             // Half of a stream's window has arrived; the rest may be in flight.
             let mut bytes = 0;
@@ -171,7 +171,7 @@ fn goaway_after_every_tenth_request_loses_none() {
             }
             let last = peer.request()?;
             if in_two_steps {
-                peer.send(&goaway(MOST, 0))?;
+                peer.send(&goaway(MAX_U31, 0))?;
             }
             peer.send(&[goaway(last, 0), answer(last, b"fine")].concat())?;
             peer.close()
@@ -229,7 +229,7 @@ fn a_server_that_sends_goaway_and_closes() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         peer.requests(3)?;
-        peer.send(&goaway(MOST, 2))?;
+        peer.send(&goaway(MAX_U31, 2))?;
         peer.close()
     });
     let record = server.load("-n 3 -c 1 --streams 3");

@@ -53,7 +53,7 @@ const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
         |stream| frame(0xee, 0xff, stream, &[7; 1_000]),
         IDLE,
     ),
-    (nothing, |_| goaway(MOST, 0), IDLE),
+    (nothing, |_| goaway(MAX_U31, 0), IDLE),
     (head_only, |stream| data(stream, 0, ""), IDLE),
     (head_only, |stream| data(stream, PADDED, [200; 201]), IDLE),
     (
@@ -147,8 +147,8 @@ fn a_server_that_never_reads() {
 /// A server that lets clients send everything, then does something else, and never reads.
 fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     Scripted::clear(move |peer| {
-        peer.send_settings(&[(INITIAL_WINDOW_SIZE, MOST)])?;
-        peer.send(&window_update(0, MOST - 65_535))?;
+        peer.send_settings(&[(INITIAL_WINDOW_SIZE, MAX_U31)])?;
+        peer.send(&window_update(0, MAX_U31 - 65_535))?;
         then(peer)?;
         std::thread::sleep(Duration::from_secs(1));
         None

@@ -27,7 +27,7 @@ pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 pub(crate) type FrameBuilder = fn(u32) -> Vec<u8>;
 
 /// The largest window, and the largest stream number.
-pub(crate) const MOST: u32 = 0x7fff_ffff;
+pub(crate) const MAX_U31: u32 = 0x7fff_ffff;
 
 /// Settings (RFC 9113 §6.5.2).
 pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;

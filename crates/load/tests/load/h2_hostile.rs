@@ -120,7 +120,7 @@ fn invalid_settings_and_windows() {
             PROTOCOL_ERROR,
         ),
         (
-            |_| settings(&[(4, MOST + 1)]),
+            |_| settings(&[(4, MAX_U31 + 1)]),
             "SETTINGS_INITIAL_WINDOW_SIZE",
             FLOW_CONTROL_ERROR,
         ),
@@ -136,12 +136,12 @@ fn invalid_settings_and_windows() {
         ),
         (|_| window_update(0, 0), "by 0", PROTOCOL_ERROR),
         (
-            |_| window_update(0, MOST),
+            |_| window_update(0, MAX_U31),
             "window larger",
             FLOW_CONTROL_ERROR,
         ),
         (
-            |s| [window_update(s, MOST - 65_535), settings(&[(4, 65_536)])].concat(),
+            |s| [window_update(s, MAX_U31 - 65_535), settings(&[(4, 65_536)])].concat(),
             "makes a window larger",
             FLOW_CONTROL_ERROR,
         ),
@@ -351,7 +351,7 @@ fn invalid_responses() {
     }
     check_stream(
         "",
-        |s| window_update(s, MOST),
+        |s| window_update(s, MAX_U31),
         "window larger",
         FLOW_CONTROL_ERROR,
     );

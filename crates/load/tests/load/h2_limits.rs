@@ -256,12 +256,12 @@ fn large_responses_do_not_wait_for_window_updates() {
 fn windows_of_maximum_size() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[
-            (INITIAL_WINDOW_SIZE, MOST),
+            (INITIAL_WINDOW_SIZE, MAX_U31),
             (5, 0xff_ffff),
             (1, u32::MAX),
             (2, 0),
         ])?;
-        peer.send(&window_update(0, MOST - 65_535))?;
+        peer.send(&window_update(0, MAX_U31 - 65_535))?;
         loop {
             let stream = peer.request()?;
             peer.body(stream)?;

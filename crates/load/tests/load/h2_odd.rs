@@ -264,7 +264,7 @@ fn bytes_between_requests_fail_no_request() {
     let idle: [fn(&mut Peer) -> Option<()>; 7] = [
         |peer| peer.send(&frame(PING, 0, 0, b"are you?")),
         |peer| peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 7)]),
-        |peer| peer.send(&goaway(MOST, 0)),
+        |peer| peer.send(&goaway(MAX_U31, 0)),
         |peer| peer.send(&goaway(1, 11)),
         |peer| peer.close(),
         |peer| peer.reset(),

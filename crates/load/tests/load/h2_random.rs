@@ -33,14 +33,14 @@ impl Random {
 /// Returns a random frame for a stream, legal or not.
 fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
     let code = random.below(16);
-    let number = random.one_of(&[0, 1, 5, 100, 65_535, MOST, u32::MAX]);
+    let number = random.one_of(&[0, 1, 5, 100, 65_535, MAX_U31, u32::MAX]);
     match random.below(20) {
         0 => rst_stream(stream, code),
         1 => window_update(random.one_of(&[0, stream]), number),
         2 => settings(&[(random.below(8) as u16, number)]),
         3 => settings(&[(MAX_CONCURRENT_STREAMS, 1 + random.below(4))]),
         4 => frame(PING, random.one_of(&[0, ACK]), 0, b"whatever"),
-        5 => goaway(random.one_of(&[0, stream, MOST]), code),
+        5 => goaway(random.one_of(&[0, stream, MAX_U31]), code),
         6 => headers(
             stream,
             END_HEADERS,

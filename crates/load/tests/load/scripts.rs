@@ -13,7 +13,7 @@ use crate::harness::*;
 
 /// A script in which each user repeatedly posts its own body to `/bytes/N` and checks the response.
 #[derive(Default)]
-struct Posting {
+struct PostingDirector {
     writer: Option<Writer>,
     users: Mutex<Vec<Users>>,
     answered: AtomicU64,
@@ -25,19 +25,19 @@ struct Posting {
     wrong: Mutex<Vec<String>>,
 }
 
-struct Poster<'a> {
-    load: &'a Posting,
+struct PostingScript<'a> {
+    load: &'a PostingDirector,
     writer: Writer,
     made: u64,
 }
 
-impl Director for Posting {
+impl Director for PostingDirector {
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
         self.users.lock().unwrap().push(users);
         let Some(writer) = self.writer.clone() else {
             return Err("no writer".to_owned());
         };
-        Ok(Box::new(Poster {
+        Ok(Box::new(PostingScript {
             load: self,
             writer,
             made: 0,
@@ -53,7 +53,7 @@ impl Director for Posting {
     }
 }
 
-impl Script for Poster<'_> {
+impl Script for PostingScript<'_> {
     fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
         self.made += 1;
         if self.made.is_multiple_of(7) {
@@ -102,10 +102,10 @@ impl Script for Poster<'_> {
     }
 }
 
-fn run_posting(spec: &LoadSpec) -> (Result<RunResult, RunError>, Posting) {
-    let load = Posting {
+fn run_posting(spec: &LoadSpec) -> (Result<RunResult, RunError>, PostingDirector) {
+    let load = PostingDirector {
         writer: Some(spec.writer()),
-        ..Posting::default()
+        ..PostingDirector::default()
     };
     let loaded = run_with(spec, &Control::new(2), Some(&load));
     (loaded, load)
@@ -155,19 +155,19 @@ fn own_requests_go_over_every_protocol() {
 fn a_load_whose_script_fails_to_start_does_not_begin() {
     let served = Served::clear();
     let spec = resolve(&served.url("/"), &["-c", "4", "-t", "2", "-n", "5"]).unwrap();
-    let load = Posting::default();
+    let load = PostingDirector::default();
     let error = run_with(&spec, &Control::new(2), Some(&load)).unwrap_err();
     assert!(matches!(&error, RunError::Script(text) if text == "no writer"));
 }
 
 /// A script that sends one request to an `https://` host that the load doesn't list, and then ends.
-struct Elsewhere(Mutex<Option<std::sync::Arc<Request>>>, Mutex<String>);
+struct UnlistedHostDirector(Mutex<Option<std::sync::Arc<Request>>>, Mutex<String>);
 
-struct Once<'a>(&'a Elsewhere);
+struct UnlistedHostScript<'a>(&'a UnlistedHostDirector);
 
-impl Director for Elsewhere {
+impl Director for UnlistedHostDirector {
     fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
-        Ok(Box::new(Once(self)))
+        Ok(Box::new(UnlistedHostScript(self)))
     }
 
     fn capture(&self) -> CaptureSpec {
@@ -178,7 +178,7 @@ impl Director for Elsewhere {
     }
 }
 
-impl Script for Once<'_> {
+impl Script for UnlistedHostScript<'_> {
     fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
         let request = self.0.0.lock().unwrap().take();
         request.map_or(UserStep::Leave, UserStep::Request)
@@ -195,7 +195,7 @@ fn a_cleartext_load_may_use_a_tls_target() {
     let ca = secured.ca();
     let spec = resolve(&clear.url("/"), &["-c", "1", "--ca", text(&ca)]).unwrap();
     let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
-    let load = Elsewhere(Mutex::new(Some(request.unwrap())), Mutex::default());
+    let load = UnlistedHostDirector(Mutex::new(Some(request.unwrap())), Mutex::default());
     let loaded = run_with(&spec, &Control::new(1), Some(&load)).unwrap();
     // The load ended when its user had left, not after ten seconds.
     assert!(loaded.record.totals.elapsed_s < 9.0);
@@ -204,7 +204,7 @@ fn a_cleartext_load_may_use_a_tls_target() {
     // A server with an untrusted certificate fails in TLS, with a reason.
     let spec = resolve(&clear.url("/"), &["-c", "1"]).unwrap();
     let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
-    let load = Elsewhere(Mutex::new(Some(request.unwrap())), Mutex::default());
+    let load = UnlistedHostDirector(Mutex::new(Some(request.unwrap())), Mutex::default());
     let loaded = run_with(&spec, &Control::new(1), Some(&load)).unwrap();
     assert_eq!(outcomes(&loaded.record), [(Outcome::Tls, 1)]);
 }

@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
 /// After this time a completion counts as lost. No rule depends on it.
-pub(super) const HANG: Duration = Duration::from_secs(30);
+pub(super) const COMPLETION_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Via {
@@ -51,7 +51,7 @@ impl Listener {
 
     pub(super) fn accept(&self) -> Socket {
         let (socket, _) = self.socket.accept().unwrap();
-        socket.set_read_timeout(Some(HANG)).unwrap();
+        socket.set_read_timeout(Some(COMPLETION_TIMEOUT)).unwrap();
         socket
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Observed
 
 pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
     let begun = Instant::now();
-    while begun.elapsed() < HANG {
+    while begun.elapsed() < COMPLETION_TIMEOUT {
         if let Some(seen) = poll_once(sockets) {
             return seen;
         }

@@ -16,8 +16,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::local::{Binding, Source, local_ports};
 use super::{Close, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets, WaitBatch};
 use apparatus::{
-    HANG, Listener, Observed, Via, connected, key, loopback, nobody, pattern, poll_once, reap,
-    receive_all, rest, send_shared, to,
+    COMPLETION_TIMEOUT, Listener, Observed, Via, connected, key, loopback, nobody, pattern,
+    poll_once, reap, receive_all, rest, send_shared, to,
 };
 
 // ---- the rules, by their numbers ----
@@ -470,7 +470,7 @@ fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
 
 /// A connect that is not accepted is cancelled completely.
 #[cfg(target_os = "linux")]
-fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
+fn a_connect_in_flight_is_given_up<S: Sockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let any = SockAddr::from(loopback("127.0.0.1"));
     listener.bind(&any).unwrap();
@@ -484,13 +484,13 @@ fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
     let made = reap(&mut sockets);
     assert!(matches!(made, Observed::Connected(_)), "{made:?}");
     assert_eq!(rest(&mut sockets), []);
-    assert!(attempts(address) > 0, "nothing is under way");
+    assert!(attempts(address) > 0, "nothing is in flight");
     for index in 0..4 {
         sockets.close(key(index, 1), Close::Abort);
     }
     let begun = Instant::now();
     while attempts(address) > 0 {
-        assert!(begun.elapsed() < HANG, "still under way");
+        assert!(begun.elapsed() < COMPLETION_TIMEOUT, "still in flight");
         let soon = sockets.now() + Nanos::from_millis(10);
         sockets.wait(soon).unwrap();
         assert_eq!(poll_once(&mut sockets), None);
@@ -559,8 +559,8 @@ macro_rules! contract {
 
             #[cfg(target_os = "linux")]
             #[test]
-            fn a_connect_under_way_is_given_up() {
-                super::a_connect_under_way_is_given_up($make);
+            fn a_connect_in_flight_is_given_up() {
+                super::a_connect_in_flight_is_given_up($make);
             }
 
             #[test]
@@ -598,5 +598,5 @@ contract!(uring, crate::socket::UringSockets::new(8).unwrap());
 #[cfg(target_os = "linux")]
 contract!(
     uring_whole_buffers,
-    crate::socket::UringSockets::with_buffers(8, crate::socket::uring::Use::Whole).unwrap()
+    crate::socket::UringSockets::with_buffers(8, crate::socket::uring::BufferUse::Whole).unwrap()
 );

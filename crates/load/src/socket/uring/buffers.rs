@@ -22,14 +22,14 @@ const INCREMENTAL: u16 = 2;
 
 /// The number of buffers, which is a power of two, and the bytes of each.
 #[derive(Clone, Copy)]
-struct Shape {
+struct BufferLayout {
     count: u16,
     bytes: u32,
 }
 
 /// The way in which the kernel consumes buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::socket) enum Use {
+pub(in crate::socket) enum BufferUse {
     /// Piece by piece.
     Piecewise,
     /// A whole buffer per receive.
@@ -37,22 +37,22 @@ pub(in crate::socket) enum Use {
 }
 
 /// Few enough to stay in a core's cache, and large enough for a body of 100 KiB in one piece.
-const PIECEWISE: Shape = Shape {
+const PIECEWISE: BufferLayout = BufferLayout {
     count: 4,
     bytes: 256 * 1024,
 };
 /// Each receive takes one of these, even for a few bytes.
-const WHOLE: Shape = Shape {
+const WHOLE: BufferLayout = BufferLayout {
     count: 64,
     bytes: 32 * 1024,
 };
 
 /// The ring and its buffers. They must outlive the `IoUring` that they are registered with.
 pub(super) struct ReceiveBuffers {
-    usage: Use,
-    shape: Shape,
-    memory: Memory,
-    entries: Memory,
+    usage: BufferUse,
+    shape: BufferLayout,
+    memory: PageMemory,
+    entries: PageMemory,
     /// Bytes of each buffer that the kernel has consumed.
     used: Vec<u32>,
     tail: u16,
@@ -65,9 +65,9 @@ impl ReceiveBuffers {
     ///
     /// The kernel does not support rings of buffers (before Linux 5.19).
     pub(super) fn register(ring: &IoUring) -> io::Result<ReceiveBuffers> {
-        match ReceiveBuffers::used(ring, Use::Piecewise) {
+        match ReceiveBuffers::used(ring, BufferUse::Piecewise) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                ReceiveBuffers::used(ring, Use::Whole)
+                ReceiveBuffers::used(ring, BufferUse::Whole)
             }
             result => result,
         }
@@ -78,13 +78,13 @@ impl ReceiveBuffers {
     /// # Errors
     ///
     /// See [`ReceiveBuffers::register`].
-    pub(super) fn used(ring: &IoUring, usage: Use) -> io::Result<ReceiveBuffers> {
+    pub(super) fn used(ring: &IoUring, usage: BufferUse) -> io::Result<ReceiveBuffers> {
         let (shape, flags) = match usage {
-            Use::Piecewise => (PIECEWISE, INCREMENTAL),
-            Use::Whole => (WHOLE, 0),
+            BufferUse::Piecewise => (PIECEWISE, INCREMENTAL),
+            BufferUse::Whole => (WHOLE, 0),
         };
         let count = usize::from(shape.count);
-        let entries = Memory::zeroed(count * size_of::<BufRingEntry>());
+        let entries = PageMemory::zeroed(count * size_of::<BufRingEntry>());
         let address = entries.start.as_ptr() as u64;
         // SAFETY: the memory has room for this number of entries, and the caller drops the ring
         // first.
@@ -95,7 +95,7 @@ impl ReceiveBuffers {
         let mut buffers = ReceiveBuffers {
             usage,
             shape,
-            memory: Memory::zeroed(count * shape.bytes as usize),
+            memory: PageMemory::zeroed(count * shape.bytes as usize),
             entries,
             used: vec![0; count],
             tail: 0,
@@ -120,7 +120,7 @@ impl ReceiveBuffers {
         }
         let start = usize::from(buffer) * self.shape.bytes as usize + *used as usize;
         *used += length;
-        let done = !cqueue::buffer_more(flags) && (length > 0 || self.usage == Use::Whole);
+        let done = !cqueue::buffer_more(flags) && (length > 0 || self.usage == BufferUse::Whole);
         Some((start..start + length as usize, done.then_some(buffer)))
     }
 
@@ -156,13 +156,13 @@ impl ReceiveBuffers {
 }
 
 /// Zeroed memory on whole pages. Pages that are never touched cost nothing.
-struct Memory {
+struct PageMemory {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-impl Memory {
-    fn zeroed(bytes: usize) -> Memory {
+impl PageMemory {
+    fn zeroed(bytes: usize) -> PageMemory {
         let layout = Layout::from_size_align(bytes.max(PAGE), PAGE)
             .expect("sizes here are constants, far below the limit");
         // SAFETY: the layout's size is not zero.
@@ -170,11 +170,11 @@ impl Memory {
         let Some(start) = NonNull::new(start) else {
             handle_alloc_error(layout);
         };
-        Memory { start, layout }
+        PageMemory { start, layout }
     }
 }
 
-impl Drop for Memory {
+impl Drop for PageMemory {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and freed once.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };

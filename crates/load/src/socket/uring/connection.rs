@@ -12,7 +12,7 @@ use super::operation::{Kind, user_data};
 use crate::socket::{Key, Outgoing, Sending};
 
 /// This many bytes always fit into a socket's buffer, and are taken over with the operation.
-const QUIET_BYTES: usize = 4096;
+const ALWAYS_ACCEPTED_BYTES: usize = 4096;
 /// A longer send is split, because an operation reports the number of bytes sent only at its end.
 pub(super) const SEND_BYTES_MAX: usize = 128 << 10;
 
@@ -68,7 +68,7 @@ impl<'run> UringConnection<'run> {
     pub(super) fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
         let entry = self.send_entry(bytes.bytes());
         match bytes {
-            Outgoing::Shared(bytes) if bytes.len() <= QUIET_BYTES => {
+            Outgoing::Shared(bytes) if bytes.len() <= ALWAYS_ACCEPTED_BYTES => {
                 let quiet = entry.flags(Flags::SKIP_SUCCESS);
                 let data = user_data(Kind::QuietSend, self.key);
                 (quiet.user_data(data), Sending::Done)

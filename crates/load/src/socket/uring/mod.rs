@@ -30,9 +30,9 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch, local,
     system,
 };
-use buffers::ReceiveBuffers;
 #[cfg(test)]
-pub(super) use buffers::Use;
+pub(super) use buffers::BufferUse;
+use buffers::ReceiveBuffers;
 use connection::{Handle, SEND_BYTES_MAX, UringConnection, UringStage};
 use operation::{Kind, error_of, index_of, is_of, is_passing, kind_of, quiet, user_data};
 use ring::Ring;
@@ -40,7 +40,7 @@ pub(super) use trial::try_out;
 use trial::{parts, patiently};
 
 /// Receives that are armed again per wait after they found no free buffer.
-const MOST_FED: usize = 16;
+const REARMED_RECEIVES_MAX: usize = 16;
 
 /// The completion backend. See [`Sockets`].
 pub(crate) struct UringSockets<'run> {
@@ -100,7 +100,7 @@ impl<'run> UringSockets<'run> {
     #[cfg(test)]
     pub(in crate::socket) fn with_buffers(
         capacity: usize,
-        usage: Use,
+        usage: BufferUse,
     ) -> io::Result<UringSockets<'run>> {
         let ring = Ring::new(capacity)?;
         let buffers = ReceiveBuffers::used(ring.registry(), usage)?;
@@ -395,7 +395,7 @@ impl<'run> UringSockets<'run> {
 
     /// Arms some receives again that found no buffer. Buffers that were read have been returned.
     fn feed(&mut self) {
-        for _ in 0..MOST_FED {
+        for _ in 0..REARMED_RECEIVES_MAX {
             let Some(key) = self.starved.pop_front() else {
                 return;
             };

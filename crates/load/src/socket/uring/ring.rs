@@ -21,14 +21,14 @@ const SUBMISSIONS: u32 = 256;
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
 const GETEVENTS: u32 = 1;
-/// Completions with the same time.
-const MOST_AT_A_MOMENT: u32 = 8;
-/// Entries of the completion queue, at least...
-const FEWEST_COMPLETIONS: u32 = 2 * SUBMISSIONS;
-/// ...and at most.
-const MOST_COMPLETIONS: u32 = 32 * 1024;
+/// Maximum number of completions that are processed with one clock reading.
+const COMPLETIONS_PER_CLOCK_READING: u32 = 8;
+/// Minimum number of entries of the completion queue.
+const COMPLETIONS_MIN: u32 = 2 * SUBMISSIONS;
+/// Maximum number of entries of the completion queue.
+const COMPLETIONS_MAX: u32 = 32 * 1024;
 /// Time for which dropping the ring waits for operations in the kernel.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An io_uring with its clock and its timer.
 pub(super) struct Ring {
@@ -36,7 +36,7 @@ pub(super) struct Ring {
     /// The kernel supports a minimum wait time: Linux 6.12 and later.
     gathers: bool,
     /// Operations whose last completion is still to come.
-    under_way: u32,
+    in_flight: u32,
     /// When the alarm rings, if it is armed. It ends waits, and stays armed when something else
     /// ends one: setting and clearing a timer for each wait would cost more than the wait.
     alarm: Option<Nanos>,
@@ -60,14 +60,14 @@ impl Ring {
             .unwrap_or(u32::MAX)
             .saturating_mul(2);
         let completions = wanted
-            .clamp(FEWEST_COMPLETIONS, MOST_COMPLETIONS)
+            .clamp(COMPLETIONS_MIN, COMPLETIONS_MAX)
             .next_power_of_two();
         let io = built(completions)?;
         check(&io)?;
         Ok(Ring {
             gathers: io.params().is_feature_min_timeout(),
             io,
-            under_way: 0,
+            in_flight: 0,
             alarm: None,
             alarm_left: Box::new(Timespec::new()),
             moment: Nanos::ZERO,
@@ -116,7 +116,7 @@ impl Ring {
         // SAFETY: the caller's promise.
         let is_in = unsafe { self.io.submission().push(entry) }.is_ok();
         if is_in && kind_of(entry.get_user_data()).is_always_told() {
-            self.under_way += 1;
+            self.in_flight += 1;
         }
         is_in
     }
@@ -219,7 +219,7 @@ impl Ring {
     #[inline]
     pub(super) fn count_one(&mut self) {
         self.reaped += 1;
-        if self.reaped > MOST_AT_A_MOMENT {
+        if self.reaped > COMPLETIONS_PER_CLOCK_READING {
             self.read_clock();
         }
     }
@@ -231,7 +231,7 @@ impl Ring {
             let entry = self.io.completion().next()?;
             let kind = kind_of(entry.user_data());
             if kind.is_always_told() && !cqueue::more(entry.flags()) {
-                self.under_way -= 1;
+                self.in_flight -= 1;
             }
             match kind {
                 Kind::Alarm => self.alarm = None,
@@ -249,15 +249,15 @@ impl Ring {
         }
         // The last closes have no completions.
         self.submit();
-        let last = self.now() + Nanos::from(LAST_WAIT);
-        while self.under_way > 0 && self.now() < last {
+        let last = self.now() + Nanos::from(DROP_TIMEOUT);
+        while self.in_flight > 0 && self.now() < last {
             // A failure ends the loop by its deadline, too.
             let _ = self.wait_without_alarm(last);
             while let Some(entry) = self.next() {
                 take(entry);
             }
         }
-        self.under_way == 0
+        self.in_flight == 0
     }
 }
 
@@ -274,7 +274,7 @@ fn built(completions: u32) -> io::Result<IoUring> {
             .build(SUBMISSIONS)
     };
     match build(completions) {
-        Err(error) if is_memory(&error) => build(FEWEST_COMPLETIONS),
+        Err(error) if is_memory(&error) => build(COMPLETIONS_MIN),
         built => built,
     }
 }

@@ -8,10 +8,10 @@ use prony_record::Nanos;
 use super::buffers::ReceiveBuffers;
 use super::ring::{Ring, is_memory};
 
-/// Attempts to make a ring while memory is short...
-const MOST_TRIES: u32 = 20;
-/// ...and the pause between.
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+/// Maximum number of attempts to make a ring while memory is short.
+const ATTEMPTS_MAX: u32 = 20;
+/// Pause between two attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Tries to make a ring of this capacity for each worker.
 ///
@@ -39,9 +39,9 @@ pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
 /// Tries again while memory is short. The memory of rings that were dropped, perhaps by another
 /// process of the same user, is returned some milliseconds later.
 pub(super) fn patiently<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    for _ in 0..MOST_TRIES {
+    for _ in 0..ATTEMPTS_MAX {
         match make() {
-            Err(error) if is_memory(&error) => std::thread::sleep(BETWEEN_TRIES),
+            Err(error) if is_memory(&error) => std::thread::sleep(RETRY_PAUSE),
             result => return result,
         }
     }

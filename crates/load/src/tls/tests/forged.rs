@@ -15,7 +15,7 @@ struct Forger {
 }
 
 /// The plaintext that the client extracted, or its error.
-type Made = Result<Vec<u8>, Error>;
+type Extracted = Result<Vec<u8>, Error>;
 
 impl Forger {
     fn new(words: &str) -> Forger {
@@ -48,7 +48,7 @@ impl Forger {
         out
     }
 
-    fn give(&mut self, mut bytes: &[u8]) -> Made {
+    fn give(&mut self, mut bytes: &[u8]) -> Extracted {
         let mut made = Vec::new();
         loop {
             match self.client.receive(&mut bytes, &mut self.buffers)? {
@@ -60,7 +60,7 @@ impl Forger {
     }
 
     /// Encrypts one record and lets the client process it.
-    fn deliver(&mut self, content: ContentType, plain: &[u8]) -> Made {
+    fn deliver(&mut self, content: ContentType, plain: &[u8]) -> Extracted {
         let record = self.seal(content, plain);
         self.give(&record)
     }

@@ -1,7 +1,7 @@
 //! The choice of the free slot that takes the next request.
 
 use super::Dispatcher;
-use crate::connection::{ConnectionState, Room};
+use crate::connection::{ConnectionState, RequestCapacity};
 use crate::protocols::StreamsLimit;
 use crate::worker::connections::{Connections, SendState};
 use crate::worker::ramp::ConnectRamp;
@@ -151,11 +151,11 @@ impl Dispatcher {
             return Eligibility::NotNow;
         }
         match session.http.room(occupancy.in_flight) {
-            Room::Available => Eligibility::Ready,
-            Room::NoStreamsAllowed => Eligibility::NoStreamsAllowed,
-            Room::Full(limit) => Eligibility::Full(limit),
-            Room::Backpressured => Eligibility::Backpressured,
-            Room::NotNow => Eligibility::NotNow,
+            RequestCapacity::Available => Eligibility::Ready,
+            RequestCapacity::NoStreamsAllowed => Eligibility::NoStreamsAllowed,
+            RequestCapacity::Full(limit) => Eligibility::Full(limit),
+            RequestCapacity::Backpressured => Eligibility::Backpressured,
+            RequestCapacity::NotNow => Eligibility::NotNow,
         }
     }
 
@@ -169,7 +169,7 @@ impl Dispatcher {
         !view.is_held(connection)
             && !session.maybe_dead
             && entry.send != SendState::Failed
-            && session.http.room(in_flight) == Room::Available
+            && session.http.room(in_flight) == RequestCapacity::Available
     }
 }
 

@@ -6,15 +6,15 @@ use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::scripts::{Restless, ScriptCounts};
+use super::scripts::{RandomScript, ScriptCounts};
 use super::*;
 use crate::settings::RequestOrder;
-use crate::socket::simulated::Taken;
+use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 1500;
 
 /// A server with random responses, good and bad.
-struct Fickle {
+struct RandomServer {
     random: ChaCha8Rng,
     /// Percentage of bad responses.
     badness: u32,
@@ -48,7 +48,7 @@ const BAD: [&[u8]; 9] = [
 
 const ERRORS: [i32; 4] = [libc::ECONNRESET, libc::EPIPE, libc::ETIMEDOUT, libc::EIO];
 
-impl Fickle {
+impl RandomServer {
     fn is_bad(&mut self) -> bool {
         self.random.random_range(0..100) < self.badness
     }
@@ -83,7 +83,7 @@ impl Fickle {
     }
 }
 
-impl Server for Fickle {
+impl Server for RandomServer {
     fn connect(&mut self, _now: Nanos) -> Connect {
         if !self.is_bad() {
             return Connect::Accept(self.time());
@@ -98,13 +98,13 @@ impl Server for Fickle {
         }
     }
 
-    fn answer(&mut self, _asked: &Asked) -> Reply {
+    fn answer(&mut self, _asked: &ReceivedRequest) -> Reply {
         let taken = match self.is_bad() {
-            false => Taken::AtOnce,
+            false => SendTiming::AtOnce,
             true => match self.random.random_range(0..3) {
-                0 => Taken::Never,
-                1 => Taken::After(self.time()),
-                _ => Taken::Fail(self.time(), self.pick(&ERRORS)),
+                0 => SendTiming::Never,
+                1 => SendTiming::After(self.time()),
+                _ => SendTiming::Fail(self.time(), self.pick(&ERRORS)),
             },
         };
         let bytes = match self.is_bad() {
@@ -193,7 +193,7 @@ fn one_case(seed: u64) -> Outcomes {
 }
 
 fn fickle(seed: u64, badness: u32) -> Box<dyn Server> {
-    Box::new(Fickle {
+    Box::new(RandomServer {
         random: ChaCha8Rng::seed_from_u64(seed),
         badness,
     })
@@ -207,14 +207,14 @@ fn one_prepared_case(seed: u64) -> Outcomes {
     let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let servers = (0..workers).map(|worker| -> Box<dyn Server> {
-        Box::new(Restive {
+        Box::new(IdleFailingServer {
             server: fickle(seed * 16 + worker, badness),
             random: ChaCha8Rng::seed_from_u64(seed * 16 + worker),
             badness,
         })
     });
     let servers = servers.collect();
-    let until = Until::random(&mut random);
+    let until = PreconnectWait::random(&mut random);
     let control = Control::new(1);
     let outcomes = simulate_prepared(spec.clone(), servers, until, cost, &control);
     check(&spec, &outcomes);
@@ -322,13 +322,13 @@ fn one_scripted_case(seed: u64) -> ScriptCounts {
         .flat_map(|url| [("GET", url), ("POST", url)])
         .map(|(method, url)| writer.request(method, url, &[], b"").unwrap());
     let counts = Rc::new(RefCell::new(ScriptCounts::default()));
-    let script = Restless {
+    let script = RandomScript {
         requests: requests.collect(),
         counts: counts.clone(),
         random: seed,
         left: random.random_range(0..=connections as u32),
     };
-    let server = Box::new(Fickle {
+    let server = Box::new(RandomServer {
         random: ChaCha8Rng::seed_from_u64(seed),
         badness: [0, 3, 30, 80][random.random_range(0..4)],
     });
@@ -361,7 +361,7 @@ fn nothing_is_lost_or_hangs_for_any_proxy_behavior() {
         );
         let options = LoadSettings::typed(&words);
         let spec = options.resolve(Some("https://127.0.0.1:2/")).unwrap();
-        let server = Box::new(Fickle {
+        let server = Box::new(RandomServer {
             random,
             badness: [0, 3, 30, 80][seed as usize % 4],
         });

@@ -4,12 +4,12 @@ use prony_record::{FindingId, Outcome};
 
 use super::*;
 use crate::socket::Close;
-use crate::socket::simulated::Taken;
+use crate::socket::simulated::SendTiming;
 
 fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect,
-        answer: |_: &Asked| reply([(ms(1), Step::Send(OK.to_vec()))]),
+        answer: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
 }
 
@@ -297,9 +297,9 @@ fn without_keepalive_the_client_closes_at_once() {
 #[test]
 fn a_response_before_the_request_is_sent_counts_and_closes_the_connection() {
     for taken in [
-        Taken::Never,
-        Taken::After(ms(50)),
-        Taken::Fail(Nanos::ZERO, libc::EPIPE),
+        SendTiming::Never,
+        SendTiming::After(ms(50)),
+        SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
     ] {
         let server = answering(move |_| Reply {
             taken,
@@ -315,7 +315,7 @@ fn a_response_before_the_request_is_sent_counts_and_closes_the_connection() {
 fn a_failed_send_without_a_response_is_a_reset() {
     for step in [Step::Close, Step::Fail(libc::ECONNRESET)] {
         let server = answering(move |_| Reply {
-            taken: Taken::Fail(Nanos::ZERO, libc::EPIPE),
+            taken: SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
             steps: vec![(ms(1), step.clone())],
         });
         let outcomes = load("-n 10 -c 1", server);
@@ -412,14 +412,14 @@ fn connects_that_take_as_long_as_a_lost_syn_are_found() {
 #[test]
 fn requests_that_were_not_sent_count_no_bytes() {
     let server = answering(|_| Reply {
-        taken: Taken::Never,
+        taken: SendTiming::Never,
         ..Reply::default()
     });
     let outcomes = load("-n 4 -c 2 -X POST --body text --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 4)]);
     assert_eq!(outcomes.record.totals.bytes_out, 0);
     let server = answering(|_| Reply {
-        taken: Taken::Fail(ms(1), libc::EPIPE),
+        taken: SendTiming::Fail(ms(1), libc::EPIPE),
         steps: vec![(ms(2), Step::Close)],
     });
     let outcomes = load("-n 4 -c 2 -X POST --body text", server);

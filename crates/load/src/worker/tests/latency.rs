@@ -27,7 +27,7 @@ fn freezing() -> Box<dyn Server> {
 }
 
 /// The response times of a first-come-first-served queue in front of `connections`.
-struct Truth {
+struct QueueModel {
     ok_ns: Vec<u64>,
     at_least_ns: Vec<u64>,
     timeouts: u64,
@@ -35,9 +35,9 @@ struct Truth {
     unstarted: u64,
 }
 
-fn truth(arrivals: &[Nanos], connections: usize, timeout: Nanos, end: Nanos) -> Truth {
+fn truth(arrivals: &[Nanos], connections: usize, timeout: Nanos, end: Nanos) -> QueueModel {
     let mut free_at = vec![Nanos::ZERO; connections];
-    let mut truth = Truth {
+    let mut truth = QueueModel {
         ok_ns: Vec::new(),
         at_least_ns: Vec::new(),
         timeouts: 0,
@@ -68,7 +68,7 @@ fn truth(arrivals: &[Nanos], connections: usize, timeout: Nanos, end: Nanos) -> 
     truth
 }
 
-impl Truth {
+impl QueueModel {
     fn quantile_us(&self, quantile: f64) -> f64 {
         let mut all = [&self.ok_ns[..], &self.at_least_ns[..]].concat();
         all.sort_unstable();
@@ -170,13 +170,13 @@ fn more_workers_offer_the_same_load() {
     // Each worker has every other arrival and half of the connections, and the merged record is
     // that of both queues together.
     let whole = due(Arrivals::Constant, 1000.0, 0, end);
-    let both: Vec<Truth> = (0..2)
+    let both: Vec<QueueModel> = (0..2)
         .map(|worker| {
             let own: Vec<_> = whole.iter().skip(worker).step_by(2).copied().collect();
             truth(&own, 8, Nanos::from_secs(20), end)
         })
         .collect();
-    let merged = Truth {
+    let merged = QueueModel {
         ok_ns: both.iter().flat_map(|t| t.ok_ns.clone()).collect(),
         at_least_ns: both.iter().flat_map(|t| t.at_least_ns.clone()).collect(),
         timeouts: both.iter().map(|t| t.timeouts).sum(),
@@ -191,7 +191,7 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
     // 3 ms to connect, 1 ms to the first byte, 2 ms more to the last.
     let server = Box::new(FunctionServer {
         connect: |_| Connect::Accept(ms(3)),
-        answer: |_: &Asked| {
+        answer: |_: &ReceivedRequest| {
             reply([
                 (ms(1), Step::Send(OK_CLOSE[..20].to_vec())),
                 (ms(3), Step::Send(OK_CLOSE[20..].to_vec())),
@@ -216,7 +216,7 @@ fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
     // 1 ms from a send to the first byte and 3 ms to the last, exactly; each completion takes the
     // generator some time.
     let answer = |close: bool| {
-        answering(move |_: &Asked| {
+        answering(move |_: &ReceivedRequest| {
             let text = if close { OK_CLOSE } else { OK };
             let mut steps = vec![
                 (ms(1), Step::Send(text[..20].to_vec())),

@@ -29,7 +29,9 @@ use crate::run::merge;
 use crate::script::{CaptureSpec, Script};
 use crate::settings::LoadSettings;
 use crate::shard::Shard;
-use crate::socket::simulated::{Asked, Connect, Log, Reply, Server, SimulatedSockets, Step};
+use crate::socket::simulated::{
+    Connect, Log, ReceivedRequest, Reply, Server, SimulatedSockets, Step,
+};
 use crate::spec::LoadSpec;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
@@ -48,19 +50,19 @@ struct FunctionServer<C, A> {
 impl<C, A> Server for FunctionServer<C, A>
 where
     C: FnMut(Nanos) -> Connect,
-    A: FnMut(&Asked) -> Reply,
+    A: FnMut(&ReceivedRequest) -> Reply,
 {
     fn connect(&mut self, now: Nanos) -> Connect {
         (self.connect)(now)
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         (self.answer)(asked)
     }
 }
 
 /// A server that accepts every connection at once and responds by a function.
-fn answering(answer: impl FnMut(&Asked) -> Reply + 'static) -> Box<dyn Server> {
+fn answering(answer: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: |_| Connect::Accept(Nanos::ZERO),
         answer,
@@ -148,22 +150,22 @@ fn simulate_costly(
 
 /// Time until a load begins whose connections are open.
 #[derive(Debug, Clone, Copy, Default)]
-struct Until {
+struct PreconnectWait {
     /// Time after which the connections are maintained once...
     looked: Nanos,
     /// ...and time from then to the start.
     started: Nanos,
 }
 
-impl Until {
+impl PreconnectWait {
     /// Random times, which are often zero.
-    fn random(random: &mut ChaCha8Rng) -> Until {
+    fn random(random: &mut ChaCha8Rng) -> PreconnectWait {
         let mut time = || match random.random_range(0..3) {
             0 => Nanos::ZERO,
             1 => Nanos(random.random_range(0..10_000_000)),
             _ => Nanos(random.random_range(0..3_000_000_000)),
         };
-        Until {
+        PreconnectWait {
             looked: time(),
             started: time(),
         }
@@ -171,14 +173,14 @@ impl Until {
 }
 
 /// A server some of whose connections close, fail or send bytes if no request comes in time.
-struct Restive {
+struct IdleFailingServer {
     server: Box<dyn Server>,
     random: ChaCha8Rng,
     /// Percentage of such connections.
     badness: u32,
 }
 
-impl Server for Restive {
+impl Server for IdleFailingServer {
     fn connect(&mut self, now: Nanos) -> Connect {
         self.server.connect(now)
     }
@@ -200,7 +202,7 @@ impl Server for Restive {
         self.server.sealed(connection, bytes)
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         self.server.answer(asked)
     }
 }
@@ -209,7 +211,7 @@ impl Server for Restive {
 fn simulate_prepared(
     mut spec: LoadSpec,
     servers: Vec<Box<dyn Server>>,
-    until: Until,
+    until: PreconnectWait,
     cost: Nanos,
     control: &Control,
 ) -> Outcomes {

@@ -37,7 +37,7 @@ const ALL: CaptureSpec = CaptureSpec {
 fn batches(
     words: &str,
     method: &str,
-    answer: impl FnMut(&Asked) -> Reply + 'static,
+    answer: impl FnMut(&ReceivedRequest) -> Reply + 'static,
 ) -> (Outcomes, Vec<String>) {
     let spec = spec(&format!("-c 1 {words}"));
     let writer = spec.writer();

@@ -29,7 +29,7 @@ where
         (self.greet)(connection)
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         if asked.bytes.starts_with(b"PROXY") && !asked.bytes.ends_with(b"\r\n\r\n") {
             return Reply::default();
         }
@@ -53,7 +53,7 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     host(connect, |_| Vec::new())
 }
 
-fn prepared(words: &str, server: Box<dyn Server>, until: Until) -> Outcomes {
+fn prepared(words: &str, server: Box<dyn Server>, until: PreconnectWait) -> Outcomes {
     simulate_prepared(
         spec(words),
         vec![server],
@@ -76,7 +76,7 @@ fn requests(outcomes: &Outcomes) -> Vec<Nanos> {
     log.requests.iter().map(|(at, _)| *at).collect()
 }
 
-const A_SECOND: Until = Until {
+const A_SECOND: PreconnectWait = PreconnectWait {
     looked: Nanos::from_millis(900),
     started: Nanos::from_millis(100),
 };
@@ -147,7 +147,7 @@ fn connections_begin_in_lots() {
     let outcomes = prepared(
         "-n 900 -c 400",
         taking(|number| Connect::Accept(ms(number % 3 + 1))),
-        Until::default(),
+        PreconnectWait::default(),
     );
     let mut at_once = std::collections::BTreeMap::new();
     for at in connects_before(&outcomes) {
@@ -158,7 +158,7 @@ fn connections_begin_in_lots() {
 }
 
 #[test]
-fn no_more_are_under_way_than_a_server_is_to_bear() {
+fn connects_in_flight_are_bounded() {
     // No connect is answered, so as many more begin after a while.
     let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
     let before = connects_before(&outcomes);
@@ -272,7 +272,7 @@ fn the_server_may_close_before_the_start() {
                     _ => Vec::new(),
                 },
             );
-            let until = Until {
+            let until = PreconnectWait {
                 looked: ms(looked),
                 started: ms(started),
             };
@@ -307,7 +307,7 @@ fn non_retryable_requests_are_not_retried() {
             _ => Vec::new(),
         },
     );
-    let until = Until {
+    let until = PreconnectWait {
         looked: ms(100),
         started: ms(399),
     };
@@ -352,7 +352,13 @@ fn stopping_the_load_does_not_wait_for_connections() {
         Connect::Never
     });
     let spec = spec("-n 400 -c 40");
-    let outcomes = simulate_prepared(spec, vec![server], Until::default(), Nanos::ZERO, &control);
+    let outcomes = simulate_prepared(
+        spec,
+        vec![server],
+        PreconnectWait::default(),
+        Nanos::ZERO,
+        &control,
+    );
     assert!(outcomes.all().is_empty());
     assert_eq!(outcomes.record.totals.started, 0);
     // The second step was in flight.

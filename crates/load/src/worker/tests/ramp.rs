@@ -15,7 +15,7 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
             taken.set(taken.get() + 1);
             connect(taken.get())
         },
-        answer: |_: &Asked| reply([(ms(1), Step::Send(OK.to_vec()))]),
+        answer: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
 }
 
@@ -55,11 +55,11 @@ fn requests_that_are_held_dont_time_out() {
 
 /// A server that responds after a millisecond, and ends its first ten connections with `last` if no
 /// request comes for 5 ms.
-struct Impatient {
+struct IdleClosingServer {
     last: Step,
 }
 
-impl Server for Impatient {
+impl Server for IdleClosingServer {
     fn connect(&mut self, _now: Nanos) -> Connect {
         Connect::Accept(ms(1))
     }
@@ -71,7 +71,7 @@ impl Server for Impatient {
         }
     }
 
-    fn answer(&mut self, _asked: &Asked) -> Reply {
+    fn answer(&mut self, _asked: &ReceivedRequest) -> Reply {
         reply([(ms(1), Step::Send(OK.to_vec()))])
     }
 }
@@ -84,7 +84,7 @@ fn a_server_that_does_not_wait_for_held_requests_is_connected_to_again() {
         Step::Fail(libc::ECONNRESET),
         Step::Send(timeout.to_vec()),
     ] {
-        let server = Box::new(Impatient { last: last.clone() });
+        let server = Box::new(IdleClosingServer { last: last.clone() });
         let outcomes = load("-n 900 -c 300", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 900)], "{last:?}");
         assert_eq!(outcomes.connects(), 310, "{last:?}");

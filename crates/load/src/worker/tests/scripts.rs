@@ -251,7 +251,7 @@ fn failures_and_interrupted_requests_are_reported() {
                 _ => Connect::Accept(ms(2)),
             }
         },
-        answer: |_: &Asked| Reply::default(),
+        answer: |_: &ReceivedRequest| Reply::default(),
     });
     let (_, journal) = run_script(&spec("-c 1 -d 100ms"), server, |_, _| UserStep::Listed);
     assert_eq!(
@@ -265,7 +265,7 @@ fn failures_and_interrupted_requests_are_reported() {
 }
 
 /// A script for random loads, which [`super::chaos`] runs.
-pub(super) struct Restless {
+pub(super) struct RandomScript {
     pub(super) requests: Vec<Arc<Request>>,
     pub(super) counts: Rc<RefCell<ScriptCounts>>,
     pub(super) random: u64,
@@ -276,14 +276,14 @@ pub(super) struct Restless {
 #[derive(Debug, Default)]
 pub(super) struct ScriptCounts {
     /// Users that have a request, and whether its response was shown.
-    under_way: BTreeMap<u32, bool>,
+    in_flight: BTreeMap<u32, bool>,
     pub(super) begun: u64,
     pub(super) ended: u64,
     pub(super) measured: BTreeMap<Outcome, u64>,
     pub(super) is_finished: bool,
 }
 
-impl Script for Restless {
+impl Script for RandomScript {
     fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
         self.random = self
             .random
@@ -302,7 +302,7 @@ impl Script for Restless {
             _ => UserStep::Listed,
         };
         if !matches!(step, UserStep::Rest(_)) {
-            assert!(counts.under_way.insert(user, false).is_none());
+            assert!(counts.in_flight.insert(user, false).is_none());
             counts.begun += 1;
         }
         step
@@ -310,7 +310,7 @@ impl Script for Restless {
 
     fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
         let mut counts = self.counts.borrow_mut();
-        assert_eq!(counts.under_way.insert(user, true), Some(false));
+        assert_eq!(counts.in_flight.insert(user, true), Some(false));
         assert!(answer.head.starts_with(b"HTTP/") && answer.head.ends_with(b"\r\n"));
         assert!(answer.body.len() as u64 == answer.length.min(2));
     }
@@ -319,7 +319,7 @@ impl Script for Restless {
         let mut counts = self.counts.borrow_mut();
         use Outcome::{Ok, UnexpectedStatus};
         let is_whole = matches!(end.outcome, Ok | UnexpectedStatus);
-        assert_eq!(counts.under_way.remove(&user), Some(is_whole));
+        assert_eq!(counts.in_flight.remove(&user), Some(is_whole));
         assert_eq!(end.exchange.status.is_some(), is_whole);
         counts.ended += 1;
         if end.is_measured {
@@ -329,7 +329,7 @@ impl Script for Restless {
 
     fn finish(self: Box<Self>) {
         let mut counts = self.counts.borrow_mut();
-        assert!(counts.under_way.is_empty(), "{:?}", counts.under_way);
+        assert!(counts.in_flight.is_empty(), "{:?}", counts.in_flight);
         counts.is_finished = true;
     }
 }

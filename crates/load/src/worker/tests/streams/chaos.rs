@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use rustls::version::{TLS12, TLS13};
 
-use super::super::scripts::{Restless, ScriptCounts};
+use super::super::scripts::{RandomScript, ScriptCounts};
 use super::server::{
     self, CANCEL, END_STREAM, FAILED, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway,
     head, limit, ping, reset, settings, trailers, window_update,
@@ -18,7 +18,7 @@ use super::server::{
 use super::tls::{TlsServer, config};
 use super::*;
 use crate::settings::RequestOrder;
-use crate::socket::simulated::Taken;
+use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 1500;
 /// TLS cases take longer.
@@ -26,13 +26,13 @@ const CASES_OVER_TLS: u64 = 150;
 
 /// The random choices of a server, good and bad.
 #[derive(Clone)]
-struct Whim {
+struct RandomChoices {
     random: Rc<RefCell<ChaCha8Rng>>,
     /// Percentage of bad responses.
     badness: u32,
 }
 
-impl Whim {
+impl RandomChoices {
     fn below(&self, end: u64) -> u64 {
         self.random.borrow_mut().random_range(0..end)
     }
@@ -64,13 +64,13 @@ impl Whim {
         }
     }
 
-    fn taken(&self) -> Taken {
+    fn taken(&self) -> SendTiming {
         match self.is_bad() && self.below(4) == 0 {
-            false => Taken::AtOnce,
+            false => SendTiming::AtOnce,
             true => match self.below(3) {
-                0 => Taken::Never,
-                1 => Taken::After(self.time()),
-                _ => Taken::Fail(self.time(), libc::EPIPE),
+                0 => SendTiming::Never,
+                1 => SendTiming::After(self.time()),
+                _ => SendTiming::Fail(self.time(), libc::EPIPE),
             },
         }
     }
@@ -82,14 +82,14 @@ impl Whim {
             2 => settings(&[(1, self.below(8192) as u32), (5, 1 << 20)]),
             3 if self.is_bad() => limit(0),
             3 => limit(self.below(9) as u32 + 1),
-            _ if self.is_bad() => settings(&[(server::MOST_FIELD_BYTES, 100)]),
-            _ => settings(&[(server::MOST_FIELD_BYTES, 10_000)]),
+            _ if self.is_bad() => settings(&[(server::MAX_HEADER_LIST_SIZE, 100)]),
+            _ => settings(&[(server::MAX_HEADER_LIST_SIZE, 10_000)]),
         }
     }
 
     fn greeting(&self, window: u32) -> Steps {
         let first = self.time();
-        let mut steps = after(first, settings(&[(server::STREAM_WINDOW, window)]));
+        let mut steps = after(first, settings(&[(server::INITIAL_WINDOW_SIZE, window)]));
         while self.below(3) == 0 {
             steps.extend(after(first + self.time(), self.settings()));
         }
@@ -166,7 +166,7 @@ impl Whim {
             config(version, &[]),
         ];
         let window = self.window();
-        let first = settings(&[(server::STREAM_WINDOW, window)]);
+        let first = settings(&[(server::INITIAL_WINDOW_SIZE, window)]);
         let early = match self.below(8) {
             0 => first,
             1 => [first, self.settings()].concat(),
@@ -269,7 +269,7 @@ fn one_case(seed: u64, over_tls: bool) -> Outcomes {
 
 fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Server> {
     let random = Rc::new(RefCell::new(ChaCha8Rng::seed_from_u64(seed)));
-    let whim = Whim { random, badness };
+    let whim = RandomChoices { random, badness };
     match over_tls {
         true => Box::new(whim.secured()),
         false => {
@@ -287,14 +287,14 @@ fn one_prepared_case(seed: u64, over_tls: bool) -> Outcomes {
     let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let servers = (0..workers).map(|worker| -> Box<dyn Server> {
-        Box::new(Restive {
+        Box::new(IdleFailingServer {
             server: whimsical(seed * 16 + worker, badness, over_tls),
             random: ChaCha8Rng::seed_from_u64(seed * 16 + worker),
             badness,
         })
     });
     let servers = servers.collect();
-    let until = Until::random(&mut random);
+    let until = PreconnectWait::random(&mut random);
     let control = Control::new(1);
     let outcomes = simulate_prepared(spec.clone(), servers, until, cost, &control);
     check(&spec, &outcomes, badness);
@@ -401,7 +401,7 @@ fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
         requests.push(writer.raw("GET", b"GET / HTTP/1.1\r\n\r\n".to_vec()));
     }
     let counts = Rc::new(RefCell::new(ScriptCounts::default()));
-    let script = Restless {
+    let script = RandomScript {
         requests,
         counts: counts.clone(),
         random: seed,
@@ -409,7 +409,7 @@ fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     };
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let random = Rc::new(RefCell::new(random));
-    let whim = Whim { random, badness };
+    let whim = RandomChoices { random, badness };
     let window = whim.window();
     let sees = CaptureSpec {
         ends: true,

@@ -8,7 +8,7 @@ use super::server::{
 };
 use super::*;
 use crate::socket::Close;
-use crate::socket::simulated::Taken;
+use crate::socket::simulated::SendTiming;
 
 #[test]
 fn a_refused_request_is_retried() {
@@ -381,8 +381,8 @@ fn a_failed_send_reads_the_servers_pending_bytes() {
         move |_| {
             sends += 1;
             match sends {
-                4 => Taken::Fail(ms(1), libc::ECONNRESET),
-                _ => Taken::AtOnce,
+                4 => SendTiming::Fail(ms(1), libc::ECONNRESET),
+                _ => SendTiming::AtOnce,
             }
         }
     });
@@ -406,8 +406,8 @@ fn a_send_that_fails_between_requests_costs_nothing() {
             sends += u64::from(connection == 0);
             match (connection, sends) {
                 // Settings are acknowledged by the second.
-                (0, 3) => Taken::Fail(Nanos::ZERO, libc::EPIPE),
-                _ => Taken::AtOnce,
+                (0, 3) => SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
+                _ => SendTiming::AtOnce,
             }
         }
     });

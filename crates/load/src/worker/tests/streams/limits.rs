@@ -2,7 +2,7 @@
 
 use prony_record::{Finding, FindingId, Outcome};
 
-use super::server::{MOST_FIELD_BYTES, POST, REFUSED_STREAM, limit, reset, settings};
+use super::server::{MAX_HEADER_LIST_SIZE, POST, REFUSED_STREAM, limit, reset, settings};
 use super::*;
 
 fn limited(outcomes: &Outcomes) -> Option<&Finding> {
@@ -158,7 +158,7 @@ fn the_limit_is_that_of_each_connection() {
 
 #[test]
 fn fields_that_the_server_does_not_take_are_not_sent_to_it() {
-    let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(MOST_FIELD_BYTES, 100)])));
+    let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(MAX_HEADER_LIST_SIZE, 100)])));
     let words = format!("-c 1 --streams 4 -d 1s -H X-Long:{}", "x".repeat(100));
     let (outcomes, seen) = load(&words, server);
     // All but the one before the settings.

@@ -7,7 +7,7 @@ use super::server::{NO_ERROR, goaway, limit, ping, settings};
 use super::tls::{self, TlsServer, config};
 use super::*;
 
-const A_SECOND: Until = Until {
+const A_SECOND: PreconnectWait = PreconnectWait {
     looked: ms(900),
     started: ms(100),
 };

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use prony_record::Nanos;
 
-use crate::socket::simulated::{Asked, Connect, Reply, Server, Step, Taken};
+use crate::socket::simulated::{Connect, ReceivedRequest, Reply, SendTiming, Server, Step};
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
@@ -101,13 +101,13 @@ pub(super) fn settings(list: &[(u16, u32)]) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &payload)
 }
 
-pub(super) const MOST_STREAMS: u16 = 3;
-pub(super) const STREAM_WINDOW: u16 = 4;
-pub(super) const MOST_FIELD_BYTES: u16 = 6;
+pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
+pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
+pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
 
 /// Settings that allow this number of concurrent streams.
 pub(super) fn limit(streams: u32) -> Vec<u8> {
-    settings(&[(MOST_STREAMS, streams)])
+    settings(&[(MAX_CONCURRENT_STREAMS, streams)])
 }
 
 /// Steps of a server after a time.
@@ -226,7 +226,7 @@ impl H2Peer {
     }
 }
 
-type Scripted<Asked, Said> = Box<dyn FnMut(Asked) -> Said>;
+type Scripted<ReceivedRequest, Said> = Box<dyn FnMut(ReceivedRequest) -> Said>;
 
 /// The scripted server.
 pub(super) struct TwoServer {
@@ -234,7 +234,7 @@ pub(super) struct TwoServer {
     /// Steps on each new connection when its preface comes.
     greet: Scripted<u64, Steps>,
     answer: Box<dyn FnMut(&Call) -> Steps>,
-    taken: Scripted<u64, Taken>,
+    taken: Scripted<u64, SendTiming>,
     /// The initial window of a stream, and the delay of window updates. There are none without it.
     windows: (i64, Option<Nanos>),
     /// It responds to a request's head and leaves its body unread.
@@ -251,7 +251,7 @@ impl TwoServer {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),
             greet: Box::new(|_| after(Nanos::ZERO, settings(&[]))),
             answer: Box::new(answer),
-            taken: Box::new(|_| Taken::AtOnce),
+            taken: Box::new(|_| SendTiming::AtOnce),
             windows: (INITIAL_WINDOW, Some(Nanos::ZERO)),
             answers_heads: false,
             peers: HashMap::new(),
@@ -273,7 +273,7 @@ impl TwoServer {
     }
 
     /// Sets when each send on the connection of this number is taken over.
-    pub(super) fn taking(mut self, taken: impl FnMut(u64) -> Taken + 'static) -> TwoServer {
+    pub(super) fn taking(mut self, taken: impl FnMut(u64) -> SendTiming + 'static) -> TwoServer {
         self.taken = Box::new(taken);
         self
     }
@@ -281,7 +281,7 @@ impl TwoServer {
     /// Sets the initial window of a stream, and the delay of window updates.
     pub(super) fn with_windows(mut self, bytes: u32, opened: Option<Nanos>) -> TwoServer {
         self.windows = (i64::from(bytes), opened);
-        self.greeting(move |_| after(Nanos::ZERO, settings(&[(STREAM_WINDOW, bytes)])))
+        self.greeting(move |_| after(Nanos::ZERO, settings(&[(INITIAL_WINDOW_SIZE, bytes)])))
     }
 
     pub(super) fn answering_heads(mut self) -> TwoServer {
@@ -293,7 +293,7 @@ impl TwoServer {
         self.seen.clone()
     }
 
-    fn read(&mut self, asked: &Asked) -> Steps {
+    fn read(&mut self, asked: &ReceivedRequest) -> Steps {
         let mut steps = Vec::new();
         let (first, opened) = self.windows;
         let peer = self
@@ -383,7 +383,7 @@ impl Server for TwoServer {
         (self.connect)(now)
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         Reply {
             steps: self.read(asked),
             taken: (self.taken)(asked.connection),

@@ -4,7 +4,7 @@ use prony_record::Outcome;
 
 use super::server::{goaway, limit, ping, reset, settings};
 use super::*;
-use crate::socket::simulated::Taken;
+use crate::socket::simulated::SendTiming;
 
 /// A server that never responds to the requests of these numbers, and to the others after 10 ms.
 fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> TwoServer {
@@ -194,8 +194,8 @@ fn requests_that_wait_for_a_connection_time_out_meanwhile() {
 #[test]
 fn a_send_that_is_never_taken_is_a_timeout() {
     let server = steady(ms(10)).taking(|connection| match connection {
-        0 => Taken::Never,
-        _ => Taken::AtOnce,
+        0 => SendTiming::Never,
+        _ => SendTiming::AtOnce,
     });
     let words = "-c 1 --streams 4 -n 40 --timeout 100ms";
     let (outcomes, _) = load(words, server);
@@ -220,8 +220,8 @@ fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connect
             false => Vec::new(),
         })
         .taking(|connection| match connection {
-            0 => Taken::Fail(ms(1), libc::EPIPE),
-            _ => Taken::AtOnce,
+            0 => SendTiming::Fail(ms(1), libc::EPIPE),
+            _ => SendTiming::AtOnce,
         });
         let (outcomes, _) = load("-c 1 --streams 4 -n 40 --timeout 100ms", server);
         // Bytes after the failed send were never sent.

@@ -83,7 +83,7 @@ impl Server for TlsServer {
         sealed
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         let tls = self.links.get_mut(&asked.connection).unwrap();
         let mut unread = &asked.bytes[..];
         let mut plain = Vec::new();
@@ -109,7 +109,7 @@ impl Server for TlsServer {
         };
         if !plain.is_empty() {
             let is_two = tls.alpn_protocol() == Some(b"h2");
-            let asked = Asked {
+            let asked = ReceivedRequest {
                 bytes: plain,
                 ..*asked
             };

@@ -81,7 +81,7 @@ pub use settings::{
     ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
-pub use slices::{Slice, SliceReport, Slices};
+pub use slices::{LoadSlice, SliceReport, Slices};
 pub use spec::{LoadScope, LoadSpec};
 pub use status_set::StatusSet;
 pub use writer::Writer;

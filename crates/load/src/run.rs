@@ -12,7 +12,7 @@ use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
 use crate::script::{Director, Users};
 use crate::shard::Shard;
-use crate::slices::{EndOnDrop, Slice, SliceReport, Slices};
+use crate::slices::{EndOnDrop, LoadSlice, SliceReport, Slices};
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
@@ -323,7 +323,7 @@ struct ClockedSlices<'a, S> {
 }
 
 impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
-    fn next(&mut self, sockets: &mut S) -> Result<Slice, Nanos> {
+    fn next(&mut self, sockets: &mut S) -> Result<LoadSlice, Nanos> {
         let (number, slice, begin) = self.slices.next(self.last)?;
         self.last = number;
         wait_until(begin);

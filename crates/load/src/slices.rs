@@ -13,7 +13,7 @@ const LEAD_TIME: Duration = Duration::from_micros(500);
 
 /// A slice of a load. Times count from the load's start and without the time between slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice {
+pub struct LoadSlice {
     /// Begin of the counted part.
     pub from: Nanos,
     /// Length of the settling part before it. At most `from`.
@@ -22,7 +22,7 @@ pub struct Slice {
     pub length: Nanos,
 }
 
-impl Slice {
+impl LoadSlice {
     /// Begin of the settling part.
     pub fn begin(self) -> Nanos {
         self.from - self.settling
@@ -86,7 +86,7 @@ struct Turns {
     /// Number of workers that wait for a slice.
     waiting: u32,
     /// The current slice with its number and its begin.
-    current: Option<(u64, Slice, Instant)>,
+    current: Option<(u64, LoadSlice, Instant)>,
     /// Slices so far.
     number: u64,
     report: Option<SliceReport>,
@@ -109,7 +109,7 @@ impl Slices {
 
     /// Runs one slice of a load with this number of workers, and returns when its last request has
     /// ended. Returns `None` if the load has ended.
-    pub fn run(&self, slice: Slice, workers: u32) -> Option<SliceReport> {
+    pub fn run(&self, slice: LoadSlice, workers: u32) -> Option<SliceReport> {
         let mut turns = self.lock();
         if turns.end.is_some() {
             return None;
@@ -132,11 +132,11 @@ impl Slices {
 
     /// Waits for the slice after number `last`, for one worker. Returns the time at which the load ends
     /// if there are no more.
-    pub(crate) fn next(&self, last: u64) -> Result<(u64, Slice, Instant), Nanos> {
+    pub(crate) fn next(&self, last: u64) -> Result<(u64, LoadSlice, Instant), Nanos> {
         let mut turns = self.lock();
         turns.waiting += 1;
         self.changed.notify_all();
-        let is_next = |current: &(u64, Slice, Instant)| current.0 > last;
+        let is_next = |current: &(u64, LoadSlice, Instant)| current.0 > last;
         let is_waiting =
             |turns: &mut Turns| turns.end.is_none() && !turns.current.as_ref().is_some_and(is_next);
         let turns = self.changed.wait_while(turns, is_waiting);

@@ -19,7 +19,7 @@ use super::pace::settling_pace;
 use super::redirects::LOOKUP_POLL_INTERVAL;
 use super::{SLEEP_MAX, Worker, WorkerResult};
 use crate::progress::{Control, Counter};
-use crate::slices::{Slice, SliceReport};
+use crate::slices::{LoadSlice, SliceReport};
 use crate::socket::Sockets;
 
 /// A worker's source of slices.
@@ -29,7 +29,7 @@ pub(crate) trait SliceFeed<S> {
     /// # Errors
     ///
     /// The time at which the load ends, if there are no more slices.
-    fn next(&mut self, sockets: &mut S) -> Result<Slice, Nanos>;
+    fn next(&mut self, sockets: &mut S) -> Result<LoadSlice, Nanos>;
 
     /// Reports the end of the slice.
     fn ended(&mut self, report: SliceReport);
@@ -72,7 +72,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Runs one slice. Returns the time at which the load ended in it, if it did.
     fn slice(
         &mut self,
-        slice: Slice,
+        slice: LoadSlice,
         counted_until: Nanos,
         control: &Control,
         counter: &Counter,
@@ -115,7 +115,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(())
     }
 
-    fn settle(&mut self, slice: Slice, control: &Control, counter: &Counter) -> io::Result<()> {
+    fn settle(&mut self, slice: LoadSlice, control: &Control, counter: &Counter) -> io::Result<()> {
         let settling = settling_pace(self.spec, self.shard, slice.begin());
         let pace = std::mem::replace(&mut self.dispatcher.pace, settling);
         self.dispatcher.is_settling = true;

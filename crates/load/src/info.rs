@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_describes_the_load_that_is_resolved() {
+    fn typed_info_matches_the_resolved_load() {
         let list = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(list.path(), "/a\n/b POST x\nhttps://127.0.0.1:9/c\n").unwrap();
         let urls = format!("--urls {}", list.path().display());

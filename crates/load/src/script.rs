@@ -40,9 +40,9 @@ pub struct Users {
 pub struct CaptureSpec {
     /// The end of each request: [`Script::ended`] is called.
     pub ends: bool,
-    /// Complete responses with their header fields: [`Script::answered`] is called.
+    /// Complete responses with their header fields: [`Script::responded`] is called.
     pub heads: bool,
-    /// Complete responses with up to this many bytes of the body: [`Script::answered`] is called.
+    /// Complete responses with up to this many bytes of the body: [`Script::responded`] is called.
     pub body_bytes: usize,
 }
 
@@ -57,7 +57,7 @@ pub trait Script {
 
     /// A complete response came, expected or not, other than a redirect that is followed.
     /// [`Script::ended`] follows. This is called if heads or bodies are captured.
-    fn answered(&mut self, _user: u32, _answer: &ResponseView<'_>) {}
+    fn responded(&mut self, _user: u32, _response: &ResponseView<'_>) {}
 
     /// A request ended in any way. This is called once per request, including those that the load's
     /// end cuts off. A request whose redirects are followed ends once, with all of its hops.

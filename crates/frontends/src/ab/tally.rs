@@ -119,13 +119,13 @@ impl AbWatch {
     }
 
     /// Classifies a response by its length and head.
-    fn weigh(&self, user: u32, status: u16, length: u64, head: &[u8]) -> Answered {
+    fn weigh(&self, user: u32, status: u16, length: u64, head: &[u8]) -> JudgedResponse {
         let rules = self.rules;
         let first = self.first.get_or_init(|| First {
             length,
             server: software(head),
         });
-        Answered {
+        JudgedResponse {
             user,
             status,
             is_as_long: rules.any_length || length == rules.length.unwrap_or(first.length),
@@ -146,7 +146,7 @@ impl Director for AbWatch {
         Ok(Box::new(Counter {
             watch: self,
             tally: AbTally::default(),
-            answered: None,
+            last_response: None,
         }))
     }
 
@@ -164,11 +164,11 @@ struct Counter<'a> {
     watch: &'a AbWatch,
     tally: AbTally,
     /// The response whose end comes next.
-    answered: Option<Answered>,
+    last_response: Option<JudgedResponse>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Answered {
+struct JudgedResponse {
     user: u32,
     status: u16,
     is_as_long: bool,
@@ -176,21 +176,22 @@ struct Answered {
 }
 
 impl Script for Counter<'_> {
-    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
+    fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let watch = self.watch;
-        self.answered = Some(watch.weigh(user, answer.status, answer.length, answer.head));
-        watch.trace.answered(answer);
+        self.last_response =
+            Some(watch.weigh(user, response.status, response.length, response.head));
+        watch.trace.responded(response);
     }
 
     fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
-        let answered = self
-            .answered
+        let last_response = self
+            .last_response
             .take()
-            .filter(|answered| answered.user == user);
+            .filter(|response| response.user == user);
         if matches!(end.outcome, Outcome::Unfinished | Outcome::Unstarted) {
             return;
         }
-        self.tally.count(end.outcome, answered);
+        self.tally.count(end.outcome, last_response);
         self.watch.trace.ended(end);
         let connect = end.connect.unwrap_or_default() + end.tls.unwrap_or_default();
         if let Some(row) = times(end.outcome, end.exchange, connect) {
@@ -207,14 +208,14 @@ impl Script for Counter<'_> {
 }
 
 impl AbTally {
-    fn count(&mut self, outcome: Outcome, answered: Option<Answered>) {
+    fn count(&mut self, outcome: Outcome, last_response: Option<JudgedResponse>) {
         self.complete += 1;
-        let failed = match (outcome, answered) {
-            (Outcome::Ok, Some(answered)) => {
-                self.kept_alive += u64::from(answered.stays);
-                let is_2xx = answered.status / 100 == 2;
+        let failed = match (outcome, last_response) {
+            (Outcome::Ok, Some(response)) => {
+                self.kept_alive += u64::from(response.stays);
+                let is_2xx = response.status / 100 == 2;
                 self.non_2xx += u64::from(!is_2xx);
-                if answered.is_as_long {
+                if response.is_as_long {
                     self.successful += u64::from(is_2xx);
                     return;
                 }

@@ -29,29 +29,29 @@ impl Trace {
 
     /// True if responses are printed. One thread then makes the load, so that related lines stay
     /// together.
-    pub(super) fn tells_answers(&self) -> bool {
+    pub(super) fn tells_responses(&self) -> bool {
         self.verbosity >= 2
     }
 
     /// Prints the request.
     pub(super) fn request(&self, method: &str, written: &Written) {
-        if self.tells_answers() {
+        if self.tells_responses() {
             let head = String::from_utf8_lossy(&written.head);
             print(&format!("INFO: {method} header == \n---\n{head}\n---\n"));
         }
     }
 
     /// Prints a response.
-    pub(super) fn answered(&self, answer: &ResponseView<'_>) {
-        if self.tells_answers() {
-            print(&answer_lines(self.verbosity, answer));
+    pub(super) fn responded(&self, response: &ResponseView<'_>) {
+        if self.tells_responses() {
+            print(&response_lines(self.verbosity, response));
         }
     }
 
     /// Prints the negotiated TLS parameters.
     pub(super) fn agreed(&self, agreed: &Negotiated) {
         if let (true, Some(version), Some(cipher)) =
-            (self.tells_answers(), &agreed.tls, &agreed.cipher)
+            (self.tells_responses(), &agreed.tls, &agreed.cipher)
         {
             note(&format!(
                 "Transport Protocol      :{version}\nCipher Suite Name       :{}\n",
@@ -72,15 +72,15 @@ impl Trace {
     }
 }
 
-fn answer_lines(verbosity: u32, answer: &ResponseView<'_>) -> String {
-    let head = String::from_utf8_lossy(answer.head);
-    let body = String::from_utf8_lossy(answer.body);
+fn response_lines(verbosity: u32, response: &ResponseView<'_>) -> String {
+    let head = String::from_utf8_lossy(response.head);
+    let body = String::from_utf8_lossy(response.body);
     let head = head.trim_end_matches("\r\n");
     let mut lines = format!("LOG: header received:\n{head}\r\n\r\n{body}\n");
-    if answer.status / 100 != 2 {
-        lines += &format!("WARNING: Response code not 2xx ({})\n", answer.status);
+    if response.status / 100 != 2 {
+        lines += &format!("WARNING: Response code not 2xx ({})\n", response.status);
     } else if verbosity >= 3 {
-        lines += &format!("LOG: Response code = {}\n", answer.status);
+        lines += &format!("LOG: Response code = {}\n", response.status);
     }
     lines
 }

@@ -67,8 +67,11 @@ fn spread(arguments: &HeyArguments) -> Spread {
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
     let spec = question.resolve(Some(&arguments.url)).ok();
-    let answer = spec.and_then(|spec| probe(&spec, 0, PATIENCE).ok());
-    match answer.and_then(|answer| answer.negotiated.alpn).as_deref() {
+    let response = spec.and_then(|spec| probe(&spec, 0, PATIENCE).ok());
+    match response
+        .and_then(|response| response.negotiated.alpn)
+        .as_deref()
+    {
         Some("h2") => Spread::streams(arguments.workers),
         _ => each,
     }
@@ -162,7 +165,7 @@ fn report(arguments: &HeyArguments, session: &Session, loaded: &RunResult, noted
             &format!("{unstarted} requests were due by -q and not begun: no worker was free"),
         );
     }
-    match results.noted.answers {
+    match results.noted.responses {
         _ if is_interrupted => Ending::Interrupted,
         0 => Ending::Failed,
         _ => Ending::Done,

@@ -30,7 +30,7 @@ const PERCENTAGES: [u64; 7] = [10, 25, 50, 75, 90, 95, 99];
 impl HeyResults {
     /// Requests with and without a response.
     fn requests(&self) -> u64 {
-        self.noted.answers + self.failures.values().sum::<u64>()
+        self.noted.responses + self.failures.values().sum::<u64>()
     }
 
     /// The summary.
@@ -48,12 +48,12 @@ impl HeyResults {
         let (fastest, slowest) = (fastest(&noted.response), noted.response.slowest);
         writeln!(out, "  Slowest:\t{} secs", seconds(slowest))?;
         writeln!(out, "  Fastest:\t{} secs", seconds(fastest))?;
-        let mean = mean(&noted.response, noted.answers);
+        let mean = mean(&noted.response, noted.responses);
         writeln!(out, "  Average:\t{mean} secs")?;
         let rate = self.requests() as f64 / self.total_s;
         writeln!(out, "  Requests/sec:\t{}", number(rate))?;
         writeln!(out, "  ")?;
-        if let Some(each) = noted.body_bytes.checked_div(noted.answers)
+        if let Some(each) = noted.body_bytes.checked_div(noted.responses)
             && noted.body_bytes > 0
         {
             writeln!(out, "  Total data:\t{} bytes", noted.body_bytes)?;
@@ -62,7 +62,7 @@ impl HeyResults {
         writeln!(out, "\nResponse time histogram:")?;
         self.write_histogram(out)?;
         writeln!(out, "\n\nLatency distribution:")?;
-        if noted.answers > 0 {
+        if noted.responses > 0 {
             for percentage in PERCENTAGES {
                 let time = seconds(self.percentile(percentage));
                 writeln!(out, "  {percentage}% in {time} secs")?;
@@ -104,7 +104,7 @@ impl HeyResults {
         writeln!(
             out,
             "  {name}:\t{} secs, {} secs, {} secs",
-            mean(stage, self.noted.answers),
+            mean(stage, self.noted.responses),
             seconds(fastest(stage)),
             seconds(stage.slowest)
         )
@@ -112,7 +112,7 @@ impl HeyResults {
 
     /// The first bar is for the fastest request; the others divide the range above it evenly.
     fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
-        if self.noted.answers == 0 {
+        if self.noted.responses == 0 {
             return Ok(());
         }
         let response = &self.noted.response;
@@ -151,7 +151,7 @@ impl HeyResults {
 
     /// A percentile of the response times.
     fn percentile(&self, percentage: u64) -> Nanos {
-        let rank = (self.noted.answers * percentage).div_ceil(100).max(1);
+        let rank = (self.noted.responses * percentage).div_ceil(100).max(1);
         let mut seen = 0;
         let found = self.times.iter().find(|(_, count)| {
             seen += count;

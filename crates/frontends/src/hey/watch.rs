@@ -60,7 +60,7 @@ pub(super) struct CsvRow {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Noted {
     /// Complete responses, whatever their status.
-    pub(super) answers: u64,
+    pub(super) responses: u64,
     /// From the time a request was due to the end of its response.
     pub(super) response: Stage,
     /// Connect and TLS handshake; zero on a reused connection.
@@ -77,7 +77,7 @@ pub(super) struct Noted {
 
 impl Noted {
     /// Adds a response.
-    pub(super) fn answer(&mut self, exchange: &Exchange, dial: Nanos, keeps_row: bool) {
+    pub(super) fn response(&mut self, exchange: &Exchange, dial: Nanos, keeps_row: bool) {
         let first_byte = exchange.first_byte.unwrap_or(exchange.ended);
         let row = CsvRow {
             response: exchange.ended.since(exchange.intended),
@@ -87,7 +87,7 @@ impl Noted {
             status: exchange.status.unwrap_or_default(),
             offset: exchange.intended,
         };
-        self.answers += 1;
+        self.responses += 1;
         self.response.add(row.response);
         self.dial.add(row.dial);
         self.wait.add(row.wait);
@@ -104,7 +104,7 @@ impl Noted {
     }
 
     fn merge(&mut self, other: Noted) {
-        self.answers += other.answers;
+        self.responses += other.responses;
         self.response.merge(other.response);
         self.dial.merge(other.dial);
         self.wait.merge(other.wait);
@@ -181,7 +181,8 @@ impl Script for Watcher<'_> {
     fn ended(&mut self, _user: u32, end: &RequestEnd<'_>) {
         if end.outcome == Outcome::Ok {
             let dial = end.connect.unwrap_or_default() + end.tls.unwrap_or_default();
-            self.noted.answer(end.exchange, dial, self.watch.keeps_rows);
+            self.noted
+                .response(end.exchange, dial, self.watch.keeps_rows);
         } else {
             self.noted.failure(end.outcome, end.reason);
         }

@@ -8,20 +8,20 @@ use super::url::SiegeUrl;
 
 /// A user's credentials for one server's challenge. They are sent only to that server.
 #[derive(Debug)]
-pub(super) struct Answering {
+pub(super) struct Authentication {
     client: PasswordClient,
     login: (String, String),
     server: SiegeUrl,
 }
 
-impl Answering {
+impl Authentication {
     /// Chooses credentials for the challenges of `url`'s server; None without a matching login or
     /// scheme.
     pub(super) fn choose(
         challenges: &[&str],
         logins: &[Login],
         url: &SiegeUrl,
-    ) -> Option<Answering> {
+    ) -> Option<Authentication> {
         let mut builder = PasswordClient::builder();
         for challenge in challenges {
             builder = builder.challenges(challenge);
@@ -45,7 +45,7 @@ impl Answering {
             .map(own)
             .or_else(of_url)
             .or_else(|| of_all().map(own))?;
-        Some(Answering {
+        Some(Authentication {
             client,
             login,
             server: url.clone(),
@@ -79,7 +79,7 @@ mod tests {
 
     fn header(challenges: &[&str], logins: &[&str], at: &str) -> Option<String> {
         let logins: Vec<Login> = logins.iter().map(|login| Login::parse(login)).collect();
-        Answering::choose(challenges, &logins, &url(at))?.header(Method::Get, &url(at), b"")
+        Authentication::choose(challenges, &logins, &url(at))?.header(Method::Get, &url(at), b"")
     }
 
     #[test]
@@ -97,10 +97,11 @@ mod tests {
     fn digest_counts_its_uses() {
         let asked = ["Digest realm=\"R\", nonce=\"abc\", qop=\"auth\", opaque=\"o\""];
         let login = [Login::parse("me:secret:R")];
-        let mut answering = Answering::choose(&asked, &login, &url("http://h.test/")).unwrap();
+        let mut authentication =
+            Authentication::choose(&asked, &login, &url("http://h.test/")).unwrap();
         let to = url("http://h.test/x?y=1");
         for count in ["nc=00000001", "nc=00000002"] {
-            let header = answering.header(Method::Get, &to, b"").unwrap();
+            let header = authentication.header(Method::Get, &to, b"").unwrap();
             assert!(
                 header.starts_with("Digest username=\"me\", realm=\"R\", uri=\"/x?y=1\""),
                 "{header}"
@@ -112,15 +113,15 @@ mod tests {
     #[test]
     fn other_servers_are_told_nothing() {
         let login = [Login::parse("a:b")];
-        let mut answering =
-            Answering::choose(&["Basic realm=\"R\""], &login, &url("http://h.test/")).unwrap();
+        let mut authentication =
+            Authentication::choose(&["Basic realm=\"R\""], &login, &url("http://h.test/")).unwrap();
         assert!(
-            answering
+            authentication
                 .header(Method::Get, &url("http://i.test/"), b"")
                 .is_none()
         );
         assert!(
-            answering
+            authentication
                 .header(Method::Get, &url("https://h.test/"), b"")
                 .is_none()
         );

@@ -1,7 +1,6 @@
 //! siege's arguments and output: virtual users who request a list of URLs, keep cookies, follow
 //! redirects, and fetch the parts of pages.
 
-mod answer;
 mod arguments;
 mod challenge;
 mod clock;
@@ -12,6 +11,7 @@ mod page;
 mod rc;
 mod report;
 mod request;
+mod response;
 mod script;
 mod settings;
 mod shown;

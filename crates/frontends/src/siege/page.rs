@@ -6,7 +6,7 @@ use std::io::Read;
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
-use super::answer::Coding;
+use super::response::Coding;
 use super::url::SiegeUrl;
 
 /// Maximum number of body bytes that are kept of a page.

@@ -108,8 +108,8 @@ mod tests {
 
     fn report() -> SiegeReport {
         let mut tally = SiegeTally::default();
-        tally.answer(Verdict::Success, Nanos::from_millis(250), 3 << 20);
-        tally.answer(Verdict::Other, Nanos::from_millis(750), 1 << 19);
+        tally.response(Verdict::Success, Nanos::from_millis(250), 3 << 20);
+        tally.response(Verdict::Other, Nanos::from_millis(750), 1 << 19);
         tally.failure();
         SiegeReport {
             tally,

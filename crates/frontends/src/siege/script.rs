@@ -12,10 +12,10 @@ use prony_load::script::{
 use prony_load::{Request, Writer};
 use prony_record::{Nanos, Outcome};
 
-use super::answer::Head;
 use super::listed::{ListedRequest, Method};
 use super::page::{PAGE_BYTES, unpacked};
 use super::request::RequestForm;
+use super::response::Head;
 use super::tally::{SiegeTally, Verdict};
 use super::user::{Ask, Course, Turn, User};
 use super::verbose::{Done, Line};
@@ -122,7 +122,7 @@ struct Current {
     ask: Ask,
     asked: Nanos,
     /// Protocol and status of a complete response.
-    answer: Option<(String, u16)>,
+    response: Option<(String, u16)>,
 }
 
 /// One worker's users.
@@ -268,7 +268,7 @@ impl Script for Worker<'_> {
                     self.seat(user).current = Some(Current {
                         ask,
                         asked: now,
-                        answer: None,
+                        response: None,
                     });
                     return UserStep::Request(request);
                 }
@@ -285,27 +285,27 @@ impl Script for Worker<'_> {
         }
     }
 
-    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
+    fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let siege = self.siege;
         let settings = &siege.course.settings;
-        let head = Head::parse(answer.head, answer.status);
+        let head = Head::parse(response.head, response.status);
         let seat = self.seat(user);
         let Some(current) = &mut seat.current else {
             return;
         };
-        current.answer = Some((head.protocol.to_owned(), answer.status));
+        current.response = Some((head.protocol.to_owned(), response.status));
         if settings.get && siege.shows_requests() {
-            let end = if answer.head.ends_with(b"\r\n\r\n") {
+            let end = if response.head.ends_with(b"\r\n\r\n") {
                 ""
             } else {
                 "\r\n"
             };
-            let text = [answer.head, end.as_bytes(), b"\n"].concat();
+            let text = [response.head, end.as_bytes(), b"\n"].concat();
             siege.say(Line::Plain(text));
         }
         if settings.print && !settings.json {
             let text = [
-                &unpacked(answer.body, head.coding, PRINTED_BYTES),
+                &unpacked(response.body, head.coding, PRINTED_BYTES),
                 &b"\n"[..],
             ]
             .concat();
@@ -313,14 +313,14 @@ impl Script for Worker<'_> {
         }
         let complaint = seat
             .user
-            .answered(siege.course, &current.ask, &head, answer.body);
-        let seen = answer.body.len();
+            .responded(siege.course, &current.ask, &head, response.body);
+        let seen = response.body.len();
         let is_looked_into = settings.print || settings.parser && head.is_html;
-        if is_looked_into && answer.length > seen as u64 {
+        if is_looked_into && response.length > seen as u64 {
             siege.say(Line::Failed(format!(
                 "{}: a page of {} bytes; only the first {seen} were looked into",
                 current.ask.wanted.url.text(),
-                answer.length
+                response.length
             )));
         }
         if let Some(complaint) = complaint {
@@ -339,7 +339,7 @@ impl Script for Worker<'_> {
         }
         let wanted = &current.ask.wanted;
         let body_bytes = end.exchange.body_bytes_in;
-        let Some((protocol, status)) = current.answer else {
+        let Some((protocol, status)) = current.response else {
             self.fail(failure(end, wanted));
             return;
         };
@@ -352,7 +352,7 @@ impl Script for Worker<'_> {
         }
         let took = end.exchange.ended.since(current.asked);
         let verdict = Verdict::of(status);
-        self.tally.answer(verdict, took, body_bytes);
+        self.tally.response(verdict, took, body_bytes);
         if verdict == Verdict::Failure {
             siege.failures.fetch_add(1, Ordering::Relaxed);
         }

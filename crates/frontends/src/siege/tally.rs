@@ -11,7 +11,7 @@ pub(super) struct SiegeTally {
     pub(super) successful: u64,
     pub(super) failed: u64,
     /// Complete responses of any status.
-    answered: u64,
+    responded: u64,
     /// Body bytes as received.
     pub(super) body_bytes: u64,
     /// Sum of the times of all complete responses.
@@ -44,7 +44,7 @@ impl Verdict {
 
 impl SiegeTally {
     /// Counts a complete response.
-    pub(super) fn answer(&mut self, verdict: Verdict, took: Nanos, body_bytes: u64) {
+    pub(super) fn response(&mut self, verdict: Verdict, took: Nanos, body_bytes: u64) {
         match verdict {
             Verdict::Success => {
                 self.transactions += 1;
@@ -53,7 +53,7 @@ impl SiegeTally {
             Verdict::Other => self.transactions += 1,
             Verdict::Failure => self.failed += 1,
         }
-        self.answered += 1;
+        self.responded += 1;
         self.body_bytes += body_bytes;
         self.time = self.time + took;
         self.longest = self.longest.max(took);
@@ -70,7 +70,7 @@ impl SiegeTally {
         self.transactions += other.transactions;
         self.successful += other.successful;
         self.failed += other.failed;
-        self.answered += other.answered;
+        self.responded += other.responded;
         self.body_bytes += other.body_bytes;
         self.time = self.time + other.time;
         self.longest = self.longest.max(other.longest);
@@ -88,7 +88,7 @@ impl SiegeTally {
 
     /// Mean time of a complete response, in seconds.
     pub(super) fn response_time_s(&self) -> f64 {
-        share(self.time.as_secs_f64(), self.answered as f64)
+        share(self.time.as_secs_f64(), self.responded as f64)
     }
 
     /// Minimum time of a complete response.
@@ -126,10 +126,10 @@ mod tests {
     fn merging_equals_counting_all_at_once() {
         let ms = Nanos::from_millis;
         let mut one = SiegeTally::default();
-        one.answer(Verdict::Success, ms(10), 13);
-        one.answer(Verdict::Failure, ms(40), 1);
+        one.response(Verdict::Success, ms(10), 13);
+        one.response(Verdict::Failure, ms(40), 1);
         let mut two = SiegeTally::default();
-        two.answer(Verdict::Other, ms(4), 5);
+        two.response(Verdict::Other, ms(4), 5);
         two.failure();
         one.merge(&two);
         assert_eq!((one.transactions, one.successful, one.failed), (2, 1, 2));

@@ -8,12 +8,12 @@ use prony_record::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::answer::Head;
 use super::arguments::Reps;
-use super::challenge::Answering;
+use super::challenge::Authentication;
 use super::cookies::Jar;
 use super::listed::{ListedRequest, Method};
 use super::page::Page;
+use super::response::Head;
 use super::settings::Settings;
 use super::url::SiegeUrl;
 
@@ -71,7 +71,7 @@ pub(super) struct User {
     /// Parts of the page that are not yet requested, in reverse order.
     parts: Vec<Part>,
     jar: Jar,
-    answering: Option<Answering>,
+    authentication: Option<Authentication>,
     dice: ChaCha8Rng,
 }
 
@@ -101,7 +101,7 @@ impl User {
             onward: None,
             parts: Vec::new(),
             jar: Jar::default(),
-            answering: None,
+            authentication: None,
             dice: ChaCha8Rng::seed_from_u64(seed.wrapping_add(u64::from(number))),
         }
     }
@@ -157,7 +157,7 @@ impl User {
     }
 
     /// Handles a complete response. Returns a message if its redirect can't be followed.
-    pub(super) fn answered(
+    pub(super) fn responded(
         &mut self,
         course: &Course,
         ask: &Ask,
@@ -239,9 +239,10 @@ impl User {
         if ask.tries + 1 >= settings.attempts {
             return;
         }
-        let answering = Answering::choose(&head.challenges, &settings.logins, &ask.wanted.url);
-        if answering.is_some() {
-            self.answering = answering;
+        let authentication =
+            Authentication::choose(&head.challenges, &settings.logins, &ask.wanted.url);
+        if authentication.is_some() {
+            self.authentication = authentication;
             self.onward = Some(Ask {
                 tries: ask.tries + 1,
                 ..ask.clone()
@@ -251,8 +252,8 @@ impl User {
 
     /// The Authorization header of a request.
     pub(super) fn authorization(&mut self, wanted: &ListedRequest) -> Option<String> {
-        let answering = self.answering.as_mut()?;
-        answering.header(wanted.method, &wanted.url, &wanted.body)
+        let authentication = self.authentication.as_mut()?;
+        authentication.header(wanted.method, &wanted.url, &wanted.body)
     }
 
     /// The Cookie header of a request.
@@ -309,7 +310,7 @@ mod tests {
         let walked = (0..count).map(|_| {
             let ask = asked(user, course);
             let status = head[9..12].parse().unwrap();
-            user.answered(course, &ask, &Head::parse(head.as_bytes(), status), b"");
+            user.responded(course, &ask, &Head::parse(head.as_bytes(), status), b"");
             shown(&ask)
         });
         walked.collect()
@@ -406,11 +407,11 @@ mod tests {
         let course = course(&["a.test/0"], |_| {});
         let mut user = User::new(0, &course, 0);
         let first = asked(&mut user, &course);
-        let mut complaint = user.answered(&course, &first, &parsed, b"");
+        let mut complaint = user.responded(&course, &first, &parsed, b"");
         for _ in 0..MOST_REDIRECTS {
             assert_eq!(complaint, None);
             let ask = asked(&mut user, &course);
-            complaint = user.answered(&course, &ask, &parsed, b"");
+            complaint = user.responded(&course, &ask, &parsed, b"");
         }
         assert!(
             complaint
@@ -422,7 +423,7 @@ mod tests {
         course.settings.follow = false;
         let mut user = User::new(0, &course, 0);
         let ask = asked(&mut user, &course);
-        user.answered(&course, &ask, &parsed, b"");
+        user.responded(&course, &ask, &parsed, b"");
         assert!(asked(&mut user, &course).listed.is_some());
     }
 
@@ -433,7 +434,7 @@ mod tests {
         let ask = asked(&mut user, &course);
         let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
         let html = b"<img src=/a><img src=//x.ads.pubsqrd.com/b><img src=/c>";
-        user.answered(&course, &ask, &head, html);
+        user.responded(&course, &ask, &head, html);
         assert_eq!(shown(&asked(&mut user, &course)), "GET /c");
         assert_eq!(shown(&asked(&mut user, &course)), "GET /a");
         assert!(matches!(user.turn(&course, 0), Turn::Rest(_)));
@@ -447,7 +448,7 @@ mod tests {
         let mut asked = Vec::new();
         let mut told = Vec::new();
         while let Turn::Ask(ask) = user.turn(&course, 0) {
-            told.extend(user.answered(&course, &ask, &head, b"<img src=x/y>"));
+            told.extend(user.responded(&course, &ask, &head, b"<img src=x/y>"));
             asked.push(shown(&ask));
         }
         assert_eq!(asked.len(), 1 + DEEPEST_PART as usize, "{asked:?}");
@@ -466,17 +467,17 @@ mod tests {
         let mut user = User::new(0, &course, 0);
         let ask = asked(&mut user, &course);
         assert_eq!(user.cookie(&ask.wanted), None);
-        user.answered(&course, &ask, &head, b"");
+        user.responded(&course, &ask, &head, b"");
         assert_eq!(user.cookie(&ask.wanted).as_deref(), Some("a=1"));
         asked(&mut user, &course);
         assert_eq!(user.cookie(&ask.wanted), None);
         course.settings.cookies = false;
-        user.answered(&course, &ask, &head, b"");
+        user.responded(&course, &ask, &head, b"");
         assert_eq!(user.cookie(&ask.wanted), None);
     }
 
     #[test]
-    fn challenges_are_answered_so_often_and_no_oftener() {
+    fn challenges_are_responded_so_often_and_no_oftener() {
         let course = course(&["a.test/0"], |settings| {
             settings.attempts = 3;
             settings.logins = vec![Login::parse("a:b")];
@@ -490,7 +491,7 @@ mod tests {
         for _ in 0..4 {
             let ask = asked(&mut user, &course);
             listed.push((user.pages, user.authorization(&ask.wanted).is_some()));
-            user.answered(&course, &ask, &head, b"");
+            user.responded(&course, &ask, &head, b"");
         }
         assert_eq!(listed, [(1, false), (1, true), (1, true), (2, true)]);
     }

@@ -53,7 +53,7 @@ impl Has {
 /// Responses within batches, which the load counts as one each.
 #[derive(Default)]
 struct BatchCounts {
-    answers: AtomicU64,
+    responses: AtomicU64,
     /// Responses with a status over 399.
     not_fine: AtomicU64,
 }
@@ -92,8 +92,11 @@ impl<'a> Hooks<'a> {
     /// With batches: complete responses, and those with a status over 399.
     pub(super) fn counted(&self) -> Option<(u64, u64)> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let BatchCounts { answers, not_fine } = &self.counted;
-        (self.batch > 1).then(|| (of(answers), of(not_fine)))
+        let BatchCounts {
+            responses,
+            not_fine,
+        } = &self.counted;
+        (self.batch > 1).then(|| (of(responses), of(not_fine)))
     }
 
     /// True after a script failed; no more requests are sent then.
@@ -131,7 +134,7 @@ impl Director for Hooks<'_> {
             only: None,
             first_user: users.first,
             has_rested: vec![false; users.count as usize],
-            answers: 0,
+            responses: 0,
             not_fine: 0,
         };
         if !self.has.request {
@@ -162,7 +165,7 @@ struct Hooked<'a> {
     /// Connections whose delay is over, by index within the worker.
     has_rested: Vec<bool>,
     /// See [`BatchCounts`].
-    answers: u64,
+    responses: u64,
     not_fine: u64,
 }
 
@@ -226,23 +229,26 @@ impl Script for Hooked<'_> {
         })
     }
 
-    fn answered(&mut self, _user: u32, answer: &ResponseView<'_>) {
-        self.answers += 1;
-        self.not_fine += u64::from(answer.status > 399);
+    fn responded(&mut self, _user: u32, response: &ResponseView<'_>) {
+        self.responses += 1;
+        self.not_fine += u64::from(response.status > 399);
         if self.is_over() || !self.hooks.has.response {
             return;
         }
         let called = self
             .thread
-            .response(answer.status, answer.head, answer.body);
+            .response(response.status, response.head, response.body);
         if let Err(fault) = called {
             self.hooks.fail(fault);
         }
     }
 
     fn finish(self: Box<Self>) {
-        let BatchCounts { answers, not_fine } = &self.hooks.counted;
-        answers.fetch_add(self.answers, Ordering::Relaxed);
+        let BatchCounts {
+            responses,
+            not_fine,
+        } = &self.hooks.counted;
+        responses.fetch_add(self.responses, Ordering::Relaxed);
         not_fine.fetch_add(self.not_fine, Ordering::Relaxed);
     }
 }

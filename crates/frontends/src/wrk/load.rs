@@ -59,8 +59,8 @@ impl Load<'_> {
         })?;
         let mut results = self.results(&loaded, rates.samples);
         // The load counts a batch as one request.
-        if let Some((answers, not_fine)) = hooks.and_then(Hooks::counted) {
-            (results.requests, results.errors.status) = (answers, not_fine);
+        if let Some((responses, not_fine)) = hooks.and_then(Hooks::counted) {
+            (results.requests, results.errors.status) = (responses, not_fine);
         }
         Ok(results)
     }
@@ -123,7 +123,7 @@ fn given_up(outcomes: &OutcomeCounts) -> u64 {
 struct Rates {
     /// Responses per request of the load.
     batch: u32,
-    answered: Vec<u64>,
+    responded: Vec<u64>,
     since: Vec<Instant>,
     samples: Vec<u64>,
 }
@@ -132,7 +132,7 @@ impl Rates {
     fn new(threads: u64, batch: u32) -> Rates {
         Rates {
             batch,
-            answered: vec![0; threads as usize],
+            responded: vec![0; threads as usize],
             since: vec![Instant::now(); threads as usize],
             samples: Vec::new(),
         }
@@ -141,15 +141,15 @@ impl Rates {
     /// A thread without a response since the last sample is skipped.
     fn sample(&mut self, control: &Control) {
         let now = Instant::now();
-        let threads = self.answered.iter_mut().zip(&mut self.since);
+        let threads = self.responded.iter_mut().zip(&mut self.since);
         let counts = control.ended_by_worker().zip(control.failed_by_worker());
         for ((before, since), (ended, failed)) in threads.zip(counts) {
-            let answered = ended.saturating_sub(failed) * u64::from(self.batch);
+            let responded = ended.saturating_sub(failed) * u64::from(self.batch);
             let elapsed_s = now.duration_since(*since).as_secs_f64();
-            if answered > *before && elapsed_s > 0.0 {
-                let rate = (answered - *before) as f64 / elapsed_s;
+            if responded > *before && elapsed_s > 0.0 {
+                let rate = (responded - *before) as f64 / elapsed_s;
                 self.samples.push(rate as u64);
-                (*before, *since) = (answered, now);
+                (*before, *since) = (responded, now);
             }
         }
     }

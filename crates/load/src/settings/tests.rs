@@ -142,7 +142,7 @@ fn each_setting_takes_its_unit_and_refuses_another() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn values_round_trip() {
     for words in GOOD {
         let settings = LoadSettings::typed(words);
         let json = serde_json::to_string(&settings).unwrap();

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_in_time_wait_count_where_they_are_not_given_again() {
+    fn ports_in_time_wait_count_unless_the_system_reuses_them() {
         let [near, far] = ["127.0.0.1", "10.0.0.1"].map(|ip| ip.parse().unwrap());
         assert!(is_reused("2", near) && !is_reused("2", far));
         assert!(is_reused("1", far) && !is_reused("0", near));

@@ -40,7 +40,7 @@ pub(crate) trait Server {
     }
 
     /// Responds to a request, or with HTTP/2 to any bytes of the client.
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply;
+    fn response(&mut self, request: &ReceivedRequest) -> Reply;
 }
 
 /// The result of a connect.
@@ -335,7 +335,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         assert!(link.connected, "a send before the connection is made");
         assert!(link.sending.is_none(), "a send during another");
         assert!(!link.send_failed, "a send after one that failed");
-        let asked = ReceivedRequest {
+        let request = ReceivedRequest {
             now,
             connection: link.number,
             port: link.port,
@@ -344,8 +344,8 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         };
         link.requests += 1;
         link.sending = Some(bytes);
-        let reply = self.server.answer(&asked);
-        self.log.borrow_mut().requests.push((now, asked.bytes));
+        let reply = self.server.response(&request);
+        self.log.borrow_mut().requests.push((now, request.bytes));
         match reply.taken {
             SendTiming::AtOnce => self.plan(Nanos::ZERO, key, DueAction::SendTiming),
             SendTiming::After(after) => self.plan(after, key, DueAction::SendTiming),

@@ -109,7 +109,7 @@ impl<'run> ScriptRunner<'run> {
     fn show(&mut self, slot: u32, view: ResponseView<'_>, head: &[u8]) {
         let head = if self.capture.heads { head } else { &[] };
         let view = ResponseView { head, ..view };
-        self.script.answered(self.first_user + slot, &view);
+        self.script.responded(self.first_user + slot, &view);
     }
 
     /// The load is over.

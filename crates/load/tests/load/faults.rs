@@ -186,8 +186,8 @@ fn a_temporarily_full_backlog_of_a_unix_socket_is_retried() {
             let (mut stream, _) = listener.accept().unwrap();
             let mut head = [0; 4096];
             if let Ok(1..) = std::io::Read::read(&mut stream, &mut head) {
-                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-                let _ = std::io::Write::write_all(&mut stream, answer);
+                let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                let _ = std::io::Write::write_all(&mut stream, response);
             }
         }
     });

@@ -16,8 +16,8 @@ fn redirecting(status: &str, location: String) -> (Raw, Arc<Mutex<Vec<String>>>)
         while let Some(head) = read_head(&mut stream) {
             kept.lock().unwrap().push(String::from_utf8(head).unwrap());
             let head = format!("HTTP/1.1 {status} X\r\nLocation: {location}\r\n");
-            let answer = format!("{head}Content-Length: 0\r\n\r\n");
-            if stream.write_all(answer.as_bytes()).is_err() {
+            let response = format!("{head}Content-Length: 0\r\n\r\n");
+            if stream.write_all(response.as_bytes()).is_err() {
                 return;
             }
         }
@@ -89,7 +89,7 @@ fn a_redirect_loop_ends_at_the_limit() {
 
 #[test]
 fn two_hosts_that_redirect_to_each_other() {
-    let there = Raw::answering(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthere"]);
+    let there = Raw::responding(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthere"]);
     let (here, heads) = redirecting("303", there.url());
     let words = "-n 30 -c 3 -t 1 --follow 2 --expect-size 5 -X PUT --body x";
     let record = load(&here.url(), words);
@@ -135,7 +135,7 @@ fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
 
 #[test]
 fn a_hanging_lookup_delays_no_other_request() {
-    let there = Raw::answering(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]);
+    let there = Raw::responding(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]);
     let port: u16 = there
         .url()
         .trim_end_matches('/')

@@ -29,8 +29,8 @@ fn proxy(heads: &Heads, connect_response: &'static [u8]) -> Raw {
                     true => "302 Found\r\nLocation: http://127.0.0.8:8/here",
                     false => "200 OK",
                 };
-                let answer = format!("HTTP/1.1 {to}\r\nContent-Length: 2\r\n\r\nhi");
-                if stream.write_all(answer.as_bytes()).is_err() {
+                let response = format!("HTTP/1.1 {to}\r\nContent-Length: 2\r\n\r\nhi");
+                if stream.write_all(response.as_bytes()).is_err() {
                     return;
                 }
                 continue;
@@ -182,8 +182,8 @@ fn a_probe_goes_through_the_tunnel() {
         &served.url("/bytes/7"),
         &["--ca", text(&ca), "--proxy", &typed(&between)],
     );
-    let answer = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap();
-    assert_eq!((answer.status, answer.body.length), (200, 7));
+    let response = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap();
+    assert_eq!((response.status, response.body.length), (200, 7));
     let between = proxy(&heads, b"HTTP/1.1 403 No\r\n\r\n");
     let spec = resolve(&served.url("/"), &["--proxy", &typed(&between)]);
     let error = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();

@@ -18,7 +18,7 @@ const REFUSED_STREAM: u32 = 7;
 fn serve(peer: &mut Peer) -> Option<()> {
     loop {
         let stream = peer.request()?;
-        peer.send(&answer(stream, b"fine"))?;
+        peer.send(&response(stream, b"fine"))?;
     }
 }
 
@@ -123,7 +123,7 @@ fn requests_beyond_goaway_are_retried() {
         }
         let streams = peer.requests(3)?;
         peer.send(&goaway(streams[0], 0))?;
-        peer.send(&answer(streams[0], b"fine"))?;
+        peer.send(&response(streams[0], b"fine"))?;
         peer.read_to_end()
     });
     let record = server.load("-n 3 -c 1 --streams 3");
@@ -152,7 +152,7 @@ fn requests_beyond_goaway_are_retried_at_once() {
             std::thread::sleep(Duration::from_millis(5));
             peer.send(&frame(PING, 0, 0, b"are you?"))?;
         }
-        peer.send(&answer(streams[0], b"fine"))?;
+        peer.send(&response(streams[0], b"fine"))?;
         peer.read_to_end()
     });
     let record = server.load("-n 3 -c 1 --streams 3 --timeout 2s");
@@ -167,13 +167,13 @@ fn goaway_after_every_tenth_request_loses_none() {
             peer.send_settings(&[])?;
             for _ in 0..9 {
                 let stream = peer.request()?;
-                peer.send(&answer(stream, b"fine"))?;
+                peer.send(&response(stream, b"fine"))?;
             }
             let last = peer.request()?;
             if in_two_steps {
                 peer.send(&goaway(MAX_U31, 0))?;
             }
-            peer.send(&[goaway(last, 0), answer(last, b"fine")].concat())?;
+            peer.send(&[goaway(last, 0), response(last, b"fine")].concat())?;
             peer.close()
         });
         let record = server.load("-n 200 -c 2 --streams 4");
@@ -195,7 +195,7 @@ fn successive_slow_goaways() {
         // Sent in one write, so that no second request begins in between.
         peer.send(&[settings(&[]), goaway(1, 0)].concat())?;
         std::thread::sleep(Duration::from_millis(20));
-        peer.send(&answer(1, b"fine"))?;
+        peer.send(&response(1, b"fine"))?;
         peer.read_to_end()
     });
     for words in [
@@ -297,7 +297,7 @@ fn requests_lost_on_a_reused_connection_are_retried() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         let stream = peer.request()?;
-        peer.send(&answer(stream, b"fine"))?;
+        peer.send(&response(stream, b"fine"))?;
         peer.request()?;
         peer.close()
     });
@@ -311,7 +311,7 @@ fn requests_lost_on_a_reused_connection_are_retried() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         let stream = peer.request()?;
-        peer.send(&answer(stream, b"fine"))?;
+        peer.send(&response(stream, b"fine"))?;
         let stream = peer.request()?;
         peer.send(&half(stream))?;
         peer.close()
@@ -341,7 +341,7 @@ fn an_endless_frame_blocks_all_streams() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         let streams = peer.requests(4)?;
-        peer.send(&answer(streams[0], b"fine"))?;
+        peer.send(&response(streams[0], b"fine"))?;
         peer.send(&half(streams[1])[..20])?;
         peer.read_to_end()
     });
@@ -357,7 +357,7 @@ fn a_late_response_is_not_assigned_to_another_request() {
         let late = peer.request()?;
         // RST_STREAM shows the server that the request was abandoned.
         peer.next(RST_STREAM)?;
-        peer.send(&answer(late, b"too late"))?;
+        peer.send(&response(late, b"too late"))?;
         serve(peer)
     });
     let record = server.load("-n 20 -c 1 --streams 1 --timeout 300ms --expect-size 4");
@@ -395,7 +395,7 @@ fn one_bad_stream_among_twenty_good_ones() {
                 peer.send(&if bad {
                     reply(stream)
                 } else {
-                    answer(stream, b"fine")
+                    response(stream, b"fine")
                 })?;
             }
             None
@@ -423,7 +423,7 @@ fn one_bad_connection_next_to_a_good_one() {
         *begun.lock().unwrap() = true;
         condition.notify_all();
         for &stream in &streams[..20] {
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
         peer.send(&[0xff; 9])?;
         peer.read_to_end()

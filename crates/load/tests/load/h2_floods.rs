@@ -203,7 +203,7 @@ fn hostile_servers_cost_no_memory() {
     // Several loads, because the allocator keeps freed memory and doesn't reuse all of it for the
     // next load.
     for _ in 0..12 {
-        Scripted::responding(|s| answer(s, &[b'x'; 10_000])).load(words);
+        Scripted::responding(|s| response(s, &[b'x'; 10_000])).load(words);
     }
     let before = peak_memory_kib();
     let endless: [(FrameBuilder, FrameBuilder); 3] = [

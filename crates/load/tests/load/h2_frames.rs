@@ -103,7 +103,7 @@ pub(crate) fn head(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A complete response: the status 200, a length, and the body in one frame.
-pub(crate) fn answer(stream: u32, body: &[u8]) -> Vec<u8> {
+pub(crate) fn response(stream: u32, body: &[u8]) -> Vec<u8> {
     let head = head(&[("content-length", &body.len().to_string())]);
     let head = headers(stream, END_HEADERS, &head);
     [head, data(stream, END_STREAM, body)].concat()

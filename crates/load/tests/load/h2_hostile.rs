@@ -383,7 +383,7 @@ fn forbidden_bodies() {
     }
     check_stream(
         "-X HEAD",
-        |s| answer(s, b"body"),
+        |s| response(s, b"body"),
         "longer than its",
         PROTOCOL_ERROR,
     );
@@ -420,10 +420,10 @@ fn frames_after_the_end_of_their_stream() {
             peer.send_settings(&[])?;
             while peer.place > 0 {
                 let stream = peer.request()?;
-                peer.send(&answer(stream, b"fine"))?;
+                peer.send(&response(stream, b"fine"))?;
             }
             let streams = peer.requests(3)?;
-            peer.send(&[answer(streams[0], b"fine"), behind(streams[0])].concat())?;
+            peer.send(&[response(streams[0], b"fine"), behind(streams[0])].concat())?;
             peer.read_to_end()
         });
         // The next request may have replaced the finished one.

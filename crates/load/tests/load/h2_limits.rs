@@ -32,7 +32,7 @@ fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()>
             open.push(peer.request()?);
         }
         for stream in open.drain(..open.len().div_ceil(2)) {
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
     }
 }
@@ -44,7 +44,7 @@ fn a_limit_of_one_stream_is_respected_and_reported() {
         let before = peer.requests_so_far()?;
         // 50 may have arrived before the limit was known.
         for stream in before {
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
         serve_within(peer, 1, Vec::new())
     });
@@ -55,7 +55,7 @@ fn a_limit_of_one_stream_is_respected_and_reported() {
         "{:?}",
         record.findings
     );
-    let record = Scripted::responding(|s| answer(s, b"")).load("-n 200 -c 1 --streams 50");
+    let record = Scripted::responding(|s| response(s, b"")).load("-n 200 -c 1 --streams 50");
     assert!(
         !has_finding(&record, "streams-limited"),
         "{:?}",
@@ -68,7 +68,7 @@ fn a_stream_limit_of_zero_is_waited_for() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 0)])?;
         for stream in peer.requests_so_far()? {
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(20));
@@ -86,7 +86,7 @@ fn a_permanent_stream_limit_of_zero_ends_with_the_timeout() {
         Scripted::clear(|peer| {
             peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 0)])?;
             for stream in peer.requests_so_far()? {
-                peer.send(&answer(stream, b"fine"))?;
+                peer.send(&response(stream, b"fine"))?;
             }
             assert!(peer.requests_so_far()?.is_empty());
             peer.read_to_end()
@@ -138,7 +138,7 @@ fn a_constantly_changing_limit_is_respected() {
             assert!(open.len() <= 8, "{}", open.len());
             peer.send_settings(&[(MAX_CONCURRENT_STREAMS, limit)])?;
             for stream in open.drain(open.len() / 3..) {
-                peer.send(&answer(stream, b"fine"))?;
+                peer.send(&response(stream, b"fine"))?;
             }
         }
         None
@@ -154,14 +154,14 @@ fn a_limit_that_decreases_during_a_load_is_respected() {
         for _ in 0..20 {
             open.extend(peer.requests_so_far()?);
             for stream in open.drain(..open.len() / 2) {
-                peer.send(&answer(stream, b"fine"))?;
+                peer.send(&response(stream, b"fine"))?;
             }
         }
         peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 2)])?;
         // Requests in flight may finish, and no further ones begin.
         open.extend(peer.requests_so_far()?);
         while open.len() > 2 {
-            peer.send(&answer(open.pop()?, b"fine"))?;
+            peer.send(&response(open.pop()?, b"fine"))?;
             let more = peer.requests_so_far()?;
             assert!(
                 more.is_empty() || open.len() < 2,
@@ -208,7 +208,7 @@ fn request_bodies_go_no_further_than_the_windows() {
             peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
             peer.send(&[window_update(stream, 200_000), window_update(0, 200_000)].concat())?;
             peer.body(stream)?;
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
     });
     expect_fine(&server.load(&format!("-n 10 -c 2 {words}")));
@@ -265,7 +265,7 @@ fn windows_of_maximum_size() {
         loop {
             let stream = peer.request()?;
             peer.body(stream)?;
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
     });
     expect_fine(&server.load("-n 12 -c 2 -X POST --body hello"));
@@ -276,7 +276,7 @@ fn a_server_that_accepts_no_headers_is_reported() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(6, 10)])?;
         for stream in peer.requests_so_far()? {
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
         assert!(peer.requests_so_far()?.is_empty());
         peer.read_to_end()

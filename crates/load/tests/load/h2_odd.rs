@@ -143,14 +143,14 @@ fn responses_without_bodies() {
 }
 
 #[test]
-fn interim_answers() {
+fn interim_responses() {
     let server = Scripted::responding(|s| {
         let hints = headers(
             s,
             END_HEADERS,
             &[status(103), field("link", "</x>")].concat(),
         );
-        [hints.repeat(32), answer(s, b"fine")].concat()
+        [hints.repeat(32), response(s, b"fine")].concat()
     });
     expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 4"));
     // An interim response before the request's body, as if the server waited for that.
@@ -160,7 +160,7 @@ fn interim_answers() {
             let stream = peer.request()?;
             peer.send(&headers(stream, END_HEADERS, &status(100)))?;
             peer.body(stream)?;
-            peer.send(&answer(stream, b"fine"))?;
+            peer.send(&response(stream, b"fine"))?;
         }
     });
     expect_fine(&server.load("-n 12 -c 2 -X POST --body hello -H Expect:100-continue"));
@@ -204,7 +204,7 @@ fn a_smaller_table_size_is_acknowledged() {
                     // A table size update to 0 (RFC 7541 §6.3) at the first opportunity.
                     let resized = frame.payload[0] == 0x20;
                     assert_eq!(resized, std::mem::take(&mut due), "{frame:x?}");
-                    peer.send(&answer(frame.stream, b"fine"))?;
+                    peer.send(&response(frame.stream, b"fine"))?;
                 }
                 _ => {}
             }
@@ -220,8 +220,8 @@ fn a_thousand_streams() {
         loop {
             let mut streams = peer.requests(1_000)?;
             streams.sort_by_key(|stream| stream % 7);
-            let answers: Vec<u8> = streams.iter().flat_map(|&s| answer(s, b"fine")).collect();
-            peer.send(&answers)?;
+            let responses: Vec<u8> = streams.iter().flat_map(|&s| response(s, b"fine")).collect();
+            peer.send(&responses)?;
         }
     });
     expect_fine(&server.load("-n 5000 -c 1 --streams 1000 --expect-size 4"));
@@ -240,8 +240,8 @@ fn unexpected_responses_are_classified() {
                     data(s, END_STREAM, "no"),
                 ]
                 .concat(),
-                2 => answer(s, b"too much"),
-                _ => answer(s, b"fine"),
+                2 => response(s, b"too much"),
+                _ => response(s, b"fine"),
             };
             peer.send(&reply)?;
         }
@@ -276,7 +276,7 @@ fn bytes_between_requests_fail_no_request() {
             peer.send_settings(&[])?;
             loop {
                 let stream = peer.request()?;
-                peer.send(&answer(stream, b"fine"))?;
+                peer.send(&response(stream, b"fine"))?;
                 std::thread::sleep(Duration::from_millis(20));
                 misbehave(peer)?;
             }

@@ -71,7 +71,7 @@ fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
         15 => frame(PRIORITY, 0, stream, &random.bytes(5)),
         16 => frame(0x40, 0, stream, &random.bytes(99)),
         17 => with_body(stream, random.one_of(&["0", "4", "5"]), b"four"),
-        18 => answer(stream, b"")[..random.below(12) as usize].to_vec(),
+        18 => response(stream, b"")[..random.below(12) as usize].to_vec(),
         _ => Vec::new(),
     }
 }
@@ -85,7 +85,7 @@ fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
     loop {
         let stream = peer.next(HEADERS)?.stream;
         let mut bytes = if random.below(steadiness) > 0 {
-            answer(stream, b"fine")
+            response(stream, b"fine")
         } else {
             let other = random.one_of(&[stream, stream, stream, 0, 1, stream + 2, 2]);
             [anything(random, stream), anything(random, other)].concat()
@@ -175,8 +175,8 @@ const TRIES: u32 = 5;
 #[test]
 fn a_bad_server_does_not_affect_a_good_one() {
     for seed in 2_000..2_010 {
-        let are_all_answered = (0..TRIES).any(|_| all_good_responses_arrive(seed));
-        assert!(are_all_answered, "seed {seed}");
+        let are_all_responded = (0..TRIES).any(|_| all_good_responses_arrive(seed));
+        assert!(are_all_responded, "seed {seed}");
     }
 }
 
@@ -186,7 +186,7 @@ fn all_good_responses_arrive(seed: u64) -> bool {
     let bad = Scripted::clear(move |peer| {
         misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
     });
-    let good = Scripted::responding(|stream| answer(stream, b"the good"));
+    let good = Scripted::responding(|stream| response(stream, b"the good"));
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("urls.txt");
     std::fs::write(&list, format!("{}\n{}\n", good.url(), bad.url())).unwrap();

@@ -13,7 +13,7 @@ fn serve(peer: &mut Peer) -> Option<()> {
     peer.send_settings(&[])?;
     loop {
         let stream = peer.request()?;
-        peer.send(&answer(stream, b"fine"))?;
+        peer.send(&response(stream, b"fine"))?;
     }
 }
 
@@ -90,8 +90,8 @@ fn responses_before_a_close_count() {
             peer.send_settings(&[])?;
             let streams = peer.requests(3)?;
             let all = [
-                answer(streams[0], b"fine"),
-                answer(streams[1], b"fine"),
+                response(streams[0], b"fine"),
+                response(streams[1], b"fine"),
                 half(streams[2]),
             ];
             let (tls, tcp) = peer.tls()?;

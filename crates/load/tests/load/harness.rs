@@ -188,7 +188,7 @@ impl Raw {
     }
 
     /// A server that responds to each request on a connection with these pieces, one per write.
-    pub(crate) fn answering(pieces: Vec<&'static [u8]>) -> Raw {
+    pub(crate) fn responding(pieces: Vec<&'static [u8]>) -> Raw {
         Raw::new(move |mut stream| {
             stream.set_nodelay(true).unwrap();
             while read_head(&mut stream).is_some() {

@@ -35,14 +35,15 @@ fn endless(first: &'static [u8], again: &'static [u8]) -> Raw {
 
 #[test]
 fn one_byte_at_a_time() {
-    const ANSWER: &[u8] = b"HTTP/1.1 103 Hm\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: \
+    const RESPONSE: &[u8] =
+        b"HTTP/1.1 103 Hm\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: \
         chunked\r\nX: y\r\n\r\n5;q=\"1\"\r\nHello\r\n1\r\n!\r\n0\r\nT: z\r\n\r\n";
-    let raw = Raw::answering(ANSWER.chunks(1).collect());
+    let raw = Raw::responding(RESPONSE.chunks(1).collect());
     check(&raw, "--expect-size 6", Fine, "");
     // The same, so slowly that it never ends.
     let raw = Raw::new(|mut stream| {
         while read_head(&mut stream).is_some() {
-            for byte in ANSWER {
+            for byte in RESPONSE {
                 std::thread::sleep(Duration::from_millis(20));
                 if stream.write_all(&[*byte]).is_err() {
                     return;
@@ -122,7 +123,7 @@ fn endless_responses_are_cut_off() {
 
 #[test]
 fn bytes_that_are_not_http() {
-    for (answer, reason) in [
+    for (response, reason) in [
         (&b"ICY 200 OK\r\n\r\n"[..], "not HTTP"),
         (b"http/1.1 200 OK\r\n\r\n", "not HTTP"),
         (b"SSH-2.0-OpenSSH_9.0\r\n", "not HTTP"),
@@ -153,7 +154,7 @@ fn bytes_that_are_not_http() {
         (b"HTTP/1.1 2x0 OK\r\n\r\n", "three digits"),
         (b"HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.x"),
     ] {
-        let raw = Raw::answering(vec![answer]);
+        let raw = Raw::responding(vec![response]);
         check(&raw, "", Protocol, reason);
     }
 }
@@ -163,10 +164,10 @@ fn two_responses_to_one_request() {
     const ONE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     const TWO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\
         Content-Length: 2\r\n\r\nok";
-    check(&Raw::answering(vec![TWO]), "", Protocol, "after the end");
+    check(&Raw::responding(vec![TWO]), "", Protocol, "after the end");
     // If they come in two pieces, the second counts as unsolicited bytes, or as the response to the
     // next request: no client can distinguish them. All requests are accounted for in any case.
-    let record = load(&Raw::answering(vec![ONE, ONE]).url(), "-n 60 -c 2");
+    let record = load(&Raw::responding(vec![ONE, ONE]).url(), "-n 60 -c 2");
     assert_eq!(record.totals.ok + record.totals.failed, 60);
     // Two responses before any request.
     let raw = Raw::new(|mut stream| {
@@ -268,7 +269,7 @@ fn a_large_body_that_the_server_does_not_read() {
 
 #[test]
 fn redirects_to_nowhere_are_not_followed() {
-    let raw = Raw::answering(vec![
+    let raw = Raw::responding(vec![
         b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n",
     ]);
     check(&raw, "", Fine, "");

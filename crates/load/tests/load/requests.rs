@@ -187,13 +187,17 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
             words.extend(["--ca", text(&ca)]);
         }
         let spec = resolve(&served.url("/chunked/3M"), &words).unwrap();
-        let answer = probe(&spec, 0, second).unwrap();
+        let response = probe(&spec, 0, second).unwrap();
         let body = prony_origin::pattern::first(3 << 20);
         let digest: [u8; 32] = Sha256::digest(&body).into();
-        assert_eq!((answer.status, answer.body.length), (200, 3 << 20));
-        assert_eq!(answer.body.sha256, digest);
-        assert_eq!(answer.negotiated.http.as_deref(), Some(http));
-        assert!(answer.request.starts_with("GET http"), "{}", answer.request);
+        assert_eq!((response.status, response.body.length), (200, 3 << 20));
+        assert_eq!(response.body.sha256, digest);
+        assert_eq!(response.negotiated.http.as_deref(), Some(http));
+        assert!(
+            response.request.starts_with("GET http"),
+            "{}",
+            response.request
+        );
         let missing = probe(&spec, 1, second).unwrap_err();
         assert!(missing.contains("no request number 1"), "{missing}");
         for (path, reason) in [

@@ -16,7 +16,7 @@ use crate::harness::*;
 struct PostingDirector {
     writer: Option<Writer>,
     users: Mutex<Vec<Users>>,
-    answered: AtomicU64,
+    responded: AtomicU64,
     ended: AtomicU64,
     connects: AtomicU64,
     handshakes: AtomicU64,
@@ -67,20 +67,20 @@ impl Script for PostingScript<'_> {
         UserStep::Request(request.unwrap())
     }
 
-    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
-        self.load.answered.fetch_add(1, Ordering::Relaxed);
-        let head = String::from_utf8_lossy(answer.head).to_lowercase();
-        let length = format!("content-length: {}\r\n", answer.length);
+    fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
+        self.load.responded.fetch_add(1, Ordering::Relaxed);
+        let head = String::from_utf8_lossy(response.head).to_lowercase();
+        let length = format!("content-length: {}\r\n", response.length);
         let is_like = head.starts_with("http/")
             && head.ends_with("\r\n")
             && !head.ends_with("\r\n\r\n")
             && head.contains(&length)
-            && answer.status == 200
-            && answer.request.url().ends_with(&format!("?user={user}"))
-            && answer.body.len() as u64 == answer.length.min(16);
+            && response.status == 200
+            && response.request.url().ends_with(&format!("?user={user}"))
+            && response.body.len() as u64 == response.length.min(16);
         if !is_like {
             let mut wrong = self.load.wrong.lock().unwrap();
-            wrong.push(format!("{answer:?}"));
+            wrong.push(format!("{response:?}"));
         }
     }
 
@@ -132,7 +132,7 @@ fn own_requests_go_over_every_protocol() {
             assert!(wrong.is_empty(), "{via:?} {words}: {:?}", wrong[0]);
             let asked = spec.info().requests.unwrap();
             assert_eq!(outcomes(&record), [(Outcome::Ok, asked)]);
-            assert_eq!(load.answered.into_inner(), asked);
+            assert_eq!(load.responded.into_inner(), asked);
             assert_eq!(load.ended.into_inner(), asked);
             assert_eq!(load.finished.into_inner(), u64::from(spec.info().threads));
             let opened = record.totals.connections_opened;

@@ -21,10 +21,10 @@ fn origins_of(words: &str, listen: &str) -> (Record, BTreeMap<String, u64>) {
         while let Some(head) = read_head(&mut stream) {
             let close = String::from_utf8_lossy(&head).contains("Connection: close");
             let connection = if close { "close" } else { "keep-alive" };
-            let answer = format!(
+            let response = format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: {connection}\r\n\r\nhi"
             );
-            if std::io::Write::write_all(&mut stream, answer.as_bytes()).is_err() || close {
+            if std::io::Write::write_all(&mut stream, response.as_bytes()).is_err() || close {
                 return;
             }
         }
@@ -132,8 +132,8 @@ fn failures_count_with_their_source() {
             "200 OK"
         };
         while read_head(&mut stream).is_some() {
-            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-            if std::io::Write::write_all(&mut stream, answer.as_bytes()).is_err() {
+            let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            if std::io::Write::write_all(&mut stream, response.as_bytes()).is_err() {
                 return;
             }
         }
@@ -226,8 +226,8 @@ fn the_host_header_of_an_ipv6_server_has_brackets() {
         while let Some(head) = read_head(&mut stream) {
             let head = String::from_utf8_lossy(&head).into_owned();
             noted.lock().unwrap().push(head);
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-            std::io::Write::write_all(&mut stream, answer).unwrap();
+            let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+            std::io::Write::write_all(&mut stream, response).unwrap();
         }
     });
     let url = server.url();

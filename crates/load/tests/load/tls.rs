@@ -236,8 +236,8 @@ fn a_server_that_requests_a_client_certificate_gets_it() {
         let mut tls = rustls::StreamOwned::new(connection, stream);
         let mut buffer = [0; 4096];
         while let Ok(1..) = std::io::Read::read(&mut tls, &mut buffer) {
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-            if std::io::Write::write_all(&mut tls, answer).is_err() {
+            let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            if std::io::Write::write_all(&mut tls, response).is_err() {
                 return;
             }
         }
@@ -392,8 +392,8 @@ fn a_close_notify_right_after_a_response_ends_the_connection() {
             return;
         }
         let mut plain = connection.writer();
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        std::io::Write::write_all(&mut plain, answer).unwrap();
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        std::io::Write::write_all(&mut plain, response).unwrap();
         connection.send_close_notify();
         // Both in one write, and the socket stays open.
         let mut both = Vec::new();
@@ -415,7 +415,7 @@ fn a_response_ended_by_the_connection_needs_a_close_notify() {
     let until_closed = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall of it";
     let by_length = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot all of it";
     let config = self_signed();
-    for (answer, goodbye, outcome) in [
+    for (response, goodbye, outcome) in [
         (until_closed, true, Outcome::Ok),
         (until_closed, false, Outcome::Truncated),
         (by_length, true, Outcome::Truncated),
@@ -430,7 +430,7 @@ fn a_response_ended_by_the_connection_needs_a_close_notify() {
             if std::io::Read::read(&mut tls, &mut [0; 4096]).is_err() {
                 return;
             }
-            connection.writer().write_all(answer.as_bytes()).unwrap();
+            connection.writer().write_all(response.as_bytes()).unwrap();
             if goodbye {
                 connection.send_close_notify();
             }
@@ -441,7 +441,7 @@ fn a_response_ended_by_the_connection_needs_a_close_notify() {
         for version in ["1.2", "1.3"] {
             let words = format!("-n 4 -c 2 --insecure --tls-min {version} --tls-max {version}");
             let record = load(&raw.tls_url(), &words);
-            assert_eq!(outcomes(&record), [(outcome, 4)], "{answer:?}, {goodbye}");
+            assert_eq!(outcomes(&record), [(outcome, 4)], "{response:?}, {goodbye}");
         }
     }
 }

@@ -13,8 +13,8 @@ fn watch(words: &str) -> AbWatch {
 /// Lets a counter count an outcome without a request.
 impl Counter<'_> {
     fn sees(&mut self, status: u16, length: u64, head: &str) {
-        let answered = self.watch.weigh(0, status, length, head.as_bytes());
-        self.tally.count(Outcome::Ok, Some(answered));
+        let responded = self.watch.weigh(0, status, length, head.as_bytes());
+        self.tally.count(Outcome::Ok, Some(responded));
     }
 }
 
@@ -22,14 +22,14 @@ fn counter(watch: &AbWatch) -> Counter<'_> {
     Counter {
         watch,
         tally: AbTally::default(),
-        answered: None,
+        last_response: None,
     }
 }
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nserver: Foo/1.2 (bar)\r\nConnection: Keep-Alive\r\n";
 
 #[test]
-fn the_first_answer_gives_length_and_name() {
+fn the_first_response_gives_length_and_name() {
     let watch = watch("h/");
     let mut counter = counter(&watch);
     for length in [5, 5, 7, 5, 0] {

@@ -20,7 +20,7 @@ fn noted() -> Noted {
             is_settling: false,
         };
         let dial = Nanos::from_millis(if n == 1 { 4 } else { 0 });
-        noted.answer(&exchange, dial, true);
+        noted.response(&exchange, dial, true);
     }
     noted
 }
@@ -53,7 +53,7 @@ fn failures_stand_at_the_end() {
 }
 
 #[test]
-fn without_an_answer_there_is_no_average() {
+fn without_a_response_there_is_no_average() {
     let mut noted = Noted::default();
     noted.failures.insert((Outcome::ClosedEarly, None), 3);
     let results = HeyResults {
@@ -88,7 +88,7 @@ fn equal_times_are_all_the_fastest() {
         is_settling: false,
     };
     for _ in 0..3 {
-        noted.answer(&exchange, Nanos::ZERO, false);
+        noted.response(&exchange, Nanos::ZERO, false);
     }
     let results = HeyResults {
         total_s: 1.0,
@@ -109,11 +109,11 @@ fn equal_times_are_all_the_fastest() {
 }
 
 #[test]
-fn the_histogram_holds_every_answer() {
+fn the_histogram_holds_every_response() {
     let mut results = results();
     // The fastest shares its bucket with four others.
     results.times[0].1 = 5;
-    results.noted.answers = 14;
+    results.noted.responses = 14;
     let summary = results.summary();
     let lines = summary.lines().filter(|line| line.contains("]\t|"));
     let count = |line: &str| line[line.find('[')? + 1..line.find(']')?].parse().ok();
@@ -123,7 +123,7 @@ fn the_histogram_holds_every_answer() {
 }
 
 #[test]
-fn csv_has_a_line_for_each_answer() {
+fn csv_has_a_line_for_each_response() {
     let mut csv = Vec::new();
     results().write_csv(&mut csv).unwrap();
     let csv = String::from_utf8(csv).unwrap();

@@ -143,12 +143,16 @@ impl Thread {
         let Some(response) = self.state.hook("response") else {
             return Ok(());
         };
-        let arguments = self.state.checked(self.answer(head, body))?;
+        let arguments = self.state.checked(self.response_arguments(head, body))?;
         self.state
             .call("response", Ok(response), (status, arguments.0, arguments.1))
     }
 
-    fn answer(&self, head: &[u8], body: &[u8]) -> mlua::Result<(Table, mlua::LuaString)> {
+    fn response_arguments(
+        &self,
+        head: &[u8],
+        body: &[u8],
+    ) -> mlua::Result<(Table, mlua::LuaString)> {
         let lua = self.state.lua();
         // Valid UTF-8 is converted to Lua strings in one pass; nearly all heads are.
         let headers = match std::str::from_utf8(head) {

@@ -34,11 +34,11 @@ fn data_arrives_in_both_directions() {
                 let request = bytes(1 + round * 20_000);
                 pair.send(&request);
                 assert!(pair.server_heard() == request, "{words}, {piece} at a time");
-                let answer = bytes(length);
-                pair.server_says(&answer);
-                let back = pair.answer();
+                let response = bytes(length);
+                pair.server_says(&response);
+                let back = pair.response();
                 pair.give(&back).unwrap();
-                assert!(pair.received == answer, "{words}, {piece} at a time");
+                assert!(pair.received == response, "{words}, {piece} at a time");
                 pair.received.clear();
             }
         }
@@ -57,7 +57,7 @@ fn a_response_may_be_split_at_any_offset() {
             for plain in [&b"one"[..], b"and", b"another"] {
                 pair.server_says(plain);
             }
-            let back = pair.answer();
+            let back = pair.response();
             let Some((first, second)) = back.split_at_checked(cut) else {
                 break;
             };
@@ -85,7 +85,7 @@ fn the_last_flight_and_the_first_request_are_sent_together() {
             pair.handshake();
             pair.send(b"GET / HTTP/1.1\r\n\r\n");
             assert_eq!(pair.server_heard(), b"GET / HTTP/1.1\r\n\r\n");
-            let back = pair.answer();
+            let back = pair.response();
             pair.give(&back).unwrap();
             if again == resumed {
                 assert_eq!(pair.flights, flights, "{words}, resumed: {resumed}");
@@ -104,11 +104,11 @@ fn close_notify_is_detected_and_later_data_ignored() {
             pair.handshake();
             pair.send(b"GET");
             pair.server_says(b"answer");
-            let back = pair.answer();
+            let back = pair.response();
             pair.give(&back).unwrap();
             assert!(!pair.client.peer_has_closed());
             pair.server.send_close_notify();
-            let back = pair.answer();
+            let back = pair.response();
             pair.give(&back).unwrap();
             assert!(pair.client.peer_has_closed());
             pair.give(b"\x17\x03\x03\xff\xff garbage").unwrap();
@@ -129,7 +129,7 @@ fn keys_are_updated_at_the_servers_request() {
             pair.server_says(b"x");
         }
         pair.server_says(b"answer");
-        let back = pair.answer();
+        let back = pair.response();
         pair.give(&back).unwrap();
         assert!(pair.received.ends_with(b"answer"));
         assert_eq!(pair.received.len(), round + 6);
@@ -181,7 +181,7 @@ fn keys_are_replaced_after_their_limit() {
         lengths.push(pair.send(b"GET"));
         assert_eq!(pair.server_heard(), b"GET");
         pair.server_says(b"answer");
-        let back = pair.answer();
+        let back = pair.response();
         pair.give(&back).unwrap();
     }
     // The update adds a record. The first flight contains the end of the handshake.

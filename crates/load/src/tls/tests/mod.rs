@@ -115,7 +115,7 @@ impl Pair {
     }
 
     /// Output of the server.
-    fn answer(&mut self) -> Vec<u8> {
+    fn response(&mut self) -> Vec<u8> {
         let mut back = Vec::new();
         while self.server.wants_write() {
             self.server.write_tls(&mut back).unwrap();
@@ -127,7 +127,7 @@ impl Pair {
     fn handshake(&mut self) {
         for _ in 0..4 {
             self.send(b"");
-            let back = self.answer();
+            let back = self.response();
             self.give(&back).unwrap();
             if self.secured == 1 {
                 return;

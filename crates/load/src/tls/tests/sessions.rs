@@ -12,7 +12,7 @@ fn at_once(client: &TlsClient, server: &Arc<ServerConfig>, connections: usize) -
         pair.handshake();
         pair.send(b"GET");
         pair.server_says(b"answer");
-        let back = pair.answer();
+        let back = pair.response();
         pair.give(&back).unwrap();
         assert_eq!(pair.received, b"answer");
     }

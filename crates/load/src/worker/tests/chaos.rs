@@ -98,7 +98,7 @@ impl Server for RandomServer {
         }
     }
 
-    fn answer(&mut self, _asked: &ReceivedRequest) -> Reply {
+    fn response(&mut self, _asked: &ReceivedRequest) -> Reply {
         let taken = match self.is_bad() {
             false => SendTiming::AtOnce,
             true => match self.random.random_range(0..3) {
@@ -234,8 +234,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
         Outcome::UnexpectedSize,
         Outcome::UnexpectedBody,
     ];
-    let answered: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
-    assert_eq!(per_status, answered);
+    let responded: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
+    assert_eq!(per_status, responded);
     let in_slices: u64 = outcomes.record.series.iter().map(|s| s.ok + s.failed).sum();
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
@@ -291,7 +291,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
+fn preconnected_loads_lose_nothing_and_end() {
     let (mut late, mut retried) = (0, 0);
     for seed in 0..CASES / 3 {
         let outcomes = std::panic::catch_unwind(|| one_prepared_case(seed));

@@ -9,7 +9,7 @@ use crate::socket::simulated::SendTiming;
 fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect,
-        answer: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
+        response: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
 }
 
@@ -141,7 +141,7 @@ fn a_full_backlog_is_tried_again_until_the_connect_timeout() {
 
 /// Responds to `whole` requests on each connection and then does `end`.
 fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
-    answering(move |asked| match asked.number < whole {
+    responding(move |request| match request.number < whole {
         true => reply([(ms(1), Step::Send(OK.to_vec()))]),
         false => end(),
     })
@@ -178,7 +178,7 @@ fn a_fresh_connection_that_loses_a_request_has_failed() {
         assert_eq!(outcomes.record.totals.retried, 0);
     }
     // There is one retry: the second connection is a fresh one.
-    let server = answering(|asked| match (asked.connection, asked.number) {
+    let server = responding(|request| match (request.connection, request.number) {
         (0, 0) => reply([(ms(1), Step::Send(OK.to_vec()))]),
         _ => reply([(ms(1), Step::Close)]),
     });
@@ -218,7 +218,7 @@ fn only_retryable_requests_are_retried() {
 #[test]
 fn idle_connections_closed_by_the_server_cost_no_request() {
     // One request each 20 ms. The server closes connections that are idle for 5 ms.
-    let server = answering(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
+    let server = responding(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
     let outcomes = load("-r 50 -d 2s -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     assert_eq!(outcomes.connects(), 100);
@@ -229,7 +229,7 @@ fn idle_connections_closed_by_the_server_cost_no_request() {
 
 #[test]
 fn unsolicited_bytes_end_an_idle_connection() {
-    let server = answering(|_| {
+    let server = responding(|_| {
         reply([
             (ms(1), Step::Send(OK.to_vec())),
             (
@@ -255,7 +255,7 @@ fn connections_are_kept_or_closed_as_configured() {
     let outcomes = load("-n 100 -c 5", steady(ms(1), OK));
     assert_eq!((outcomes.connects(), outcomes.count(Outcome::Ok)), (5, 100));
     let server =
-        answering(|_| reply([(ms(1), Step::Send(OK_CLOSE.to_vec())), (ms(2), Step::Close)]));
+        responding(|_| reply([(ms(1), Step::Send(OK_CLOSE.to_vec())), (ms(2), Step::Close)]));
     let outcomes = load("-n 100 -c 5 --no-keepalive", server);
     assert_eq!(
         (outcomes.connects(), outcomes.count(Outcome::Ok)),
@@ -301,7 +301,7 @@ fn a_response_before_the_request_is_sent_counts_and_closes_the_connection() {
         SendTiming::After(ms(50)),
         SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
     ] {
-        let server = answering(move |_| Reply {
+        let server = responding(move |_| Reply {
             taken,
             steps: vec![(ms(1), Step::Send(OK.to_vec()))],
         });
@@ -314,7 +314,7 @@ fn a_response_before_the_request_is_sent_counts_and_closes_the_connection() {
 #[test]
 fn a_failed_send_without_a_response_is_a_reset() {
     for step in [Step::Close, Step::Fail(libc::ECONNRESET)] {
-        let server = answering(move |_| Reply {
+        let server = responding(move |_| Reply {
             taken: SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
             steps: vec![(ms(1), step.clone())],
         });
@@ -325,23 +325,23 @@ fn a_failed_send_without_a_response_is_a_reset() {
 
 #[test]
 fn splitting_a_response_makes_no_difference() {
-    const ANSWER: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\
+    const RESPONSE: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\
         Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nTrailer: x\r\n\r\n";
-    for at in 1..ANSWER.len() {
-        let server = answering(move |_| {
+    for at in 1..RESPONSE.len() {
+        let server = responding(move |_| {
             reply([
-                (ms(1), Step::Send(ANSWER[..at].to_vec())),
-                (ms(2), Step::Send(ANSWER[at..].to_vec())),
+                (ms(1), Step::Send(RESPONSE[..at].to_vec())),
+                (ms(2), Step::Send(RESPONSE[at..].to_vec())),
             ])
         });
         let outcomes = load("-n 3 -c 1 --expect-size 5", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 3)], "split at {at}");
         assert_eq!(outcomes.connects(), 1);
-        assert_eq!(outcomes.record.totals.bytes_in, 3 * ANSWER.len() as u64);
+        assert_eq!(outcomes.record.totals.bytes_in, 3 * RESPONSE.len() as u64);
         assert_eq!(outcomes.record.totals.body_bytes_in, 15);
     }
-    let server = answering(|_| {
-        let bytes = ANSWER.iter().zip(1..);
+    let server = responding(|_| {
+        let bytes = RESPONSE.iter().zip(1..);
         let steps = bytes.map(|(byte, n)| (ms(n), Step::Send(vec![*byte])));
         Reply {
             steps: steps.collect(),
@@ -362,7 +362,7 @@ fn a_response_truncated_at_any_byte_is_not_a_success() {
     ] {
         for length in 1..OK.len() {
             let end = end.clone();
-            let server = answering(move |_| {
+            let server = responding(move |_| {
                 reply([
                     (ms(1), Step::Send(OK[..length].to_vec())),
                     (ms(2), end.clone()),
@@ -373,7 +373,7 @@ fn a_response_truncated_at_any_byte_is_not_a_success() {
         }
     }
     for length in 0..OK.len() {
-        let server = answering(move |_| match length {
+        let server = responding(move |_| match length {
             0 => Reply::default(),
             _ => reply([(ms(1), Step::Send(OK[..length].to_vec()))]),
         });
@@ -411,14 +411,14 @@ fn connects_that_take_as_long_as_a_lost_syn_are_found() {
 
 #[test]
 fn requests_that_were_not_sent_count_no_bytes() {
-    let server = answering(|_| Reply {
+    let server = responding(|_| Reply {
         taken: SendTiming::Never,
         ..Reply::default()
     });
     let outcomes = load("-n 4 -c 2 -X POST --body text --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 4)]);
     assert_eq!(outcomes.record.totals.bytes_out, 0);
-    let server = answering(|_| Reply {
+    let server = responding(|_| Reply {
         taken: SendTiming::Fail(ms(1), libc::EPIPE),
         steps: vec![(ms(2), Step::Close)],
     });

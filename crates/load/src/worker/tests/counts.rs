@@ -15,7 +15,7 @@ fn listed(words: &str, lines: &str) -> LoadSpec {
 }
 
 /// The requested paths in order, one worker after the other.
-fn asked(outcomes: &Outcomes) -> Vec<String> {
+fn request(outcomes: &Outcomes) -> Vec<String> {
     let path = |bytes: &Vec<u8>| {
         let line = String::from_utf8_lossy(bytes).into_owned();
         line.split(' ').nth(1).unwrap_or_default().to_owned()
@@ -116,7 +116,7 @@ fn a_list_is_requested_in_order_for_any_number_of_workers() {
             let spec = listed(words, lines);
             let servers = (0..workers).map(|_| steady(ms(1), OK)).collect();
             let outcomes = simulate(&spec, servers);
-            let paths = asked(&outcomes);
+            let paths = request(&outcomes);
             assert_eq!(paths.len(), n);
             let extra = |path: &str| usize::from(n == 12 && (path == "/a" || path == "/b"));
             for (path, count) in tally(&paths) {
@@ -130,7 +130,7 @@ fn a_list_is_requested_in_order_for_any_number_of_workers() {
 fn random_order_is_repeatable_by_its_seed_and_even() {
     let run = |seed: u64| {
         let words = format!("-n 3000 -c 1 --order random --seed {seed}");
-        asked(&simulate(
+        request(&simulate(
             &listed(&words, "/a\n/b\n/c\n"),
             vec![steady(ms(1), OK)],
         ))
@@ -173,8 +173,8 @@ fn methods_and_bodies_of_a_list_are_sent() {
 fn a_stopped_load_returns_its_results() {
     let control = Rc::new(Control::new(1));
     let stopper = control.clone();
-    let server = answering(move |asked| {
-        if asked.now >= ms(500) {
+    let server = responding(move |request| {
+        if request.now >= ms(500) {
             stopper.stop();
         }
         reply([(ms(10), Step::Send(OK.to_vec()))])

@@ -20,8 +20,8 @@ fn thawed(now: Nanos) -> Nanos {
 }
 
 fn freezing() -> Box<dyn Server> {
-    answering(|asked| {
-        let after = thawed(asked.now).since(asked.now) + SERVICE;
+    responding(|request| {
+        let after = thawed(request.now).since(request.now) + SERVICE;
         reply([(after, Step::Send(OK.to_vec()))])
     })
 }
@@ -52,17 +52,17 @@ fn truth(arrivals: &[Nanos], connections: usize, timeout: Nanos, end: Nanos) -> 
             truth.at_least_ns.push((end - due).0);
             continue;
         }
-        let answered = thawed(start) + SERVICE;
+        let responded = thawed(start) + SERVICE;
         let given_up = start + timeout;
-        *slot = answered.min(given_up);
+        *slot = responded.min(given_up);
         if *slot >= end {
             truth.unfinished += 1;
             truth.at_least_ns.push((end - due).0);
-        } else if given_up < answered {
+        } else if given_up < responded {
             truth.timeouts += 1;
             truth.at_least_ns.push((given_up - due).0);
         } else {
-            truth.ok_ns.push((answered - due).0);
+            truth.ok_ns.push((responded - due).0);
         }
     }
     truth
@@ -191,7 +191,7 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
     // 3 ms to connect, 1 ms to the first byte, 2 ms more to the last.
     let server = Box::new(FunctionServer {
         connect: |_| Connect::Accept(ms(3)),
-        answer: |_: &ReceivedRequest| {
+        response: |_: &ReceivedRequest| {
             reply([
                 (ms(1), Step::Send(OK_CLOSE[..20].to_vec())),
                 (ms(3), Step::Send(OK_CLOSE[20..].to_vec())),
@@ -215,8 +215,8 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
 fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
     // 1 ms from a send to the first byte and 3 ms to the last, exactly; each completion takes the
     // generator some time.
-    let answer = |close: bool| {
-        answering(move |_: &ReceivedRequest| {
+    let response = |close: bool| {
+        responding(move |_: &ReceivedRequest| {
             let text = if close { OK_CLOSE } else { OK };
             let mut steps = vec![
                 (ms(1), Step::Send(text[..20].to_vec())),
@@ -240,7 +240,7 @@ fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
     ] {
         for cost in [0, 3_000, 40_000, 110_000] {
             let spec = spec(words);
-            let servers = vec![answer(!spec.keepalive)];
+            let servers = vec![response(!spec.keepalive)];
             let record = simulate_costly(&spec, servers, Nanos(cost), &Control::new(1)).record;
             let (response, service) = (&record.response_time_us, &record.service_time_us);
             let with = format!("{words}, {cost} ns: {response:?} {service:?}");

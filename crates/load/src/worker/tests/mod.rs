@@ -44,7 +44,7 @@ const fn ms(ms: u64) -> Nanos {
 /// A server made of two functions.
 struct FunctionServer<C, A> {
     connect: C,
-    answer: A,
+    response: A,
 }
 
 impl<C, A> Server for FunctionServer<C, A>
@@ -56,22 +56,22 @@ where
         (self.connect)(now)
     }
 
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
-        (self.answer)(asked)
+    fn response(&mut self, request: &ReceivedRequest) -> Reply {
+        (self.response)(request)
     }
 }
 
 /// A server that accepts every connection at once and responds by a function.
-fn answering(answer: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<dyn Server> {
+fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: |_| Connect::Accept(Nanos::ZERO),
-        answer,
+        response,
     })
 }
 
 /// A server that accepts every connection at once and sends the same response after the same time.
-fn steady(service: Nanos, answer: &'static [u8]) -> Box<dyn Server> {
-    answering(move |_| reply([(service, Step::Send(answer.to_vec()))]))
+fn steady(service: Nanos, response: &'static [u8]) -> Box<dyn Server> {
+    responding(move |_| reply([(service, Step::Send(response.to_vec()))]))
 }
 
 fn reply<const N: usize>(steps: [(Nanos, Step); N]) -> Reply {
@@ -202,8 +202,8 @@ impl Server for IdleFailingServer {
         self.server.sealed(connection, bytes)
     }
 
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
-        self.server.answer(asked)
+    fn response(&mut self, request: &ReceivedRequest) -> Reply {
+        self.server.response(request)
     }
 }
 

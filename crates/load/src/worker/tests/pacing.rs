@@ -80,12 +80,12 @@ fn gaps_vary_as_the_arrivals_do() {
 #[test]
 fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
     // No response comes from 1 s to 2 s. Then all waiting requests start at once, four at a time.
-    let frozen = answering(|asked| {
-        let thaws = match asked.now.0 / 1_000_000_000 {
+    let frozen = responding(|request| {
+        let thaws = match request.now.0 / 1_000_000_000 {
             1 => Nanos::from_secs(2),
-            _ => asked.now,
+            _ => request.now,
         };
-        reply([(thaws.since(asked.now), Step::Send(OK.to_vec()))])
+        reply([(thaws.since(request.now), Step::Send(OK.to_vec()))])
     });
     let record = load("-r 1000 -c 4 -d 4s", frozen).record;
     assert_eq!(record.outcomes, [(Outcome::Ok, 4000)].into());

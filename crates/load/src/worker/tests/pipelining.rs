@@ -14,10 +14,10 @@ impl Script for Sender {
         UserStep::Request(self.batch.clone())
     }
 
-    fn answered(&mut self, _user: u32, answer: &ResponseView<'_>) {
-        let lines = String::from_utf8_lossy(answer.head).lines().count();
-        let body = String::from_utf8_lossy(answer.body).into_owned();
-        let text = format!("{} {lines} {body} {}", answer.status, answer.length);
+    fn responded(&mut self, _user: u32, response: &ResponseView<'_>) {
+        let lines = String::from_utf8_lossy(response.head).lines().count();
+        let body = String::from_utf8_lossy(response.body).into_owned();
+        let text = format!("{} {lines} {body} {}", response.status, response.length);
         self.journal.borrow_mut().push(text);
     }
 
@@ -37,7 +37,7 @@ const ALL: CaptureSpec = CaptureSpec {
 fn batches(
     words: &str,
     method: &str,
-    answer: impl FnMut(&ReceivedRequest) -> Reply + 'static,
+    response: impl FnMut(&ReceivedRequest) -> Reply + 'static,
 ) -> (Outcomes, Vec<String>) {
     let spec = spec(&format!("-c 1 {words}"));
     let writer = spec.writer();
@@ -47,7 +47,7 @@ fn batches(
         batch: writer.batch(writer.raw(method, three.into_bytes()), 3),
         journal: Rc::clone(&journal),
     };
-    let outcomes = simulate_script(&spec, answering(answer), script, ALL);
+    let outcomes = simulate_script(&spec, responding(response), script, ALL);
     let lines = journal.borrow().clone();
     (outcomes, lines)
 }

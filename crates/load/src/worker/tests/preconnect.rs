@@ -29,8 +29,8 @@ where
         (self.greet)(connection)
     }
 
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
-        if asked.bytes.starts_with(b"PROXY") && !asked.bytes.ends_with(b"\r\n\r\n") {
+    fn response(&mut self, request: &ReceivedRequest) -> Reply {
+        if request.bytes.starts_with(b"PROXY") && !request.bytes.ends_with(b"\r\n\r\n") {
             return Reply::default();
         }
         reply([(ms(1), Step::Send(OK.to_vec()))])
@@ -86,8 +86,8 @@ fn the_first_request_of_each_connection_needs_no_connect() {
     for words in ["-n 400 -c 40", "-n 900 -c 300", "-n 40 -c 40 -r 1000000"] {
         let outcomes = prepared(words, taking(|_| Connect::Accept(ms(30))), A_SECOND);
         let connections = outcomes.record.load.connections as usize;
-        let asked = outcomes.record.totals.started;
-        assert_eq!(outcomes.all(), [(Outcome::Ok, asked)], "{words}");
+        let request = outcomes.record.totals.started;
+        assert_eq!(outcomes.all(), [(Outcome::Ok, request)], "{words}");
         assert_eq!(connects_before(&outcomes).len(), connections, "{words}");
         assert_eq!(outcomes.connects(), 0, "{words}");
         let log = outcomes.logs[0].borrow();
@@ -143,7 +143,7 @@ fn that_a_load_begins_late_is_not_the_servers_doing_in_a_closed_loop() {
 }
 
 #[test]
-fn connections_begin_in_lots() {
+fn connections_are_opened_in_batches() {
     let outcomes = prepared(
         "-n 900 -c 400",
         taking(|number| Connect::Accept(ms(number % 3 + 1))),
@@ -159,7 +159,7 @@ fn connections_begin_in_lots() {
 
 #[test]
 fn connects_in_flight_are_bounded() {
-    // No connect is answered, so as many more begin after a while.
+    // No connect is responded, so as many more begin after a while.
     let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
     let before = connects_before(&outcomes);
     let by = |end: Nanos| before.iter().filter(|at| **at < end).count();

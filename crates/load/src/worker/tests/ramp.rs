@@ -15,7 +15,7 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
             taken.set(taken.get() + 1);
             connect(taken.get())
         },
-        answer: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
+        response: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
 }
 
@@ -71,7 +71,7 @@ impl Server for IdleClosingServer {
         }
     }
 
-    fn answer(&mut self, _asked: &ReceivedRequest) -> Reply {
+    fn response(&mut self, _asked: &ReceivedRequest) -> Reply {
         reply([(ms(1), Step::Send(OK.to_vec()))])
     }
 }

@@ -7,15 +7,15 @@ use super::*;
 /// A server of paths: `/` redirects to `/1`, that to `/2` and so on up to `/last`, each after 10
 /// ms.
 fn chain(last: u32) -> Box<dyn Server> {
-    answering(move |asked| {
-        let line = String::from_utf8_lossy(&asked.bytes).into_owned();
+    responding(move |request| {
+        let line = String::from_utf8_lossy(&request.bytes).into_owned();
         let path = line.split(' ').nth(1).unwrap().to_owned();
         let at: u32 = path[1..].parse().unwrap_or(0);
-        let answer = match at == last {
+        let response = match at == last {
             true => OK.to_vec(),
             false => redirect(302, &format!("/{}", at + 1), "moved"),
         };
-        reply([(ms(10), Step::Send(answer))])
+        reply([(ms(10), Step::Send(response))])
     })
 }
 
@@ -108,7 +108,7 @@ fn a_redirect_that_cannot_be_followed_fails_with_a_reason() {
         ("http://name.invalid/", "no address for this name"),
         ("http://:80", "Location: "),
     ] {
-        let server = answering(move |_| reply([(ms(1), Step::Send(redirect(301, location, "")))]));
+        let server = responding(move |_| reply([(ms(1), Step::Send(redirect(301, location, "")))]));
         let outcomes = load("-c 2 -n 6 --follow 5", server);
         assert_eq!(outcomes.all(), [(Outcome::Redirect, 6)]);
         let found = outcomes
@@ -132,10 +132,10 @@ fn a_redirect_that_cannot_be_followed_fails_with_a_reason() {
 }
 
 #[test]
-fn elsewhere_means_another_connection_and_no_credentials() {
-    let server = answering(|asked| {
-        let text = String::from_utf8_lossy(&asked.bytes).to_lowercase();
-        let answer = match (asked.port, text.split(' ').nth(1)) {
+fn a_redirect_to_another_server_takes_a_new_connection_and_no_credentials() {
+    let server = responding(|request| {
+        let text = String::from_utf8_lossy(&request.bytes).to_lowercase();
+        let response = match (request.port, text.split(' ').nth(1)) {
             (1, Some("/")) => {
                 assert!(text.starts_with("post ") && text.contains("\r\nauthorization: x\r\n"));
                 redirect(307, "http://127.0.0.1:2/there", "")
@@ -154,7 +154,7 @@ fn elsewhere_means_another_connection_and_no_credentials() {
             }
             other => panic!("{other:?}"),
         };
-        reply([(ms(1), Step::Send(answer))])
+        reply([(ms(1), Step::Send(response))])
     });
     let mut options = LoadSettings::typed("-c 1 -n 3 -t 1 -X POST --body body --follow 9");
     options.header = vec!["Authorization: x".to_owned()];

@@ -7,7 +7,7 @@ use super::*;
 fn refusing_with(errno: i32) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: move |_| Connect::Fail(Nanos::ZERO, errno),
-        answer: |_: &ReceivedRequest| Reply::default(),
+        response: |_: &ReceivedRequest| Reply::default(),
     })
 }
 
@@ -22,7 +22,7 @@ fn refusing_until(at: Nanos) -> Box<dyn Server> {
             true => Connect::Accept(Nanos::ZERO),
             false => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
         },
-        answer: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
+        response: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
 }
 
@@ -87,7 +87,7 @@ fn refusals_among_other_failures_do_not_end_a_load() {
                 false => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
             }
         },
-        answer: |_: &ReceivedRequest| Reply::default(),
+        response: |_: &ReceivedRequest| Reply::default(),
     });
     let outcomes = load("-d 10s -c 1", server);
     assert_eq!(outcomes.record.totals.elapsed_s, 10.0);

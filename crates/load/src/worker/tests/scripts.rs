@@ -21,16 +21,16 @@ impl<F: FnMut(u32, Nanos) -> UserStep> Script for TestScript<F> {
         (self.next)(user, now)
     }
 
-    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
+    fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let (head, body) = (
-            String::from_utf8_lossy(answer.head),
-            String::from_utf8_lossy(answer.body),
+            String::from_utf8_lossy(response.head),
+            String::from_utf8_lossy(response.body),
         );
         let line = format!(
             "{user} {} {} {head:?} {body:?} {}",
-            answer.request.method(),
-            answer.status,
-            answer.length
+            response.request.method(),
+            response.status,
+            response.length
         );
         self.journal.borrow_mut().push(line);
     }
@@ -162,7 +162,7 @@ fn heads_and_bodies_are_complete_for_any_split() {
         b"\r\n3\r\nab",
         b"c\r\n2\r\nde\r\n0\r\n\r\n",
     ];
-    let server = answering(move |_| Reply {
+    let server = responding(move |_| Reply {
         steps: (0..)
             .zip(pieces)
             .map(|(n, piece)| (ms(n), Step::Send(piece.to_vec())))
@@ -181,15 +181,15 @@ fn new_targets_have_connections_of_their_own() {
     let spec = spec(words);
     let urls = ["/a", "http://other.test:9/b", "http://other.test:9/c", "/d"];
     let mut requests = urls.map(|url| made(&spec, "GET", url, "")).into_iter();
-    let server = answering(|asked| {
-        let expected = match asked.port {
+    let server = responding(|request| {
+        let expected = match request.port {
             9 => ["GET /b", "GET /c"],
             _ => ["GET /a", "GET /d"],
         };
         assert!(
             expected
                 .iter()
-                .any(|line| asked.bytes.starts_with(line.as_bytes()))
+                .any(|line| request.bytes.starts_with(line.as_bytes()))
         );
         reply([(ms(1), Step::Send(OK.to_vec()))])
     });
@@ -205,8 +205,8 @@ fn raw_bytes_are_sent_as_they_are() {
     let spec = spec("-c 1 -n 2");
     let writer = spec.writer();
     let raw = writer.raw("HEAD", b"HEAD /x HTTP/1.1\nodd: 1\r\n\r\n".to_vec());
-    let server = answering(|asked| {
-        assert_eq!(asked.bytes, b"HEAD /x HTTP/1.1\nodd: 1\r\n\r\n");
+    let server = responding(|request| {
+        assert_eq!(request.bytes, b"HEAD /x HTTP/1.1\nodd: 1\r\n\r\n");
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         reply([(ms(1), Step::Send(head.to_vec()))])
     });
@@ -225,10 +225,10 @@ fn raw_bytes_are_sent_as_they_are() {
 fn a_lost_request_of_its_own_is_sent_once_more() {
     let spec = spec("-c 1 -n 2");
     let own = made(&spec, "GET", "/again", "");
-    let mut asked = 0;
-    let server = answering(move |_| {
-        asked += 1;
-        match asked {
+    let mut request = 0;
+    let server = responding(move |_| {
+        request += 1;
+        match request {
             2 => reply([(ms(1), Step::Close)]),
             _ => reply([(ms(1), Step::Send(OK.to_vec()))]),
         }
@@ -251,7 +251,7 @@ fn failures_and_interrupted_requests_are_reported() {
                 _ => Connect::Accept(ms(2)),
             }
         },
-        answer: |_: &ReceivedRequest| Reply::default(),
+        response: |_: &ReceivedRequest| Reply::default(),
     });
     let (_, journal) = run_script(&spec("-c 1 -d 100ms"), server, |_, _| UserStep::Listed);
     assert_eq!(
@@ -308,11 +308,11 @@ impl Script for RandomScript {
         step
     }
 
-    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
+    fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let mut counts = self.counts.borrow_mut();
         assert_eq!(counts.in_flight.insert(user, true), Some(false));
-        assert!(answer.head.starts_with(b"HTTP/") && answer.head.ends_with(b"\r\n"));
-        assert!(answer.body.len() as u64 == answer.length.min(2));
+        assert!(response.head.starts_with(b"HTTP/") && response.head.ends_with(b"\r\n"));
+        assert!(response.body.len() as u64 == response.length.min(2));
     }
 
     fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {

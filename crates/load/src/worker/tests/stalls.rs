@@ -101,7 +101,7 @@ fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_are_no_bounds() {
 #[test]
 fn a_server_that_stalls_before_the_end_still_shows() {
     // No response comes from 1.5 s on.
-    let server = answering(|asked| match asked.now < ms(1_500) {
+    let server = responding(|request| match request.now < ms(1_500) {
         true => reply([(ms(30), Step::Send(OK.to_vec()))]),
         false => Reply::default(),
     });
@@ -135,7 +135,7 @@ fn leaving_out_young_requests_biases_no_percentile_beyond_their_share() {
         );
         let truth: Rc<RefCell<Vec<u64>>> = Rc::default();
         let all = Rc::clone(&truth);
-        let server = answering(move |_| {
+        let server = responding(move |_| {
             let takes = match random.random_range(0..1000) < often {
                 true => random.random_range(usual..usual + heavy),
                 false => random.random_range(usual / 2..usual),

@@ -135,7 +135,7 @@ impl RandomChoices {
         }
     }
 
-    fn answer(&self, call: &Call) -> Steps {
+    fn response(&self, call: &Call) -> Steps {
         let frames = match self.is_bad() {
             false => self.good(call.stream),
             true => self.bad(call),
@@ -189,7 +189,7 @@ impl RandomChoices {
     fn server(self, window: u32) -> TwoServer {
         let (one, two, three) = (self.clone(), self.clone(), self.clone());
         let opened = self.time();
-        TwoServer::new(move |call| self.answer(call))
+        TwoServer::new(move |call| self.response(call))
             .with_windows(window, Some(opened))
             .connecting(move |_| one.connect())
             .greeting(move |_| two.greeting(window))
@@ -306,13 +306,13 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
     let ended = totals.ok + totals.failed + totals.unfinished;
     assert_eq!(totals.started, ended);
     let whole = [Outcome::Ok, Outcome::UnexpectedStatus];
-    let answered: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
+    let responded: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
     let per_status: u64 = outcomes.record.status.values().sum();
-    assert_eq!(per_status, answered);
+    assert_eq!(per_status, responded);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     if badness == 0 {
         let timeouts = outcomes.count(Outcome::Timeout) + outcomes.count(Outcome::ConnectTimeout);
-        assert_eq!(totals.ok + totals.failed, answered + timeouts);
+        assert_eq!(totals.ok + totals.failed, responded + timeouts);
         assert_eq!(totals.retried, 0);
     }
     match (spec.limit, spec.duration) {
@@ -364,7 +364,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
+fn preconnected_loads_lose_nothing_and_end() {
     let (mut late, mut retried) = (0, 0);
     let seeds = (0..CASES / 3).map(|seed| (seed, false));
     let over_tls = (0..CASES_OVER_TLS / 3).map(|seed| (seed, true));

@@ -120,9 +120,9 @@ fn a_server_that_closes_as_announced_is_reconnected_to_at_once() {
 
 #[test]
 fn a_server_of_http1_is_a_protocol_error_each_time() {
-    let answer = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+    let response = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
     let server = TwoServer::new(|_| Vec::new()).greeting(move |_| {
-        let mut steps = after(ms(1), &answer[..]);
+        let mut steps = after(ms(1), &response[..]);
         steps.push((ms(1), Step::Close));
         steps
     });

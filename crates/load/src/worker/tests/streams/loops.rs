@@ -95,7 +95,7 @@ fn the_first_byte_of_a_stream_is_its_own() {
 fn trailers_and_heads_without_a_body_end_responses() {
     let server = TwoServer::new(|call| {
         let stream = call.stream;
-        let answer = match call.number % 3 {
+        let response = match call.number % 3 {
             0 => server::head(stream, server::OK, server::END_STREAM),
             1 => [
                 server::head(stream, server::OK, 0),
@@ -105,7 +105,7 @@ fn trailers_and_heads_without_a_body_end_responses() {
             .concat(),
             _ => server::head(stream, server::FAILED, server::END_STREAM),
         };
-        after(ms(1), answer)
+        after(ms(1), response)
     });
     let (outcomes, _) = load("-c 2 --streams 3 -n 60", server);
     let expected = [(Outcome::Ok, 40), (Outcome::UnexpectedStatus, 20)];
@@ -304,7 +304,9 @@ fn a_window_that_never_opens_is_a_timeout() {
 #[test]
 fn a_response_before_the_end_of_the_request_ends_it() {
     // The server responds to the head, and does not read the body.
-    let server = steady(ms(1)).with_windows(1_000, None).answering_heads();
+    let server = steady(ms(1))
+        .with_windows(1_000, None)
+        .responding_to_heads();
     let body = "x".repeat(5_000);
     let (outcomes, seen) = load(&format!("-c 1 --streams 3 -n 30 --body {body}"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);

@@ -233,12 +233,12 @@ pub(super) struct TwoServer {
     connect: Scripted<Nanos, Connect>,
     /// Steps on each new connection when its preface comes.
     greet: Scripted<u64, Steps>,
-    answer: Box<dyn FnMut(&Call) -> Steps>,
+    response: Box<dyn FnMut(&Call) -> Steps>,
     taken: Scripted<u64, SendTiming>,
     /// The initial window of a stream, and the delay of window updates. There are none without it.
     windows: (i64, Option<Nanos>),
     /// It responds to a request's head and leaves its body unread.
-    answers_heads: bool,
+    responds_to_heads: bool,
     peers: HashMap<u64, H2Peer>,
     seen: Rc<RefCell<ServerLog>>,
 }
@@ -246,14 +246,14 @@ pub(super) struct TwoServer {
 impl TwoServer {
     /// A server that accepts connections and sends its settings at once, and responds by a
     /// function.
-    pub(super) fn new(answer: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
+    pub(super) fn new(response: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
         TwoServer {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),
             greet: Box::new(|_| after(Nanos::ZERO, settings(&[]))),
-            answer: Box::new(answer),
+            response: Box::new(response),
             taken: Box::new(|_| SendTiming::AtOnce),
             windows: (INITIAL_WINDOW, Some(Nanos::ZERO)),
-            answers_heads: false,
+            responds_to_heads: false,
             peers: HashMap::new(),
             seen: Rc::default(),
         }
@@ -284,8 +284,8 @@ impl TwoServer {
         self.greeting(move |_| after(Nanos::ZERO, settings(&[(INITIAL_WINDOW_SIZE, bytes)])))
     }
 
-    pub(super) fn answering_heads(mut self) -> TwoServer {
-        self.answers_heads = true;
+    pub(super) fn responding_to_heads(mut self) -> TwoServer {
+        self.responds_to_heads = true;
         self
     }
 
@@ -293,27 +293,27 @@ impl TwoServer {
         self.seen.clone()
     }
 
-    fn read(&mut self, asked: &ReceivedRequest) -> Steps {
+    fn read(&mut self, request: &ReceivedRequest) -> Steps {
         let mut steps = Vec::new();
         let (first, opened) = self.windows;
         let peer = self
             .peers
-            .entry(asked.connection)
+            .entry(request.connection)
             .or_insert_with(|| H2Peer {
                 window: INITIAL_WINDOW,
                 ..H2Peer::default()
             });
-        peer.unread.extend(&asked.bytes);
+        peer.unread.extend(&request.bytes);
         if !peer.has_preface {
             assert!(peer.unread.starts_with(PREFACE), "{:?}", peer.unread);
             peer.unread.drain(..PREFACE.len());
             peer.has_preface = true;
-            steps.extend((self.greet)(asked.connection));
+            steps.extend((self.greet)(request.connection));
             // Nothing is sent before the settings.
             let first = steps.iter().map(|(after, _)| *after).min();
-            peer.speaks_from = asked.now + first.unwrap_or_default();
+            peer.speaks_from = request.now + first.unwrap_or_default();
         }
-        let hold_back = peer.speaks_from.since(asked.now);
+        let hold_back = peer.speaks_from.since(request.now);
         while let Some((kind, flags, stream, payload)) = take_frame(&mut peer.unread) {
             let was_first = !std::mem::replace(&mut peer.has_settings, true);
             assert_eq!(was_first, was_first && kind == SETTINGS, "frame {kind}");
@@ -328,7 +328,7 @@ impl TwoServer {
                 GOAWAY => seen.goaways += 1,
                 RST_STREAM => {
                     peer.open.remove(&stream);
-                    seen.resets.push((asked.now, asked.connection));
+                    seen.resets.push((request.now, request.connection));
                 }
                 HEADERS => peer.begin(stream, payload[0], first),
                 DATA => {
@@ -341,7 +341,7 @@ impl TwoServer {
                 WINDOW_UPDATE | CONTINUATION => {}
                 _ => panic!("a client has no use for frame {kind}"),
             }
-            let is_asked = match self.answers_heads {
+            let is_asked = match self.responds_to_heads {
                 true => kind == HEADERS,
                 false => matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0,
             };
@@ -351,9 +351,9 @@ impl TwoServer {
                     peer.open.remove(&stream);
                 }
                 let call = Call {
-                    now: asked.now,
-                    connection: asked.connection,
-                    port: asked.port,
+                    now: request.now,
+                    connection: request.connection,
+                    port: request.port,
                     stream,
                     number: seen.calls.len() as u64,
                     method,
@@ -361,8 +361,8 @@ impl TwoServer {
                 };
                 seen.calls.push(call.clone());
                 drop(seen);
-                let answer = (self.answer)(&call).into_iter();
-                steps.extend(answer.map(|(after, step)| (after.max(hold_back), step)));
+                let response = (self.response)(&call).into_iter();
+                steps.extend(response.map(|(after, step)| (after.max(hold_back), step)));
             }
         }
         steps
@@ -383,10 +383,10 @@ impl Server for TwoServer {
         (self.connect)(now)
     }
 
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
+    fn response(&mut self, request: &ReceivedRequest) -> Reply {
         Reply {
-            steps: self.read(asked),
-            taken: (self.taken)(asked.connection),
+            steps: self.read(request),
+            taken: (self.taken)(request.connection),
         }
     }
 }

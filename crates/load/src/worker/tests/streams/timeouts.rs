@@ -214,8 +214,8 @@ fn a_send_that_is_never_taken_is_a_timeout() {
 
 #[test]
 fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connection() {
-    for answers in [false, true] {
-        let server = TwoServer::new(move |call| match answers || call.connection > 0 {
+    for responses in [false, true] {
+        let server = TwoServer::new(move |call| match responses || call.connection > 0 {
             true => after(ms(10), ok(call.stream)),
             false => Vec::new(),
         })
@@ -225,7 +225,7 @@ fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connect
         });
         let (outcomes, _) = load("-c 1 --streams 4 -n 40 --timeout 100ms", server);
         // Bytes after the failed send were never sent.
-        let timeouts = 4 - u64::from(answers);
+        let timeouts = 4 - u64::from(responses);
         assert_eq!(outcomes.count(Outcome::Timeout), timeouts);
         assert_eq!(outcomes.count(Outcome::Ok), 40 - timeouts);
         assert_eq!(outcomes.connects(), 2);

@@ -83,9 +83,9 @@ impl Server for TlsServer {
         sealed
     }
 
-    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
-        let tls = self.links.get_mut(&asked.connection).unwrap();
-        let mut unread = &asked.bytes[..];
+    fn response(&mut self, request: &ReceivedRequest) -> Reply {
+        let tls = self.links.get_mut(&request.connection).unwrap();
+        let mut unread = &request.bytes[..];
         let mut plain = Vec::new();
         while !unread.is_empty() {
             tls.read_tls(&mut unread).unwrap();
@@ -109,13 +109,13 @@ impl Server for TlsServer {
         };
         if !plain.is_empty() {
             let is_two = tls.alpn_protocol() == Some(b"h2");
-            let asked = ReceivedRequest {
+            let request = ReceivedRequest {
                 bytes: plain,
-                ..*asked
+                ..*request
             };
             let reply = match is_two {
-                true => self.two.answer(&asked),
-                false => self.one.answer(&asked),
+                true => self.two.response(&request),
+                false => self.one.response(&request),
             };
             steps.extend(reply.steps);
         }

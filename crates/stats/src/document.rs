@@ -9,6 +9,7 @@ use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::explanation::Explanation;
 use crate::looks::Look;
+use crate::rounds::RoundComparison;
 use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
 
@@ -53,6 +54,9 @@ pub struct VerdictDocument {
     /// Growth of the family's metrics along each factor whose levels are numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<Scaling>,
+    /// Comparisons by the rounds of interleaved blocks: a diagnostic without verdicts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<RoundComparison>,
     /// Looks that were taken; `--resume` continues from them.
     #[serde(default)]
     pub looks: Vec<Look>,
@@ -78,8 +82,8 @@ pub struct ExperimentInfo {
 }
 
 impl VerdictDocument {
-    /// Combines an experiment's properties with its evaluation. `why` and `softirq_included` are
-    /// left empty.
+    /// Combines an experiment's properties with its evaluation. `why`, `rounds` and
+    /// `softirq_included` are left empty.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,
@@ -100,6 +104,7 @@ impl VerdictDocument {
             comparisons: evaluation.comparisons,
             described: evaluation.described,
             why: Vec::new(),
+            rounds: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
             softirq_included: None,

@@ -31,6 +31,7 @@ mod naming;
 mod observed;
 mod pairing;
 mod quantity;
+mod rounds;
 mod run_comparison;
 pub mod runs;
 mod scaling;
@@ -55,6 +56,9 @@ pub use metric::{Direction, Metric, MetricRole, Scale, Unit, UnknownMetric};
 pub use movement::Movement;
 pub use naming::{is_named_with_factor, level_name};
 pub use observed::of_record;
+pub use rounds::{
+    RoundComparison, RoundMetric, RoundRatio, RoundValues, compare_rounds, round_ratios,
+};
 pub use scaling::{Scaling, ScalingPoint};
 pub use summary::{MetricSummary, VariantSummary};
 pub use trials::{Trials, Values};

@@ -5,6 +5,7 @@
 
 pub(crate) mod effects;
 pub(crate) mod gates;
+pub(crate) mod rounds;
 pub(crate) mod runs;
 pub(crate) mod verdicts;
 

@@ -4,6 +4,8 @@
 // Each program that includes this module uses a part of it.
 #![allow(unreachable_pub, dead_code)]
 
+pub mod machine;
+
 use std::collections::BTreeMap;
 
 use prony_stats::{

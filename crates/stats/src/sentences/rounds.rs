@@ -1,0 +1,56 @@
+//! Sentences about the rounds of interleaved blocks.
+
+use super::counted;
+use crate::change::Change;
+use crate::comparison::Effect;
+use crate::metric::Metric;
+use crate::rounds::RoundComparison;
+
+/// Blocks differ by more than their rounds explain if their standard error is this many times as
+/// large. By chance, that happens in less than 1 of 50 experiments with three blocks or more.
+const ERROR_RATIO_NOTABLE: f64 = 2.0;
+
+/// The diagnostic: the interval that the rounds alone would give, next to the one from blocks.
+pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
+    let of_rounds = Effect {
+        ratio: Some(comparison.rounds_ratio),
+        difference: None,
+        low: comparison.rounds_low,
+        high: comparison.rounds_high,
+    };
+    // Both metrics are ratios, so the rate's rules for figures apply to either.
+    let shown = |effect: &Effect| {
+        let change = Change::of(Metric::RatePerS, effect);
+        change.map_or("no estimate".to_owned(), |change| change.with_interval())
+    };
+    let mut text = format!(
+        "{} of {} against {}: the {} of {} alone give {}, the blocks give {}.",
+        capitalized(comparison.metric.noun()),
+        comparison.name,
+        comparison.against_name,
+        counted(comparison.rounds, "round"),
+        counted(comparison.blocks, "block"),
+        shown(&of_rounds),
+        shown(&comparison.effect),
+    );
+    if comparison
+        .error_ratio
+        .is_some_and(|ratio| ratio >= ERROR_RATIO_NOTABLE)
+    {
+        text.push_str(
+            " The blocks differ by more than their rounds explain, so more blocks narrow the \
+             interval, and longer blocks don't.",
+        );
+    }
+    if comparison.rounds_without_ratio > 0 {
+        let left_out = counted(comparison.rounds_without_ratio, "round");
+        text = format!("{text} Without a value of both, and left out: {left_out}.");
+    }
+    text
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
+}

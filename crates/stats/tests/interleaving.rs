@@ -1,0 +1,167 @@
+//! Interleaved and sequential blocks on simulated machines whose speed changes. docs/validation.md
+//! has the figures, which `cargo test -p prony-stats --test interleaving -- --nocapture` prints.
+
+mod simulation;
+
+use prony_stats::{
+    AlphaTable, Comparison, Design, Evaluation, RoundMetric, Verdict, compare_rounds, evaluate_with,
+};
+use simulation::machine::{BlockMode, MachineExperiment, MachineKind, MachineResult};
+use simulation::{Draws, Setting, Share};
+
+const EXPERIMENTS: u32 = 2_000;
+/// The second server's requests need 8% more work.
+const SLOWER: f64 = 1.0 / 1.08;
+const COVERAGE_MIN: f64 = 0.93;
+
+/// Results of many experiments of one kind.
+struct Simulated {
+    covered: Share,
+    /// `faster` or `slower`.
+    apart: Share,
+    /// Geometric mean of high / low, as a logarithm.
+    width: f64,
+    /// Mean of the log ratios, relative to the truth.
+    bias: f64,
+}
+
+fn design() -> Design {
+    let blocks = (MachineExperiment::BLOCKS, MachineExperiment::BLOCKS);
+    let mut setting = Setting::new(&[1.0, 1.0], 0.0, blocks);
+    // Too small to hide a false alarm.
+    setting.margin = 1e-6;
+    setting.design()
+}
+
+fn simulate(experiment: MachineExperiment, seed: u64) -> Simulated {
+    let (design, mut table) = (design(), AlphaTable::new());
+    let mut draws = Draws::seeded(seed);
+    let (mut covered, mut apart, mut width, mut bias) = (0, 0, 0.0, 0.0);
+    for _ in 0..EXPERIMENTS {
+        let result = experiment.run(&mut draws);
+        let evaluation = evaluate_with(&mut table, &design, &result.trials, &[]).unwrap();
+        let comparison = &evaluation.comparisons[0];
+        let (low, high) = interval(comparison);
+        covered += u32::from(low <= experiment.ratio && experiment.ratio <= high);
+        let verdict = comparison.verdict;
+        apart += u32::from(matches!(verdict, Verdict::Faster | Verdict::Slower));
+        width += (high / low).ln();
+        bias += (comparison.effect.ratio.unwrap() / experiment.ratio).ln();
+    }
+    let share = |count| Share {
+        count,
+        of: EXPERIMENTS,
+    };
+    let simulated = Simulated {
+        covered: share(covered),
+        apart: share(apart),
+        width: width / f64::from(EXPERIMENTS),
+        bias: bias / f64::from(EXPERIMENTS),
+    };
+    println!(
+        "{experiment:?}: covers {:.1}%, apart {:.1}%, interval ±{:.2}%, bias {:+.3}%",
+        100.0 * simulated.covered.value(),
+        100.0 * simulated.apart.value(),
+        50.0 * simulated.width,
+        100.0 * simulated.bias
+    );
+    simulated
+}
+
+fn interval(comparison: &Comparison) -> (f64, f64) {
+    let effect = &comparison.effect;
+    (effect.low.unwrap(), effect.high.unwrap())
+}
+
+/// Simulates both modes with a known difference. Returns the width of the interleaved intervals
+/// divided by that of the sequential ones.
+fn relative_width(kind: MachineKind, seed: u64) -> f64 {
+    let modes = [BlockMode::Sequential, BlockMode::Interleaved];
+    let [sequential, interleaved] = modes.map(|mode| {
+        let experiment = MachineExperiment {
+            kind,
+            mode,
+            ratio: SLOWER,
+        };
+        let simulated = simulate(experiment, seed);
+        assert!(simulated.covered.value() >= COVERAGE_MIN, "{experiment:?}");
+        simulated
+    });
+    assert!(interleaved.bias.abs() < 0.001, "{}", interleaved.bias);
+    interleaved.width / sequential.width
+}
+
+#[test]
+fn intervals_cover_and_narrow_next_to_a_bursty_neighbor() {
+    let relative = relative_width(MachineKind::Neighbor, 101);
+    assert!(relative <= 1.0 / 3.0, "{relative}");
+}
+
+#[test]
+fn intervals_cover_and_narrow_on_a_drifting_machine() {
+    let relative = relative_width(MachineKind::Drifting, 102);
+    assert!(relative <= 1.0 / 3.0, "{relative}");
+}
+
+#[test]
+fn intervals_cover_and_narrow_on_a_jumping_machine() {
+    let relative = relative_width(MachineKind::Jumping, 103);
+    assert!(relative <= 1.0 / 3.0, "{relative}");
+}
+
+#[test]
+fn interleaving_costs_little_on_a_quiet_machine() {
+    let relative = relative_width(MachineKind::Quiet, 104);
+    assert!(relative <= 1.1, "{relative}");
+}
+
+#[test]
+fn equal_servers_rarely_get_a_verdict() {
+    for (mode, seed) in [(BlockMode::Sequential, 105), (BlockMode::Interleaved, 106)] {
+        let experiment = MachineExperiment {
+            kind: MachineKind::Neighbor,
+            mode,
+            ratio: 1.0,
+        };
+        let apart = simulate(experiment, seed).apart;
+        let error = (0.05 * 0.95 / f64::from(apart.of)).sqrt();
+        assert!(
+            apart.value() <= 0.05 + 3.0 * error,
+            "{experiment:?}: {apart:?}"
+        );
+    }
+}
+
+/// The rounds of a block share the start of its services, so their spread lacks what differs between
+/// starts.
+#[test]
+fn the_interval_from_rounds_alone_misses_too_often() {
+    let (design, mut table) = (design(), AlphaTable::new());
+    let experiment = MachineExperiment {
+        kind: MachineKind::Quiet,
+        mode: BlockMode::Interleaved,
+        ratio: SLOWER,
+    };
+    let mut draws = Draws::seeded(107);
+    let mut covered = 0;
+    for _ in 0..500 {
+        let MachineResult { trials, rounds } = experiment.run(&mut draws);
+        let evaluation: Evaluation = evaluate_with(&mut table, &design, &trials, &[]).unwrap();
+        let compared = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
+        let [compared] = &compared[..] else {
+            panic!("{compared:?}");
+        };
+        // For rates, the effect from blocks is the verdict's.
+        assert_eq!(compared.effect, evaluation.comparisons[0].effect);
+        assert!(
+            (compared.rounds_ratio / compared.effect.ratio.unwrap())
+                .ln()
+                .abs()
+                < 0.01
+        );
+        let (low, high) = (compared.rounds_low.unwrap(), compared.rounds_high.unwrap());
+        covered += u32::from(low <= SLOWER && SLOWER <= high);
+    }
+    println!("the rounds alone cover in {covered} of 500");
+    assert!(covered < 450, "{covered} of 500");
+}

@@ -9,7 +9,7 @@ use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::explanation::Explanation;
 use crate::looks::Look;
-use crate::rounds::RoundComparison;
+use crate::round_comparison::RoundComparison;
 use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Effect;
 use crate::design::Levels;
 use crate::metric::Metric;
+use crate::sentences::verdicts as sentence;
 
 /// Observations that accompany one difference between a variant and its baseline. They are
 /// correlations; none is claimed to be the cause.
@@ -38,6 +39,45 @@ pub struct Explanation {
     /// Metrics that are too noisy for a statement.
     #[serde(default)]
     pub unclear: Vec<Metric>,
+}
+
+/// The first of the moved metrics that is CPU time of the services or instructions per request. It
+/// shows a difference even where the speed is undecided.
+pub fn changed_cost(moved: &[MovedMetric]) -> Option<&MovedMetric> {
+    moved.iter().find(|moved| is_request_cost(moved.metric))
+}
+
+/// True for CPU time of the services and instructions per request.
+fn is_request_cost(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::ServerCpuUsPerRequest
+            | Metric::ServerCpuUserUsPerRequest
+            | Metric::ServerCpuSystemUsPerRequest
+            | Metric::InstructionsPerRequest
+    )
+}
+
+/// Sentence for a pair whose cost per request differs beyond doubt, although no comparison of its
+/// speed is decided. `undecided` has the metrics of the undecided comparisons. `None` if none of them
+/// is a rate or a time.
+pub fn undecided_cost_text(
+    undecided: &[Metric],
+    name: &str,
+    against: &str,
+    cost: &MovedMetric,
+) -> Option<String> {
+    let is_speed = |metric: &Metric| {
+        matches!(
+            metric,
+            Metric::RatePerS | Metric::TotalTimeUs | Metric::P50Us | Metric::P99Us
+        )
+    };
+    let speed: Vec<Metric> = undecided.iter().copied().filter(is_speed).collect();
+    if speed.is_empty() {
+        return None;
+    }
+    sentence::undecided_cost(&speed, (name, against), cost.metric, &cost.effect)
 }
 
 /// Resource that limited a variant's speed, as far as it was observed.

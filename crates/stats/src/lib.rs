@@ -31,6 +31,7 @@ mod naming;
 mod observed;
 mod pairing;
 mod quantity;
+mod round_comparison;
 mod rounds;
 mod run_comparison;
 pub mod runs;
@@ -49,6 +50,7 @@ pub use estimate::{Estimate, Interval, critical};
 pub use evaluate::{Evaluation, evaluate, evaluate_with};
 pub use explanation::{
     Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding,
+    changed_cost, undecided_cost_text,
 };
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};
@@ -56,9 +58,8 @@ pub use metric::{Direction, Metric, MetricRole, Scale, Unit, UnknownMetric};
 pub use movement::Movement;
 pub use naming::{is_named_with_factor, level_name};
 pub use observed::of_record;
-pub use rounds::{
-    RoundComparison, RoundMetric, RoundRatio, RoundValues, compare_rounds, round_ratios,
-};
+pub use round_comparison::{RoundComparison, RoundMetric};
+pub use rounds::{RoundRatio, RoundValues, compare_rounds, round_ratios};
 pub use scaling::{Scaling, ScalingPoint};
 pub use summary::{MetricSummary, VariantSummary};
 pub use trials::{Trials, Values};

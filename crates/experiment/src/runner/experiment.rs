@@ -14,7 +14,7 @@ use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
     TrialError,
 };
-use super::{findings, noise, response_findings, why};
+use super::{findings, noise, response_findings, rounds, why};
 use crate::plan::{BodyComparison, Plan};
 use crate::schedule;
 
@@ -356,6 +356,7 @@ impl<'a> Experiment<'a> {
             .map(|found| (&found.finding, found.variants.as_slice()))
             .collect();
         let why = why::of(&self.design, &evaluation, self.stored.results(), &of_whom);
+        let rounds = rounds::compare(&self.design, &evaluation, self.stored.results());
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         // All trials ran on the same kernel, so the first known value holds for all.
@@ -363,6 +364,7 @@ impl<'a> Experiment<'a> {
         let softirq_included = capacities.find_map(|capacity| capacity.softirq_included);
         VerdictDocument {
             why,
+            rounds,
             softirq_included,
             ..document
         }

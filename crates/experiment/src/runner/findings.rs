@@ -6,23 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_record::{
     Finding, FindingId, FindingName, Record, Severity, TrialFolding, WithheldVerdicts,
 };
-use prony_stats::{
-    BottleneckKind, Comparison, Design, Evaluation, Levels, Metric, Verdict, critical,
-};
+use prony_stats::{BottleneckKind, Comparison, Design, Evaluation, Levels, Metric, Verdict};
 
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::noise::{self, NoiseEffect, lost_percent};
 use super::trial_result::TrialResult;
 use super::values::CPU_LOAD_S_MIN;
-use super::{response_findings, why};
+use super::{order_effect, response_findings, why};
 use crate::plan::{BodyComparison, Plan};
 
 /// Services that use less than this share of their cores do not limit a closed loop.
 const IDLE_SHARE_MAX: f64 = 0.7;
 /// Trials that lost more than this to other processes can't show whether the services were idle.
 const CROWDED_PERCENT: f64 = 20.0;
-/// The probability of an `order-effect` by chance.
-const ORDER_ALPHA: f64 = 0.01;
 /// Maximum difference between the rates of the last and the first third of a load that has settled.
 const DRIFT_MAX: f64 = 0.2;
 /// Number of slices that a trial needs for this.
@@ -54,7 +50,7 @@ pub(crate) fn of(
     found.extend(server_idle(results, design.variants.len(), &name));
     found.extend(not_stationary(results, design.variants.len(), &name));
     found.extend(noise::finding(results, noise));
-    found.extend(order_effect(results, design.variants.len()));
+    found.extend(order_effect::finding(results, design.variants.len()));
     found.extend(few_blocks(evaluation.blocks));
     found.sort_by_key(|found| std::cmp::Reverse(found.finding.severity));
     found
@@ -400,80 +396,6 @@ fn drift(record: &Record) -> Option<f64> {
     (first > 0.0).then(|| last / first - 1.0)
 }
 
-/// Tests whether the rate depends on the position within the block: the slope of the rate over the
-/// position, after removing the effects of block and variant, against its error.
-fn order_effect(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
-    let rates = whole_blocks(results, variants);
-    let blocks = rates.len();
-    if blocks < 3 || variants < 2 {
-        return None;
-    }
-    let count = (blocks * variants) as f64;
-    let mean = rates.iter().flatten().map(|cell| cell.1).sum::<f64>() / count;
-    let of_block: Vec<f64> = rates
-        .iter()
-        .map(|row| average(row.iter().map(|c| c.1)))
-        .collect();
-    let of_variant: Vec<f64> = (0..variants)
-        .map(|v| average(rates.iter().map(|row| row[v].1)))
-        .collect();
-    // Positions are centred in the same way, because variants have different mean positions.
-    let place_of: Vec<f64> = (0..variants)
-        .map(|v| average(rates.iter().map(|row| row[v].0)))
-        .collect();
-    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-    for (row, block_mean) in rates.iter().zip(&of_block) {
-        for (v, (place, rate)) in row.iter().enumerate() {
-            let x = place - place_of[v];
-            let y = rate - block_mean - of_variant[v] + mean;
-            (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
-        }
-    }
-    let freedom = (blocks - 1) * (variants - 1);
-    let freedom = u32::try_from(freedom.checked_sub(1)?)
-        .ok()
-        .filter(|&freedom| freedom > 0)?;
-    if xx < 1e-9 {
-        return None;
-    }
-    let slope = xy / xx;
-    let error = ((yy - slope * xy).max(0.0) / f64::from(freedom) / xx).sqrt();
-    if slope.abs() <= critical(ORDER_ALPHA, freedom) * error || error < 1e-9 {
-        return None;
-    }
-    let text = format!(
-        "Each later position in a block changes the rate by {:+.1}%: a trial leaves something behind \
-         for the next one (heat, ports, caches). The random order spreads it over all variants. Use a \
-         pause between trials or a longer warm-up to remove it.",
-        (slope.exp() - 1.0) * 100.0
-    );
-    Some(ExperimentFinding::of_all(
-        FindingId::OrderEffect,
-        Severity::Warning,
-        text,
-    ))
-}
-
-/// For each complete block, position and log rate of each variant.
-fn whole_blocks(results: &[TrialResult], variants: usize) -> Vec<Vec<(f64, f64)>> {
-    let mut blocks: BTreeMap<u32, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
-    for result in results {
-        if let Some(&rate) = result
-            .values
-            .get(&Metric::RatePerS)
-            .filter(|&&rate| rate > 0.0)
-        {
-            let cell = (result.position as f64, rate.ln());
-            blocks
-                .entry(result.block)
-                .or_default()
-                .insert(result.variant, cell);
-        }
-    }
-    let whole = blocks.into_values().filter(|block| block.len() == variants);
-    whole.map(|block| block.into_values().collect()).collect()
-}
-
 fn few_blocks(blocks: u32) -> Option<ExperimentFinding> {
     let text = match blocks {
         0 => "No block is complete, so nothing can be compared. Run more blocks (--blocks)."
@@ -500,11 +422,6 @@ fn few_blocks(blocks: u32) -> Option<ExperimentFinding> {
         severity,
         text,
     ))
-}
-
-fn average(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0usize), |(sum, count), v| (sum + v, count + 1));
-    sum / count.max(1) as f64
 }
 
 /// Withholds the verdicts that findings with the severity `error` may have distorted.

@@ -74,7 +74,7 @@ fn nothing_is_found_where_nothing_is_the_matter() {
     assert_eq!(server_idle(&results, 2, &name), None);
     assert_eq!(not_stationary(&results, 2, &name), None);
     assert_eq!(noise::finding(&results, &[]), None);
-    assert_eq!(order_effect(&results, 2), None);
+    assert_eq!(order_effect::finding(&results, 2), None);
     assert_eq!(few_blocks(6), None);
 }
 
@@ -345,18 +345,6 @@ fn strangers_on_the_machine_are_named() {
         noise::finding(&results, &[]).unwrap().finding.severity,
         Severity::Warning
     );
-}
-
-#[test]
-fn an_effect_of_position_is_distinguished_from_variants_and_blocks() {
-    let placed = |block: u32, variant: usize, place: usize| {
-        let level = 1000.0 * (1.0 + f64::from(block) / 10.0) * [1.0, 1.3][variant];
-        level * noise(block, variant) * [1.0, 0.9][place]
-    };
-    let found = order_effect(&trials(8, placed), 2).unwrap().finding;
-    assert!(found.text.contains("-10"), "{}", found.text);
-    let unplaced = |block, variant, _| placed(block, variant, 0);
-    assert_eq!(order_effect(&trials(8, unplaced), 2), None);
 }
 
 #[test]

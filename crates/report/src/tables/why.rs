@@ -1,19 +1,13 @@
 //! Tables of what changed along with each difference, and of the CPU time by variant.
 
-use prony_stats::{Change, Explanation, Metric, Verdict, VerdictDocument};
+use prony_stats::{Change, Explanation, Metric, Verdict, VerdictDocument, changed_cost};
 
 use super::standing::{figure, level, value};
 use crate::table::{Align, Table};
 use crate::wording::why::relation;
 
-/// CPU metrics whose established changes are reported even if the rates don't differ.
-const CPU_METRICS: [Metric; 3] = [
-    Metric::ServerCpuUsPerRequest,
-    Metric::ServerCpuUserUsPerRequest,
-    Metric::ServerCpuSystemUsPerRequest,
-];
-
-/// The entries of established differences, and those in which the CPU time per request changed.
+/// The entries of established differences, and those in which the CPU time or the instructions
+/// per request changed.
 pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
     let is_established = |why: &Explanation| {
         verdict.comparisons.iter().any(|comparison| {
@@ -22,13 +16,8 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
                 && matches!(comparison.verdict, Verdict::Faster | Verdict::Slower)
         })
     };
-    let cpu_changed = |why: &Explanation| {
-        why.moved
-            .iter()
-            .any(|moved| CPU_METRICS.contains(&moved.metric))
-    };
     let all = verdict.why.iter();
-    all.filter(|why| is_established(why) || cpu_changed(why))
+    all.filter(|why| is_established(why) || changed_cost(&why.moved).is_some())
         .collect()
 }
 

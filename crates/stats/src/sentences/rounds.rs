@@ -4,7 +4,7 @@ use super::counted;
 use crate::change::Change;
 use crate::comparison::Effect;
 use crate::metric::Metric;
-use crate::rounds::RoundComparison;
+use crate::round_comparison::RoundComparison;
 
 /// Blocks differ by more than their rounds explain if their standard error is this many times as
 /// large. By chance, that happens in less than 1 of 50 experiments with three blocks or more.

@@ -89,6 +89,28 @@ pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String
     }
 }
 
+/// Sentence for a pair that is undecided on `speed`, metrics of speed, although a cost of a request
+/// differs beyond doubt.
+pub(crate) fn undecided_cost(
+    speed: &[Metric],
+    (name, against): (&str, &str),
+    cost: Metric,
+    effect: &Effect,
+) -> Option<String> {
+    let change = Change::of(cost, effect).filter(Change::is_one_sided)?;
+    let nouns: Vec<&str> = speed.iter().map(|metric| metric.noun()).collect();
+    let range = change
+        .range()
+        .map(|range| format!(" (95% interval {range})"));
+    Some(format!(
+        "The {} can't be distinguished on this machine, but {}{}, which is where a difference would come \
+         from.",
+        nouns.join(" and the "),
+        statement(cost, name, against, &change),
+        range.unwrap_or_default(),
+    ))
+}
+
 fn decided(comparison: &Comparison) -> String {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return String::new();

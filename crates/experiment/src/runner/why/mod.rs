@@ -12,7 +12,7 @@ mod tests;
 use prony_record::Finding;
 use prony_stats::{
     Change, Comparison, Design, Effect, Evaluation, Explanation, Metric, MetricRole, MovedMetric,
-    Movement, MovementRole, OneSidedFinding, Verdict,
+    Movement, MovementRole, OneSidedFinding, Verdict, changed_cost, undecided_cost_text,
 };
 
 use crate::runner::TrialResult;
@@ -24,7 +24,8 @@ pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 
 /// The changes that accompany each established difference: one entry for each variant and its baseline,
 /// or two if its metrics point in opposite directions. A pair without an established difference has
-/// an entry only if the CPU time per request changed beyond doubt; an `equivalent` pair has none.
+/// an entry only if the CPU time or the instructions per request changed beyond doubt; an
+/// `equivalent` pair has none.
 pub(crate) fn of(
     design: &Design,
     evaluation: &Evaluation,
@@ -59,20 +60,10 @@ pub(crate) fn of(
             sides: sides.into_iter().flatten().collect(),
         };
         let why = group.why(&input);
-        let cpu_changed = why.moved.iter().any(|moved| is_cpu(moved.metric));
-        (group.slower_side != SlowerSide::Unknown || cpu_changed).then_some(why)
+        let cost_changed = changed_cost(&why.moved).is_some();
+        (group.slower_side != SlowerSide::Unknown || cost_changed).then_some(why)
     });
     entries.collect()
-}
-
-/// True if the metric is CPU time of the services per request.
-fn is_cpu(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::ServerCpuUsPerRequest
-            | Metric::ServerCpuUserUsPerRequest
-            | Metric::ServerCpuSystemUsPerRequest
-    )
 }
 
 /// The slower one of the two variants, if a verdict establishes that.
@@ -180,14 +171,13 @@ impl ComparisonGroup<'_> {
         let best = &moved[0];
         match (self.slower_side, best.part) {
             (SlowerSide::Unknown, _) => {
-                let cpu = moved
-                    .iter()
-                    .find(|moved| is_cpu(moved.metric))
-                    .unwrap_or(best);
-                format!(
-                    "No difference is established here, but the CPU time changed beyond doubt: {}.",
-                    cpu.text
-                )
+                let cost = changed_cost(moved).unwrap_or(best);
+                self.undecided_text(cost).unwrap_or_else(|| {
+                    format!(
+                        "No difference is established here, but this changed beyond doubt: {}.",
+                        cost.text
+                    )
+                })
             }
             (_, MovementRole::With) => {
                 format!("The largest change that goes with it: {}.", best.text)
@@ -198,6 +188,15 @@ impl ComparisonGroup<'_> {
                     .to_owned()
             }
         }
+    }
+
+    /// The sentence about a changed cost if the speed is undecided, rather than withheld.
+    fn undecided_text(&self, cost: &MovedMetric) -> Option<String> {
+        let undecided = self.comparisons.iter();
+        let undecided = undecided.filter(|c| c.verdict == Verdict::Undecided);
+        let metrics: Vec<Metric> = undecided.map(|c| c.metric).collect();
+        let first = self.comparisons[0];
+        undecided_cost_text(&metrics, &first.name, &first.against_name, cost)
     }
 
     /// The change of the rate that follows from the CPU time per request alone. This is an identity, not

@@ -1,0 +1,152 @@
+//! The finding `order-effect`: the result depends on the position of a trial within its block, or of a
+//! slice within its round.
+//!
+//! Both are judged alike: the slope of the logarithm over the position, after the effects of the row (a
+//! block or a round) and of the variant are taken out, against its error. Rows are grouped: a variant's
+//! effect is the same within a group only. All blocks are one group of trials. In interleaved blocks,
+//! each block is a group of rounds, because its services started afresh.
+
+use std::collections::BTreeMap;
+
+use prony_record::{FindingId, Severity};
+use prony_stats::{Metric, RoundMetric, critical};
+
+use super::experiment_finding::ExperimentFinding;
+use super::rounds;
+use super::trial_result::TrialResult;
+
+/// The probability of the finding by chance.
+const ORDER_ALPHA: f64 = 0.01;
+/// Rows that a test needs.
+const ROWS_MIN: usize = 3;
+/// Slopes over the positions of slices that are smaller than this are not reported: many rounds can
+/// establish a slope that matters to nobody.
+const SLICE_SLOPE_MIN: f64 = 0.005;
+
+/// Position and logarithm of the value of each variant in one block or round.
+type Row = Vec<(f64, f64)>;
+
+/// Judges the positions of slices if there are any, and otherwise those of trials.
+pub(super) fn finding(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
+    let text = match results.iter().any(|result| !result.slices.is_empty()) {
+        true => of_slices(results, variants)?,
+        false => of_trials(results, variants)?,
+    };
+    Some(ExperimentFinding::of_all(
+        FindingId::OrderEffect,
+        Severity::Warning,
+        text,
+    ))
+}
+
+fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
+    let mut blocks: BTreeMap<u32, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
+    for result in results {
+        let rate = result.values.get(&Metric::RatePerS);
+        if let Some(&rate) = rate.filter(|&&rate| rate > 0.0) {
+            let cell = (result.position as f64, rate.ln());
+            let block = blocks.entry(result.block).or_default();
+            block.insert(result.variant, cell);
+        }
+    }
+    let slope = slope(&[complete(blocks.into_values(), variants)], variants)?;
+    Some(format!(
+        "Each later position in a block changes the rate by {:+.1}%: a trial leaves something behind \
+         for the next one (heat, ports, caches). The random order spreads it over all variants. Use a \
+         pause between trials or a longer warm-up to remove it.",
+        percent(slope)
+    ))
+}
+
+fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
+    let metric = rounds::metric(results);
+    let mut blocks: BTreeMap<u32, BTreeMap<u32, BTreeMap<usize, (f64, f64)>>> = BTreeMap::new();
+    for result in results {
+        let block = blocks.entry(result.block).or_default();
+        for slice in &result.slices {
+            if let Some(value) = rounds::value(metric, slice) {
+                let cell = (f64::from(slice.position), value.ln());
+                let round = block.entry(slice.round).or_default();
+                round.insert(result.variant, cell);
+            }
+        }
+    }
+    let groups = blocks.into_values();
+    let groups: Vec<Vec<Row>> = groups
+        .map(|rounds| complete(rounds.into_values(), variants))
+        .collect();
+    let slope = slope(&groups, variants).filter(|slope| slope.abs() >= SLICE_SLOPE_MIN)?;
+    let noun = match metric {
+        RoundMetric::RatePerS => "rate",
+        RoundMetric::MeanResponseUs => "mean response time",
+    };
+    Some(format!(
+        "Each later position in a round changes the {noun} by {:+.1}%: a slice leaves something behind \
+         for the next one (caches, unfinished work, heat). The random order spreads it over all \
+         variants. Use longer slices (--interleave 1s) to reduce it.",
+        percent(slope)
+    ))
+}
+
+fn percent(slope: f64) -> f64 {
+    (slope.exp() - 1.0) * 100.0
+}
+
+/// The rows that have a cell of each variant.
+fn complete(rows: impl Iterator<Item = BTreeMap<usize, (f64, f64)>>, variants: usize) -> Vec<Row> {
+    let complete = rows.filter(|row| row.len() == variants);
+    complete.map(|row| row.into_values().collect()).collect()
+}
+
+/// Slope over the position if it is established; `None` otherwise.
+fn slope(groups: &[Vec<Row>], variants: usize) -> Option<f64> {
+    let rows: usize = groups.iter().map(Vec::len).sum();
+    if rows < ROWS_MIN || variants < 2 {
+        return None;
+    }
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for rows in groups {
+        for (x, y) in residuals(rows, variants) {
+            (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
+        }
+    }
+    let per_variant: usize = groups.iter().map(|rows| rows.len().saturating_sub(1)).sum();
+    let freedom = (per_variant * (variants - 1)).checked_sub(1)?;
+    let freedom = u32::try_from(freedom).ok().filter(|&freedom| freedom > 0)?;
+    if xx < 1e-9 {
+        return None;
+    }
+    let slope = xy / xx;
+    let error = ((yy - slope * xy).max(0.0) / f64::from(freedom) / xx).sqrt();
+    let is_established = slope.abs() > critical(ORDER_ALPHA, freedom) * error && error >= 1e-9;
+    is_established.then_some(slope)
+}
+
+/// Positions and values without the means of their row and of their variant. Positions are centered in
+/// the same way, because variants have different mean positions. Every row has the same mean position.
+fn residuals(rows: &[Row], variants: usize) -> Vec<(f64, f64)> {
+    let mean = average(rows.iter().flatten().map(|cell| cell.1));
+    let of_variant = |variant: usize, part: fn(&(f64, f64)) -> f64| {
+        average(rows.iter().map(|row| part(&row[variant])))
+    };
+    let means: Vec<(f64, f64)> = (0..variants)
+        .map(|variant| (of_variant(variant, |c| c.0), of_variant(variant, |c| c.1)))
+        .collect();
+    let mut residuals = Vec::with_capacity(rows.len() * variants);
+    for row in rows {
+        let row_mean = average(row.iter().map(|cell| cell.1));
+        for ((position, value), (of_position, of_value)) in row.iter().zip(&means) {
+            residuals.push((position - of_position, value - row_mean - of_value + mean));
+        }
+    }
+    residuals
+}
+
+fn average(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+    sum / f64::from(count.max(1))
+}
+
+#[cfg(test)]
+#[path = "order_effect_tests.rs"]
+mod tests;

@@ -1,0 +1,38 @@
+//! Slices of interleaved blocks, as input of the statistics of rounds.
+
+use prony_stats::{Design, Evaluation, RoundComparison, RoundMetric, RoundValues, compare_rounds};
+
+use super::trial_result::{SliceResult, TrialResult};
+
+/// Compares each variant with its baseline by the rounds of all blocks; empty without slices.
+pub(crate) fn compare(
+    design: &Design,
+    evaluation: &Evaluation,
+    results: &[TrialResult],
+) -> Vec<RoundComparison> {
+    let metric = metric(results);
+    let values: Vec<RoundValues> = (0..design.variants.len())
+        .map(|variant| {
+            let trials = results.iter().filter(|it| it.variant == variant);
+            let slices = trials.flat_map(|it| it.slices.iter().map(|slice| (it.block, slice)));
+            let values = slices
+                .filter_map(|(block, slice)| Some(((block, slice.round), value(metric, slice)?)));
+            values.collect()
+        })
+        .collect();
+    compare_rounds(design, evaluation, metric, &values)
+}
+
+/// Number by which slices are compared: the rate of an open loop is that of its schedule.
+pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
+    let mut records = results.iter().filter_map(|it| it.record.as_ref());
+    match records.any(|record| record.load.model == "open") {
+        true => RoundMetric::MeanResponseUs,
+        false => RoundMetric::RatePerS,
+    }
+}
+
+/// Value of a slice; `None` if nothing succeeded in it.
+pub(super) fn value(metric: RoundMetric, slice: &SliceResult) -> Option<f64> {
+    metric.value(slice.ok, slice.length_s, slice.mean_response_us)
+}

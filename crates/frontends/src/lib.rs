@@ -9,6 +9,7 @@ mod ab;
 mod getopt;
 mod head;
 mod hey;
+mod local_time;
 mod output;
 mod session;
 mod siege;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::watch;
 
@@ -20,9 +21,6 @@ use crate::error::OriginError;
 use crate::listen::{self, Listeners, SocketFiles};
 use crate::stall::{FreezeGate, Stall};
 use crate::tls;
-
-/// Highest core number in an affinity mask.
-const CORE_MAX: usize = 1023;
 
 /// A running origin. It serves from its own threads until it is stopped or dropped.
 #[derive(Debug)]
@@ -215,11 +213,10 @@ fn prepare(core: Option<usize>) -> Result<LocalRuntime, OriginError> {
 }
 
 fn pin(core: usize) -> Result<(), OriginError> {
-    let pinned =
-        core <= CORE_MAX && core_affinity::set_for_current(core_affinity::CoreId { id: core });
-    if pinned {
-        Ok(())
-    } else {
-        Err(OriginError::Core { core })
+    let mut cores = CpuSet::new();
+    // A set panics for cores that it can't hold.
+    if core < CpuSet::MAX_CPU {
+        cores.set(core);
     }
+    sched_setaffinity(None, &cores).map_err(|_| OriginError::Core { core })
 }

@@ -464,13 +464,28 @@ fn moment(value: &str) -> Result<SystemTime, String> {
         let moment = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
         return moment.ok_or_else(|| format!("\"\"{value}\" is not a time"));
     }
-    let moment = value.parse::<jiff::Timestamp>().map(SystemTime::from);
-    moment.map_err(|_| {
+    timestamp(value).ok_or_else(|| {
         format!(
             "\"{value}\" is not a time; write seconds since 1970 (date +%s), or \
              2026-01-31T12:00:00Z"
         )
     })
+}
+
+/// Parses an RFC 3339 time, which ends with `Z` or an offset such as `+01:00`.
+fn timestamp(value: &str) -> Option<SystemTime> {
+    if let Some(time) = value.strip_suffix(['Z', 'z']) {
+        return humantime::parse_rfc3339_weak(time).ok();
+    }
+    let (time, offset) = value.split_at_checked(value.len().checked_sub(6)?)?;
+    let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
+    let minutes = hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?;
+    let offset_from_utc = Duration::from_secs(minutes * 60);
+    let time = humantime::parse_rfc3339_weak(time).ok()?;
+    match offset.starts_with('+') {
+        true => time.checked_sub(offset_from_utc),
+        false => time.checked_add(offset_from_utc),
+    }
 }
 
 #[cfg(test)]

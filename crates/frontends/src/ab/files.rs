@@ -5,11 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
-
 use super::report::whole_ms;
 use super::times::{Column, RequestTimes};
+use crate::local_time::LocalTime;
 
 /// A file that is opened before the load and written after it, so that no load is in vain.
 #[derive(Debug)]
@@ -63,13 +61,19 @@ pub(super) fn csv(total: &Column) -> String {
     out
 }
 
-/// The content of `-g`: each request's times, fastest first. `began` is the start of the load.
-pub(super) fn gnuplot(rows: &[RequestTimes], began: SystemTime, zone: &TimeZone) -> String {
+/// The content of `-g`: each request's times, fastest first. `began` is the start of the load;
+/// `local_time` converts times to the user's zone.
+pub(super) fn gnuplot(
+    rows: &[RequestTimes],
+    began: SystemTime,
+    local_time: impl Fn(SystemTime) -> LocalTime,
+) -> String {
     let mut rows: Vec<&RequestTimes> = rows.iter().collect();
     rows.sort_by_key(|row| (row.total(), row.start));
     let mut out = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
     for row in rows {
-        let start = Timestamp::try_from(began + row.start.into()).unwrap_or_default();
+        let start = began + row.start.into();
+        let since = start.duration_since(SystemTime::UNIX_EPOCH);
         let [connect, processing, total, waiting] = [
             row.connect,
             row.processing.unwrap_or_default(),
@@ -79,16 +83,11 @@ pub(super) fn gnuplot(rows: &[RequestTimes], began: SystemTime, zone: &TimeZone)
         .map(|time| whole_ms(time.0 as f64 / 1e6));
         out += &format!(
             "{}\t{}\t{connect}\t{processing}\t{total}\t{waiting}\n",
-            written(&start.to_zoned(zone.clone())),
-            start.as_second()
+            local_time(start).as_ctime(),
+            since.map_or(0, |since| since.as_secs())
         );
     }
     out
-}
-
-/// Formats a time like `Sun Nov 02 06:04:18 2026`.
-fn written(start: &Zoned) -> String {
-    start.strftime("%a %b %d %H:%M:%S %Y").to_string()
 }
 
 #[cfg(test)]
@@ -110,7 +109,8 @@ mod tests {
     fn rows_are_sorted_by_their_whole_time_and_dated_where_the_user_is() {
         let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_000);
         let rows = [row(0, 2, 30), row(1500, 0, 7), row(900, 1, 3)];
-        let text = gnuplot(&rows, began, &TimeZone::fixed(jiff::tz::offset(-5)));
+        let five_hours = Duration::from_secs(5 * 3600);
+        let text = gnuplot(&rows, began, |time| LocalTime::utc(time - five_hours));
         assert_eq!(
             text,
             "starttime\tseconds\tctime\tdtime\tttime\twait\n\

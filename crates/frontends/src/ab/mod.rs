@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use jiff::tz::TimeZone;
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 use prony_load::{LoadSpec, RunResult};
 use prony_record::FindingId;
 
+use crate::local_time::LocalTime;
 use crate::output::{complain, note, print};
 use crate::session::{Ending, Refusal, Session, Tick, resolve, run as run_load};
 
@@ -123,7 +123,7 @@ impl Run {
             file.write(&files::csv(&report.times.total))?;
         }
         if let Some(file) = &mut self.gnuplot {
-            file.write(&files::gnuplot(rows, began, &TimeZone::system()))?;
+            file.write(&files::gnuplot(rows, began, LocalTime::of))?;
         }
         Ok(())
     }

@@ -1,15 +1,16 @@
 //! Formats local times as siege does, in English.
 
-use jiff::Zoned;
+use std::time::SystemTime;
+
+use crate::local_time::LocalTime;
 
 /// Formats a time as `2026-11-22 06:05:07`.
 pub(super) fn time() -> String {
-    Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
+    LocalTime::of(SystemTime::now()).date_and_time()
 }
 
 /// Formats a time as `[Sun, 2026-11-22 06:05:07] `.
 pub(super) fn stamp() -> String {
-    Zoned::now()
-        .strftime("[%a, %Y-%m-%d %H:%M:%S] ")
-        .to_string()
+    let now = LocalTime::of(SystemTime::now());
+    format!("[{}, {}] ", now.weekday(), now.date_and_time())
 }

@@ -8,6 +8,7 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 
 use prony_record::{Nanos, Outcome};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::Socket;
 
 /// The outcome of a request whose connect failed with this error.
@@ -164,10 +165,11 @@ pub(crate) fn open_files_limit() -> u64 {
 ///
 /// This process may not run on that core.
 pub(crate) fn pin_thread(core: usize) -> Result<(), String> {
-    // The crate would index its mask with a core beyond the mask's end.
-    let nameable = core < libc::CPU_SETSIZE as usize;
-    if nameable && core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
-        return Ok(());
+    let mut cores = CpuSet::new();
+    // A set panics for cores that it can't hold.
+    if core < CpuSet::MAX_CPU {
+        cores.set(core);
     }
-    Err(format!("--cores: this process may not run on core {core}"))
+    sched_setaffinity(None, &cores)
+        .map_err(|_| format!("--cores: this process may not run on core {core}"))
 }

@@ -242,6 +242,29 @@ fn values_that_are_none_are_refused_whole() {
 }
 
 #[test]
+fn start_times_are_seconds_or_dates_with_an_offset() {
+    let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_000);
+    for text in [
+        "1793600000",
+        "@1793600000",
+        "2026-11-02T06:13:20Z",
+        "2026-11-02T07:13:20+01:00",
+        "2026-11-02T01:13:20-05:00",
+    ] {
+        assert_eq!(moment(text), Ok(expected), "{text}");
+    }
+    for text in [
+        "",
+        "2026-11-02",
+        "2026-11-02T06:13:20",
+        "é06:13",
+        "2026-11-02T06:13:20é1:00",
+    ] {
+        assert!(moment(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn help_and_version_need_no_url() {
     assert!(matches!(read("-h"), Ok(AbCommand::Usage)));
     assert!(matches!(read("-V"), Ok(AbCommand::Version)));

@@ -1,0 +1,97 @@
+//! Times in the user's time zone, for output that dates events as ab and siege do.
+
+use std::time::{Duration, SystemTime};
+
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// A function of the C library that converts seconds since 1970 to a calendar date.
+type ToCalendar = unsafe extern "C" fn(*const libc::time_t, *mut libc::tm) -> *mut libc::tm;
+
+/// A point in time as date and time of day.
+#[derive(Clone, Copy)]
+pub(crate) struct LocalTime(libc::tm);
+
+impl LocalTime {
+    /// The time in the zone of `TZ`, or of the system.
+    pub(crate) fn of(time: SystemTime) -> LocalTime {
+        LocalTime::by(libc::localtime_r, time)
+    }
+
+    /// The time in UTC.
+    #[cfg(test)]
+    pub(crate) fn utc(time: SystemTime) -> LocalTime {
+        LocalTime::by(libc::gmtime_r, time)
+    }
+
+    fn by(to_calendar: ToCalendar, time: SystemTime) -> LocalTime {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = since.as_ref().map_or(0, Duration::as_secs);
+        let seconds = libc::time_t::try_from(seconds).unwrap_or_default();
+        // SAFETY: `tm` is integers and a pointer, for which zero bytes are valid.
+        let mut calendar: libc::tm = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers are valid for the call, and the function keeps neither. If it fails,
+        // `calendar` stays zero.
+        unsafe { to_calendar(&raw const seconds, &raw mut calendar) };
+        LocalTime(calendar)
+    }
+
+    /// The time as `2026-11-22 06:05:07`.
+    pub(crate) fn date_and_time(&self) -> String {
+        let (year, month) = (self.0.tm_year + 1900, self.0.tm_mon + 1);
+        format!(
+            "{year:04}-{month:02}-{:02} {}",
+            self.0.tm_mday,
+            self.clock()
+        )
+    }
+
+    /// The time as `Sun Nov 02 06:04:18 2026`.
+    pub(crate) fn as_ctime(&self) -> String {
+        let month = name(&MONTHS, self.0.tm_mon);
+        let (day, year) = (self.0.tm_mday, self.0.tm_year + 1900);
+        format!(
+            "{} {month} {day:02} {} {year}",
+            self.weekday(),
+            self.clock()
+        )
+    }
+
+    /// The weekday as `Sun`.
+    pub(crate) fn weekday(&self) -> &'static str {
+        name(&WEEKDAYS, self.0.tm_wday)
+    }
+
+    fn clock(&self) -> String {
+        let libc::tm {
+            tm_hour,
+            tm_min,
+            tm_sec,
+            ..
+        } = self.0;
+        format!("{tm_hour:02}:{tm_min:02}:{tm_sec:02}")
+    }
+}
+
+fn name(names: &[&'static str], index: libc::c_int) -> &'static str {
+    let index = usize::try_from(index).ok();
+    index
+        .and_then(|index| names.get(index))
+        .copied()
+        .unwrap_or("???")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_have_names_and_leading_zeros() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_007);
+        let time = LocalTime::utc(time);
+        assert_eq!(time.date_and_time(), "2026-11-02 06:13:27");
+        assert_eq!(time.as_ctime(), "Mon Nov 02 06:13:27 2026");
+    }
+}

@@ -29,8 +29,24 @@ pub struct Trial {
     pub values: Values,
     /// `telemetry.csv`; empty if there is none.
     pub telemetry: String,
+    /// The slices of an interleaved block; empty for a trial that ran by itself.
+    pub slices: Vec<TrialSlice>,
     /// The record of the load.
     pub record: Record,
+}
+
+/// One slice of a trial in an interleaved block, as far as reports need it.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+pub struct TrialSlice {
+    /// The round within the block, from 0.
+    pub round: u32,
+    /// Length of the counted part in seconds.
+    pub length_s: f64,
+    /// Requests of the counted part that succeeded.
+    pub ok: u64,
+    /// Mean response time of these in microseconds; none if nothing succeeded.
+    #[serde(default)]
+    pub mean_response_us: Option<f64>,
 }
 
 impl Experiment {
@@ -42,6 +58,11 @@ impl Experiment {
             environment: serde_json::Value::Null,
             trials: Vec::new(),
         }
+    }
+
+    /// True if the load alternated between the variants.
+    pub(crate) fn is_interleaved(&self) -> bool {
+        self.trials.iter().any(|trial| !trial.slices.is_empty())
     }
 
     /// The trials of one variant in complete blocks, by block. An interrupted block does not belong to the

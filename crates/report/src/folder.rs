@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use prony_record::{Record, redact};
 use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
-use crate::{Experiment, Trial};
+use crate::{Experiment, Trial, TrialSlice};
 
 /// The reason that a folder can't be read.
 #[derive(Debug)]
@@ -133,6 +133,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
                 variant,
                 position: stated.as_ref().and_then(|stated| stated.position),
                 values: values(&record, stated.as_ref()),
+                slices: stated.map(|stated| stated.slices).unwrap_or_default(),
                 telemetry: text(&entry.path().join("telemetry.csv"))?.unwrap_or_default(),
                 record,
             });
@@ -151,6 +152,8 @@ struct TrialFile {
     /// By name, because later versions may have further metrics.
     #[serde(default)]
     values: BTreeMap<String, f64>,
+    #[serde(default)]
+    slices: Vec<TrialSlice>,
 }
 
 /// Reads `trial.json`; none if it doesn't exist.

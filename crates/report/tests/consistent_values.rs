@@ -9,7 +9,14 @@ use prony_report::{Document, Experiment, csv, folder, html, markdown, pdf, table
 use prony_stats::gate::{Evidence, Gate, GateScope, RunEvidence};
 use prony_stats::{Change, Levels, Metric, Verdict};
 
-const EXPERIMENTS: [&str; 4] = ["gunicorn-sockets", "demo", "ciphers", "portable"];
+const EXPERIMENTS: [&str; 6] = [
+    "gunicorn-sockets",
+    "demo",
+    "ciphers",
+    "portable",
+    "interleaved",
+    "noisy",
+];
 
 fn experiment(name: &str) -> Experiment {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");

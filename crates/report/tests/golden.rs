@@ -12,12 +12,14 @@ use prony_report::{
 
 mod sample_data;
 
-const EXPERIMENTS: [&str; 6] = [
+const EXPERIMENTS: [&str; 8] = [
     "gunicorn-sockets",
     "demo",
     "errors",
     "ciphers",
     "portable",
+    "interleaved",
+    "noisy",
     // Written by the first version: old folders always render.
     "demo-of-0.1.0",
 ];

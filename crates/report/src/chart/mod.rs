@@ -13,6 +13,7 @@ mod distribution;
 mod forest;
 pub(crate) mod palette;
 mod panels;
+mod rounds;
 mod strips;
 mod svg;
 mod timed;
@@ -22,7 +23,8 @@ pub(crate) use bars::{Bar, CpuMeasure, cpu_bars};
 pub(crate) use completions::{VARIANTS_MAX, VariantTrials, completions, ends_in_words};
 pub(crate) use distribution::{Bin, distribution};
 pub(crate) use forest::{ForestRow, forest};
-pub(crate) use panels::{RatePanel, over_time};
+pub(crate) use panels::{RatePanel, over_time, short};
+pub(crate) use rounds::{RoundBlock, RoundLines, RoundPoint, rounds};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 pub(crate) use timed::{TimedLine, timed};
 

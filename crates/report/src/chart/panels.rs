@@ -140,7 +140,7 @@ fn draw_panel(
 }
 
 /// A figure for an axis: `800`, `12k`, `1.5M`.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let (scaled, unit) = if value >= 1e6 {
         (value / 1e6, "M")
     } else if value >= 1e4 {

@@ -20,6 +20,8 @@ const HEADER_SENTENCES_MAX: usize = 4;
 const TABLE_VARIANTS_MAX: usize = 6;
 /// The most changes that a terminal shows of one difference.
 const TERMINAL_CHANGES_MAX: usize = 5;
+/// The most comparisons whose rounds are drawn.
+const ROUNDS_MAX: usize = 8;
 /// If more differences are explained, the page folds their tables.
 const UNFOLDED_WHYS_MAX: usize = 3;
 
@@ -63,6 +65,7 @@ impl Document {
                     .with(Files, Block::Note(captions::SCALING_COLUMNS.to_owned())),
             );
         }
+        document.push(rounds(experiment));
         charts_over_time(&mut document, experiment);
         let mut metrics = Section::new("All metrics");
         for table in metrics_tables(verdict, TABLE_VARIANTS_MAX) {
@@ -222,6 +225,32 @@ fn cpu(verdict: &VerdictDocument) -> Section {
     section
 }
 
+/// The rounds of interleaved blocks. A terminal shows one paragraph.
+fn rounds(experiment: &Experiment) -> Section {
+    let mut section = Section::new("Rounds").untitled_on_terminal();
+    let rounds = &experiment.verdict.rounds;
+    match &rounds[..] {
+        [] => return section,
+        [one] => section = section.with(Terminal, Block::Note(one.text.clone())),
+        several => {
+            let text = wording::rounds_of(several.len());
+            section = section.with(Terminal, Block::Note(text));
+        }
+    }
+    section = section.intro(captions::ROUNDS);
+    for (place, one) in rounds.iter().enumerate() {
+        if let Some(figure) = figures::rounds(experiment, one).filter(|_| place < ROUNDS_MAX) {
+            if rounds.len() > 1 {
+                let heading = Block::Subheading(figure.title.clone());
+                section = section.with(Pages, heading);
+            }
+            section = section.with(Pages, Block::Chart(figure));
+        }
+        section = section.with(Files, Block::Note(one.text.clone()));
+    }
+    section
+}
+
 /// Completions and response times of all trials.
 fn charts_over_time(document: &mut Document, experiment: &Experiment) {
     let groups = figures::latency_groups(experiment);
@@ -253,9 +282,10 @@ fn method(experiment: &Experiment) -> Section {
     let verdict = &experiment.verdict;
     let facts = wording::facts(experiment);
     let mut section = Section::new("How it was measured")
-        .with(Files, Block::Paragraph(wording::method(verdict)))
+        .with(Files, Block::Paragraph(wording::method(experiment)))
         .with(Files, Block::Facts(facts));
-    if !verdict.order.is_empty() {
+    // The order of an interleaved block changes with each round.
+    if !verdict.order.is_empty() && !experiment.is_interleaved() {
         let order = (1..).zip(&verdict.order);
         let order = order.map(|(block, names)| format!("block {block}: {}", names.join(" → ")));
         let folded = Block::Folded {

@@ -1,18 +1,57 @@
 //! Sentences about the method of an experiment.
 
-use prony_stats::{Metric, VerdictDocument};
+use prony_stats::Metric;
 
 use super::{load, verdict};
 use crate::{Experiment, number};
 
 /// The method in a few sentences.
-pub(crate) fn method(verdict: &VerdictDocument) -> String {
+pub(crate) fn method(experiment: &Experiment) -> String {
+    let runs = match experiment.is_interleaved() {
+        true => {
+            "In each block, prony started the services of all variants and warmed them up. The load \
+             then alternated between the variants in short slices, in rounds of random order, and \
+             the services were stopped."
+        }
+        false => {
+            "Every variant ran once in each block, in a random order that follows from the seed. For \
+             each trial, prony started the plan's services, warmed them up, measured and stopped them."
+        }
+    };
     format!(
-        "Every variant ran once in each block, in a random order that follows from the seed. For \
-         each trial, prony started the plan's services, warmed them up, measured and stopped them. \
-         A variant is compared with its baseline within each block. Estimates and intervals come \
-         from the {}, never from the requests of a single trial.",
-        number::plural(verdict.blocks.into(), "block", "blocks")
+        "{runs} A variant is compared with its baseline within each block. Estimates and intervals \
+         come from the {}, never from the requests of a single trial.",
+        number::plural(experiment.verdict.blocks.into(), "block", "blocks")
+    )
+}
+
+/// The number of rounds and the length of a slice; none without slices.
+fn slices(experiment: &Experiment) -> Option<String> {
+    let trials = experiment
+        .trials
+        .iter()
+        .filter(|trial| !trial.slices.is_empty());
+    let rounds = trials.clone().map(|trial| trial.slices.len());
+    let (least, most) = (rounds.clone().min()?, rounds.max()?);
+    let lengths = trials.flat_map(|trial| &trial.slices).map(|it| it.length_s);
+    let mut lengths: Vec<f64> = lengths.collect();
+    lengths.sort_by(f64::total_cmp);
+    let median = lengths.get(lengths.len() / 2)?;
+    let rounds = match least == most {
+        true => number::plural(most as u64, "round", "rounds"),
+        false => format!("{least} to {most} rounds"),
+    };
+    Some(format!(
+        "{rounds} in each block; a slice counts for {}",
+        number::time(median * 1e6)
+    ))
+}
+
+/// Refers to the rounds of several comparisons.
+pub(crate) fn rounds_of(comparisons: usize) -> String {
+    format!(
+        "The report compares the rounds of {}.",
+        number::plural(comparisons as u64, "pair of variants", "pairs of variants")
     )
 }
 
@@ -42,6 +81,7 @@ pub(crate) fn facts(experiment: &Experiment) -> Vec<(String, String)> {
         let text = format!("after block {}", looks.collect::<Vec<_>>().join(", "));
         facts.push(("Looks", text));
     }
+    facts.extend(slices(experiment).map(|text| ("Slices", text)));
     if let Some(trial) = experiment.trials.first() {
         let settings = &trial.record.load;
         let length = match (settings.requests, settings.duration_s) {

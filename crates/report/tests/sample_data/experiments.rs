@@ -7,8 +7,16 @@ use super::loads::closed;
 use super::{SampleExperiment, Server};
 
 /// Every experiment.
-pub(super) fn all() -> [SampleExperiment; 5] {
-    [sockets(), demo(), errors(), ciphers(), portable()]
+pub(super) fn all() -> [SampleExperiment; 7] {
+    [
+        sockets(),
+        demo(),
+        errors(),
+        ciphers(),
+        portable(),
+        interleaved(),
+        noisy(),
+    ]
 }
 
 fn levels(pairs: &[(&str, &str)]) -> Levels {
@@ -77,6 +85,7 @@ fn sockets() -> SampleExperiment {
                     .to_owned(),
         }],
         withheld: None,
+        rounds: 0,
         seed: 42,
     }
 }
@@ -110,6 +119,7 @@ fn demo() -> SampleExperiment {
              them, or give the services cores of their own (cores = \"0\").",
         )],
         withheld: None,
+        rounds: 0,
         seed: 42,
     }
 }
@@ -147,6 +157,7 @@ fn errors() -> SampleExperiment {
              Lower the connections, or find out why it answers 503, then run again.",
         )],
         withheld: Some("12% of its requests failed (errors)"),
+        rounds: 0,
         seed: 42,
     }
 }
@@ -189,6 +200,7 @@ fn ciphers() -> SampleExperiment {
              show 6%.",
         )],
         withheld: None,
+        rounds: 0,
         seed: 5,
     }
 }
@@ -239,6 +251,77 @@ fn portable() -> SampleExperiment {
             "3 blocks give wide intervals. Raise blocks in [trials].",
         )],
         withheld: None,
+        rounds: 0,
         seed: 3,
+    }
+}
+
+/// Interleaved blocks next to a neighbor that comes and goes.
+fn interleaved() -> SampleExperiment {
+    SampleExperiment {
+        name: "interleaved",
+        question: "Does the new parser make the server faster?",
+        plan: "name = \"interleaved\"\n",
+        factors: vec![factor("build", &["new", "old"])],
+        baseline: levels(&[("build", "old")]),
+        family: vec![Metric::RatePerS],
+        blocks: 6,
+        noise: 0.004,
+        load: closed(16, 9.0),
+        server: |levels| {
+            let rate = if levels["build"] == "new" {
+                26_900.0
+            } else {
+                24_900.0
+            };
+            Server {
+                rate,
+                p50_us: 15.5e6 / rate,
+                p99_us: 41e6 / rate,
+                user: 58.0,
+                system: 39.0,
+                failed_share: 0.0,
+            }
+        },
+        findings: Vec::new(),
+        withheld: None,
+        rounds: 40,
+        seed: 9,
+    }
+}
+
+/// A noisy machine: the rate is undecided, and the CPU time per request is not.
+fn noisy() -> SampleExperiment {
+    SampleExperiment {
+        name: "noisy",
+        question: "What does TCP cost instead of a UNIX socket, next to a busy neighbor?",
+        plan: "name = \"noisy\"\n",
+        factors: vec![factor("socket", &["tcp", "unix"])],
+        baseline: levels(&[("socket", "unix")]),
+        family: vec![Metric::RatePerS],
+        blocks: 6,
+        noise: 0.06,
+        load: closed(16, 3.0),
+        server: |levels| {
+            let is_tcp = levels["socket"] == "tcp";
+            Server {
+                rate: if is_tcp { 31_400.0 } else { 32_100.0 },
+                p50_us: if is_tcp { 470.0 } else { 462.0 },
+                p99_us: if is_tcp { 1_320.0 } else { 1_290.0 },
+                user: 31.0,
+                system: if is_tcp { 62.0 } else { 35.0 },
+                failed_share: 0.0,
+            }
+        },
+        findings: vec![Finding::new(
+            FindingId::NoisyMachine,
+            Severity::Warning,
+            "In 12 of 12 trials something else used the machine: other processes used up to 61% of a \
+             core (mostly backup) and other guests 9%. The random order of trials spreads it over all \
+             variants and the intervals contain it; on a quieter machine they would be narrower.",
+        )],
+        withheld: None,
+        rounds: 0,
+        seed: 21,
     }
 }

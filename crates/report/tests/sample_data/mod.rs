@@ -3,6 +3,7 @@
 
 mod experiments;
 mod loads;
+mod slices;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +12,9 @@ use std::path::{Path, PathBuf};
 use prony_record::{Finding, LoadInfo, Record};
 use prony_stats::{
     Bottleneck, BottleneckKind, Comparison, Design, Evaluation, ExperimentInfo, Explanation,
-    Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding, Trials, Values,
-    Verdict, VerdictDocument, evaluate,
+    Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding, RoundMetric,
+    RoundValues, Trials, Values, Verdict, VerdictDocument, changed_cost, compare_rounds, evaluate,
+    undecided_cost_text,
 };
 use serde_json::json;
 
@@ -74,6 +76,8 @@ struct SampleExperiment {
     server: fn(&Levels) -> Server,
     findings: Vec<Finding>,
     withheld: Option<&'static str>,
+    /// Rounds of each block; 0 if its trials run one after the other.
+    rounds: u32,
     seed: u64,
 }
 fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
@@ -101,10 +105,12 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     let mut noise = Noise(sample_data.seed);
     let mut trials = Trials::new();
     let mut order = Vec::new();
+    let mut rounds = vec![RoundValues::new(); variants.len()];
     for block in 1..=sample_data.blocks {
         let shared = noise.around(0.01);
         let mut names: Vec<String> = (0..variants.len()).map(|v| design.name_of(v)).collect();
         names.rotate_left(block as usize % variants.len());
+        let speeds = slices::speeds(sample_data, block);
         order.push(names);
         for (place, levels) in variants.iter().enumerate() {
             let mut server = (sample_data.server)(levels);
@@ -116,8 +122,9 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
             server.p99_us *= noise.around(sample_data.noise * 2.0);
             server.user *= noise.around(0.01);
             server.system *= noise.around(0.01);
+            server.rate *= slices::mean(&speeds);
             let record = loads::trial(sample_data, &server, &mut noise);
-            trials.add(block, place, values(&record, &server));
+            let values = values(&record, &server);
             let varying = design
                 .factors
                 .iter()
@@ -129,12 +136,26 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
             let folder: PathBuf = dir.join(format!("trials/{block:02}-{name}"));
             fs::create_dir_all(&folder)?;
             fs::write(folder.join("record.json"), record.to_json())?;
+            if !speeds.is_empty() {
+                let slices = slices::of_trial(&record, &speeds, place, &mut noise);
+                rounds[place].extend(slices::values(block, &slices));
+                let trial = json!({
+                    "block": block,
+                    "variant": place,
+                    "position": place,
+                    "values": values,
+                    "slices": slices,
+                });
+                fs::write(folder.join("trial.json"), format!("{trial}\n"))?;
+            }
+            trials.add(block, place, values);
         }
     }
     let mut evaluation = evaluate(&design, &trials, &[]).map_err(std::io::Error::other)?;
     if let Some(reason) = sample_data.withheld {
         evaluation.withhold(|_| true, reason);
     }
+    let rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
     let about = ExperimentInfo {
         name: sample_data.name.to_owned(),
         question: sample_data.question.to_owned(),
@@ -143,7 +164,11 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     };
     let why = whys(&evaluation);
     let document = VerdictDocument::new(about, &design, evaluation, sample_data.findings.clone());
-    let document = VerdictDocument { why, ..document };
+    let document = VerdictDocument {
+        why,
+        rounds,
+        ..document
+    };
     let pretty = |value: &serde_json::Value| format!("{value:#}\n");
     fs::write(
         dir.join("verdict.json"),
@@ -197,7 +222,14 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
             .filter(|m| m.same == same && (same || !m.moved));
         rest.map(|m| m.metric).collect()
     };
+    let undecided = changed_cost(&moved)
+        .filter(|_| comparison.verdict == Verdict::Undecided)
+        .and_then(|cost| {
+            let (name, against) = (&comparison.name, &comparison.against_name);
+            undecided_cost_text(&[comparison.metric], name, against, cost)
+        });
     let text = match moved.first() {
+        _ if undecided.is_some() => undecided.unwrap_or_default(),
         Some(first) => format!("The largest change that goes with it: {}.", first.text),
         None => "The other measurements are too noisy to tell what changed with it.".to_owned(),
     };

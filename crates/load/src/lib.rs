@@ -15,7 +15,7 @@
 //! | values and tools | `error`, `quantity`, `reference`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `permits`, `lookup`, `stall`, `content_coding` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
-//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `resolve`, `forward` |
+//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `forward` |
 //! | requests | `protocols`, `request`, `writer`, `location`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
 //! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness` |
@@ -33,6 +33,7 @@ pub mod input_file;
 mod location;
 mod lookup;
 mod meter;
+mod open_files;
 mod pacing;
 mod permits;
 mod ports;

@@ -101,7 +101,7 @@ pub fn probe_until(
         proxy.write(ends, selector, spec.sources.order(), &mut header);
         line.send(&header)?;
     }
-    let mut factory = HttpFactory::new(spec.protocols)
+    let mut factory = HttpFactory::new(spec.transport.protocols)
         .with_capture(CaptureSpec {
             ends: false,
             heads: true,

@@ -123,7 +123,7 @@ fn run_on_course(
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
-        for worker in 0..u64::from(spec.threads) {
+        for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
             let ready = ready.clone();
             // An early return drops the gates, which ends the other workers.
@@ -212,7 +212,11 @@ fn one_worker(
     sync: WorkerSync<'_>,
 ) -> Result<Option<WorkerResult>, RunError> {
     let shard = spec.shard(worker);
-    if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
+    if let Some(&core) = spec
+        .placement
+        .cores
+        .get(worker as usize % spec.placement.cores.len().max(1))
+    {
         system::pin_thread(core).map_err(RunError::Environment)?;
     }
     if spec.tls.is_some() {
@@ -228,7 +232,7 @@ fn one_worker(
         scripted,
         sync,
     };
-    match spec.backend {
+    match spec.placement.backend {
         #[cfg(target_os = "linux")]
         Backend::Uring => {
             let set_clock = UringSockets::start_clock;
@@ -247,7 +251,7 @@ fn script<'d>(
     director: &'d dyn Director,
     shard: Shard,
 ) -> Result<ScriptRunner<'d>, RunError> {
-    let streams = spec.protocols.streams;
+    let streams = spec.transport.protocols.streams;
     let users = Users {
         worker: shard.worker as u32,
         first: shard.items_before(u64::from(spec.connections)) as u32 * streams,
@@ -387,7 +391,7 @@ pub(crate) fn merge(
     let unstarted = outcomes.get(prony_record::Outcome::Unstarted);
     let due = sink.recorder.started_count() + unstarted;
     let offered = spec.info.rate_per_s.map(|_| due);
-    let span = (spec.warmup.min(ended), ended);
+    let span = (spec.span.warmup.min(ended), ended);
     let mut record = Record::build(spec.info_here(), sink.recorder.total(), span, offered);
     record.totals.check().map_err(RunError::Accounting)?;
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
@@ -405,7 +409,7 @@ pub(crate) fn merge(
     record.findings.extend(sink.refusals.finding(spec));
     record.findings.extend(sink.connects.finding());
     record.findings.extend_from_slice(&spec.forecast);
-    if let Some(reason) = &spec.fallback {
+    if let Some(reason) = &spec.placement.fallback {
         let note = Finding::new(FindingId::IoFallback, Severity::Note, reason.as_str());
         record.findings.push(note);
     }

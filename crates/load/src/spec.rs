@@ -19,7 +19,7 @@ use crate::socket::{Backend, system};
 use crate::source::Sources;
 use crate::target::Target;
 use crate::writer::Writer;
-use crate::{ports, tls};
+use crate::{open_files, ports, tls};
 
 /// Rule that decides when requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +44,51 @@ pub struct LoadScope {
     pub permits: Option<Permits>,
 }
 
+/// Length of a load: it ends at the first limit that it reaches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoadSpan {
+    /// Maximum number of requests after the warm-up.
+    pub(crate) requests: Option<u64>,
+    /// Length of the measured part.
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) warmup: Nanos,
+}
+
+/// Options of all connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TransportOptions {
+    pub(crate) protocols: Protocols,
+    pub(crate) keepalive: bool,
+    /// True if connections are opened before the load begins, where possible.
+    pub(crate) preconnect: bool,
+    pub(crate) connect_timeout: Nanos,
+    /// Size of each socket's buffers in bytes; `None` for the system's default.
+    pub(crate) buffers: Option<u32>,
+}
+
+/// Rules that decide if a request succeeds.
+#[derive(Debug, Clone)]
+pub(crate) struct ResponseRules {
+    pub(crate) expect: Expectations,
+    /// Time after which a request fails.
+    pub(crate) timeout: Option<Nanos>,
+    /// Maximum number of redirects that a request follows.
+    pub(crate) follow: u64,
+    /// True if a redirect beyond `follow` fails its request.
+    pub(crate) fails_beyond_follow: bool,
+}
+
+/// Workers, cores and socket backend of a load on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Placement {
+    /// The workers that run in this process: usually all of them.
+    pub(crate) shards: ShardRange,
+    pub(crate) cores: Vec<usize>,
+    pub(crate) backend: Backend,
+    /// Reason that the automatically chosen backend is not the best one, if it isn't.
+    pub(crate) fallback: Option<String>,
+}
+
 /// A load that is ready to run; see [`crate::run`].
 #[derive(Clone)]
 pub struct LoadSpec {
@@ -58,37 +103,12 @@ pub struct LoadSpec {
     pub(crate) seed: u64,
     pub(crate) model: LoopModel,
     pub(crate) connections: u32,
-    pub(crate) protocols: Protocols,
-    pub(crate) threads: u32,
-    /// The workers that run in this process: usually all of them.
-    pub(crate) shards: ShardRange,
-    pub(crate) cores: Vec<usize>,
-    pub(crate) limit: Option<u64>,
-    pub(crate) duration: Option<Nanos>,
-    pub(crate) warmup: Nanos,
-    pub(crate) keepalive: bool,
-    /// True if connections are opened before the load begins, where possible.
-    pub(crate) opens_before: bool,
-    pub(crate) timeout: Option<Nanos>,
-    pub(crate) connect_timeout: Nanos,
-    /// Size of each socket's buffers in bytes; `None` for the system's default.
-    pub(crate) buffers: Option<u32>,
-    pub(crate) expect: Expectations,
-    /// Maximum number of redirects that a request follows.
-    pub(crate) follow: u64,
-    /// True if a redirect beyond `follow` fails its request.
-    pub(crate) fails_beyond_follow: bool,
-    pub(crate) backend: Backend,
-    /// Reason that the automatically chosen backend is not the best one, if it isn't.
-    pub(crate) fallback: Option<String>,
+    pub(crate) span: LoadSpan,
+    pub(crate) transport: TransportOptions,
+    pub(crate) responses: ResponseRules,
+    pub(crate) placement: Placement,
     pub(crate) info: LoadInfo,
 }
-
-/// Open files that the process needs in addition to its connections: standard streams, libraries,
-/// results.
-const FILES_OF_PROCESS: u64 = 48;
-/// Open files that a worker needs in addition to its connections: those of its poller.
-const FILES_PER_WORKER: u64 = 4;
 
 impl LoadSettings {
     /// Resolves settings into a load: reads files, serializes requests, looks up names and checks
@@ -129,7 +149,7 @@ impl LoadSettings {
         let threads = shards.workers;
         sources.restrict_to(shards);
         let connections_here = shards.items(u64::from(connections)) as u32;
-        check_open_files(connections_here, threads)?;
+        open_files::check(connections_here, threads)?;
         let scarce = ports::predict_shortage(connections_here, &mut sources, &asked.targets)?;
         let model = match settings.rate {
             None => LoopModel::Closed,
@@ -138,11 +158,9 @@ impl LoadSettings {
                 arrivals: settings.arrivals(),
             },
         };
-        let duration = settings.planned();
         let uses_tls = asked.targets.iter().any(|target| target.tls.is_some());
         let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &asked)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
-        let nanos = |time: std::time::Duration| Nanos::from(time);
         let each = connections_here.div_ceil(threads);
         let (backend, fallback) =
             Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
@@ -158,27 +176,34 @@ impl LoadSettings {
             seed: settings.seed.unwrap_or(0),
             model,
             connections,
-            protocols,
-            threads,
-            shards,
-            cores: settings
-                .cores
-                .clone()
-                .map(|cores| cores.0)
-                .unwrap_or_default(),
-            limit: settings.requests,
-            duration: duration.map(nanos),
-            warmup: nanos(settings.warmup()),
-            keepalive: !settings.no_keepalive,
-            opens_before: false,
-            timeout: Some(nanos(settings.timeout())).filter(|t| t.0 > 0),
-            connect_timeout: nanos(settings.connect_timeout()),
-            buffers: buffers(settings)?,
-            expect: Expectations::new(settings),
-            follow: settings.follow.unwrap_or(0),
-            fails_beyond_follow: false,
-            backend,
-            fallback,
+            span: LoadSpan {
+                requests: settings.requests,
+                duration: settings.planned().map(Nanos::from),
+                warmup: Nanos::from(settings.warmup()),
+            },
+            transport: TransportOptions {
+                protocols,
+                keepalive: !settings.no_keepalive,
+                preconnect: false,
+                connect_timeout: Nanos::from(settings.connect_timeout()),
+                buffers: buffers(settings)?,
+            },
+            responses: ResponseRules {
+                expect: Expectations::new(settings),
+                timeout: Some(Nanos::from(settings.timeout())).filter(|t| t.0 > 0),
+                follow: settings.follow.unwrap_or(0),
+                fails_beyond_follow: false,
+            },
+            placement: Placement {
+                shards,
+                cores: settings
+                    .cores
+                    .clone()
+                    .map(|cores| cores.0)
+                    .unwrap_or_default(),
+                backend,
+                fallback,
+            },
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -207,13 +232,13 @@ impl LoadSpec {
     /// is kept alive, if the load's list names several servers, or if a script chooses the
     /// requests.
     pub fn open_before_start(&mut self) {
-        self.opens_before = true;
+        self.transport.preconnect = true;
     }
 
     /// Makes a redirect beyond the setting `follow` fail its request, as some clients do. By default
     /// that redirect is the request's response.
     pub fn fail_redirects_beyond_limit(&mut self) {
-        self.fails_beyond_follow = true;
+        self.responses.fails_beyond_follow = true;
     }
 
     /// Description of the load, as in its record.
@@ -224,11 +249,12 @@ impl LoadSpec {
     /// Description of the part of the load that runs in this process, with that part's rate and
     /// connections. Findings refer to it.
     pub(crate) fn info_here(&self) -> LoadInfo {
-        let share = f64::from(self.shards.workers) / f64::from(self.shards.of.max(1));
+        let share =
+            f64::from(self.placement.shards.workers) / f64::from(self.placement.shards.of.max(1));
         LoadInfo {
-            connections: self.shards.items(u64::from(self.connections)) as u32,
+            connections: self.placement.shards.items(u64::from(self.connections)) as u32,
             rate_per_s: self.info.rate_per_s.map(|rate| rate * share),
-            threads: self.shards.workers,
+            threads: self.placement.shards.workers,
             ..self.info.clone()
         }
     }
@@ -255,13 +281,13 @@ impl LoadSpec {
     /// Returns true if the load counts a response with this status as a success. Redirects that the
     /// load follows are not failures.
     pub fn expects_status(&self, status: u16) -> bool {
-        let is_followed = self.follow > 0 && (300..400).contains(&status);
-        is_followed || self.expect.status().contains(status)
+        let is_followed = self.responses.follow > 0 && (300..400).contains(&status);
+        is_followed || self.responses.expect.status().contains(status)
     }
 
     /// Statuses that count as success, in the form in which they are typed: `200-399`.
     pub fn expected_statuses(&self) -> String {
-        self.expect.status().to_string()
+        self.responses.expect.status().to_string()
     }
 
     /// Method and URL of a request.
@@ -275,7 +301,9 @@ impl LoadSpec {
 
     /// Planned length of the load, including the warm-up, if time ends it.
     pub fn planned(&self) -> Option<Nanos> {
-        self.duration.map(|duration| duration + self.warmup)
+        self.span
+            .duration
+            .map(|duration| duration + self.span.warmup)
     }
 
     fn describe(&self, url: Option<&str>, settings: &LoadSettings) -> LoadInfo {
@@ -285,8 +313,8 @@ impl LoadSpec {
             uses_tls: self.tls.is_some(),
         };
         LoadInfo {
-            threads: self.threads,
-            io: self.backend.name().to_owned(),
+            threads: self.placement.shards.workers,
+            io: self.placement.backend.name().to_owned(),
             sources: self.sources.count(),
             ..info::describe(settings, &urls)
         }
@@ -294,17 +322,19 @@ impl LoadSpec {
 
     /// Maximum number of requests in flight.
     pub fn concurrency(&self) -> u64 {
-        u64::from(self.connections) * u64::from(self.protocols.streams)
+        u64::from(self.connections) * u64::from(self.transport.protocols.streams)
     }
 
     /// Shard of worker number `here` of the workers in this process.
     pub(crate) fn shard(&self, here: u64) -> Shard {
-        self.shards.shard(here)
+        self.placement.shards.shard(here)
     }
 
     /// Number, among the workers in this process, of the worker with this shard.
     pub(crate) fn number_here(&self, shard: Shard) -> usize {
-        shard.worker.saturating_sub(u64::from(self.shards.first)) as usize
+        shard
+            .worker
+            .saturating_sub(u64::from(self.placement.shards.first)) as usize
     }
 
     /// Number of the load's connections that a worker keeps open.
@@ -317,9 +347,9 @@ impl LoadSpec {
     /// on which the peer accepts no further requests may still have requests in flight.
     pub(crate) fn connections_max(&self, shard: Shard) -> u32 {
         let connections = self.connections_of(shard);
-        let here = self.shards.items(u64::from(self.connections)) as u32;
-        let both = open_files(here.saturating_mul(2), self.threads);
-        match self.protocols.streams > 1 && both <= system::open_files_limit() {
+        let here = self.placement.shards.items(u64::from(self.connections)) as u32;
+        let both = open_files::needed(here.saturating_mul(2), self.placement.shards.workers);
+        match self.transport.protocols.streams > 1 && both <= system::open_files_limit() {
             true => 2 * connections,
             false => connections,
         }
@@ -386,83 +416,4 @@ fn threads(settings: &LoadSettings, connections: u32) -> Result<u32, SpecError> 
         return Err(error.text(reason).into());
     }
     Ok(threads as u32)
-}
-
-/// Number of open files needed for this number of connections and threads.
-fn open_files(connections: u32, threads: u32) -> u64 {
-    u64::from(connections) + FILES_OF_PROCESS + FILES_PER_WORKER * u64::from(threads)
-}
-
-fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
-    let limit = system::open_files_limit();
-    let needed = open_files(connections, threads);
-    if needed <= limit {
-        return Ok(());
-    }
-    Err(SpecError::Environment(too_few_files(
-        connections,
-        threads,
-        limit,
-    )))
-}
-
-/// Error for a load that needs more open files than the limit allows; names the largest load that
-/// fits.
-fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
-    let needed = open_files(connections, threads);
-    let room = limit.saturating_sub(open_files(0, threads));
-    let threads_max = limit.saturating_sub(FILES_OF_PROCESS) / (FILES_PER_WORKER + 1);
-    let needs = format!(" needs {needed} open files, and this process may have {limit} (");
-    let error = SettingsError::value("connections", connections);
-    let error = if room >= u64::from(threads) {
-        let error = error.text(needs + "use ").and_value("connections", room);
-        error.text(" or fewer, or ")
-    } else {
-        let error = error
-            .text(" with ")
-            .and_value("threads", threads)
-            .text(needs);
-        match threads_max {
-            0 => error,
-            threads => {
-                let connections = limit - FILES_OF_PROCESS - FILES_PER_WORKER * threads;
-                let error = error.text("use ").and_value("threads", threads);
-                error
-                    .text(" ")
-                    .and_value("connections", connections)
-                    .text(", or ")
-            }
-        }
-    };
-    error.text(format!(
-        "raise the limit as root with ulimit -n {needed}, or in limits.conf)"
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_numbers_that_a_low_limit_of_files_allows_work() {
-        for (connections, threads, limit) in
-            [(50, 2, 64), (100, 100, 64), (18_000, 2, 1_024), (8, 8, 90)]
-        {
-            let text = too_few_files(connections, threads, limit).to_string();
-            let number = |flag: &str| -> Option<u32> {
-                let fits = text.split_once("(use ")?.1;
-                let word = fits.split_once(flag)?.1.split([' ', ',']).next()?;
-                word.parse().ok()
-            };
-            let threads = number("--threads ").unwrap_or(threads);
-            let connections = number("--connections ").unwrap();
-            assert!(connections >= threads && threads > 0, "{text}");
-            assert!(open_files(connections, threads) <= limit, "{text}");
-        }
-        let text = too_few_files(1, 1, 20).to_string();
-        assert!(
-            !text.contains("use --") && text.contains("ulimit -n 53"),
-            "{text}"
-        );
-    }
 }

@@ -26,9 +26,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Completion::Sent(_, buffer) => self.sent(key, buffer),
             Completion::Received(_) => {
                 let bytes = self.sockets.received();
-                let progress = self
-                    .connections
-                    .receive(index, bytes, now, &self.spec.expect);
+                let progress =
+                    self.connections
+                        .receive(index, bytes, now, &self.spec.responses.expect);
                 self.on_progress(index, progress, now);
             }
             Completion::Closed(_) => self.on_peer_closed(index, now),
@@ -57,7 +57,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
             self.on_receive_error(index, &reset, now);
         } else {
-            let progress = self.connections.peer_closed(index, &self.spec.expect);
+            let progress = self
+                .connections
+                .peer_closed(index, &self.spec.responses.expect);
             self.on_progress(index, progress, now);
             if self.connections[index].state.is_draining() {
                 self.drained(index, Close::Orderly, now);

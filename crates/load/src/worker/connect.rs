@@ -28,7 +28,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let entry = &mut self.connections[index];
         entry.slot = slot.unwrap_or(entry.slot);
         entry.number = number;
-        let deadline = now + self.spec.connect_timeout;
+        let deadline = now + self.spec.transport.connect_timeout;
         self.timers.connects.set(index, deadline);
         self.submit_connect(index, now);
     }
@@ -51,9 +51,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let route = Route {
             peer: &target.peer,
             source: self.spec.sources.source(&target.peer, turn),
-            buffers: self.spec.buffers,
+            buffers: self.spec.transport.buffers,
             nodelay: target.nodelay || has_proxy_header || has_own_requests,
-            keepalive: self.spec.keepalive,
+            keepalive: self.spec.transport.keepalive,
         };
         self.sockets.connect(entry.key(index), route);
     }

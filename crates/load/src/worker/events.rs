@@ -74,7 +74,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
         }
         let is_over = self.end_or_redirect(slot, outcome, now);
-        if reusable && sent_all && self.spec.keepalive {
+        if reusable && sent_all && self.spec.transport.keepalive {
             if is_over {
                 self.dispatcher.set_free(slot, now);
             }
@@ -247,7 +247,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let Some(h2) = session.http.h2() else {
             return false;
         };
-        let takes_more = self.spec.keepalive
+        let takes_more = self.spec.transport.keepalive
             && !session.maybe_dead
             && entry.send != SendState::Failed
             && !h2.is_going_away();

@@ -143,7 +143,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             shard,
             sockets,
             targets: Targets::new(spec, dispatcher.primary_count),
-            connections: Connections::new(connections, HttpFactory::new(spec.protocols)),
+            connections: Connections::new(connections, HttpFactory::new(spec.transport.protocols)),
             timers: Timers::new(slots, connections as usize),
             sink: Sink::new(measured, spec.sources.counted()),
             script: None,
@@ -152,7 +152,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             is_preconnecting: false,
             end,
             course,
-            meter: Meter::new(spec.warmup, end, slots as u32),
+            meter: Meter::new(spec.span.warmup, end, slots as u32),
             dispatcher,
         };
         worker.with_capture()
@@ -172,7 +172,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let script = self.script.as_ref();
         let mut capture = script.map_or(CaptureSpec::default(), |script| script.capture());
         capture.heads |= self.redirects.is_some();
-        self.connections.factory = HttpFactory::new(self.spec.protocols).with_capture(capture);
+        self.connections.factory =
+            HttpFactory::new(self.spec.transport.protocols).with_capture(capture);
         self
     }
 

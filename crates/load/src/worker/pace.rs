@@ -30,13 +30,16 @@ pub(super) fn pace(
 ) -> (Pace, MeasuredPart) {
     match spec.model {
         LoopModel::Closed => {
-            let left = spec.limit.map_or(u64::MAX, |limit| shard.items(limit));
-            let measured = match (spec.limit, course) {
+            let left = spec
+                .span
+                .requests
+                .map_or(u64::MAX, |limit| shard.items(limit));
+            let measured = match (spec.span.requests, course) {
                 // Exactly as many requests are measured as were asked for.
-                (Some(_), _) => MeasuredPart::DueFrom(spec.warmup),
+                (Some(_), _) => MeasuredPart::DueFrom(spec.span.warmup),
                 // The requests that start in a slice end after it.
-                (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.warmup),
-                (None, LoadCourse::Whole) => MeasuredPart::EndedFrom(spec.warmup),
+                (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),
+                (None, LoadCourse::Whole) => MeasuredPart::EndedFrom(spec.span.warmup),
             };
             (Pace::Closed { left }, measured)
         }
@@ -45,12 +48,12 @@ pub(super) fn pace(
             arrivals,
         } => {
             let until = ScheduleEnd {
-                requests: spec.limit.unwrap_or(u64::MAX),
-                counted_from: spec.warmup,
+                requests: spec.span.requests.unwrap_or(u64::MAX),
+                counted_from: spec.span.warmup,
                 at: end,
             };
             let schedule = ArrivalSchedule::new(arrivals, rate_per_s, spec.seed, shard, until);
-            let measured = MeasuredPart::DueFrom(spec.warmup);
+            let measured = MeasuredPart::DueFrom(spec.span.warmup);
             (Pace::Open(Box::new(schedule)), measured)
         }
     }

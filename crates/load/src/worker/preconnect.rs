@@ -88,11 +88,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn preconnect_count(&self) -> u32 {
         let spec = self.spec;
         // With several servers it is unknown which one a connection's first request goes to.
-        let can_preconnect = spec.keepalive && self.targets.count() == 1 && self.script.is_none();
-        if !spec.opens_before || !can_preconnect {
+        let can_preconnect =
+            spec.transport.keepalive && self.targets.count() == 1 && self.script.is_none();
+        if !spec.transport.preconnect || !can_preconnect {
             return 0;
         }
-        let used = match (spec.limit, spec.warmup, &self.dispatcher.pace) {
+        let used = match (spec.span.requests, spec.span.warmup, &self.dispatcher.pace) {
             (Some(_), Nanos::ZERO, Pace::Closed { left }) => *left,
             (Some(limit), Nanos::ZERO, Pace::Open(_)) => self.shard.items(limit),
             _ => u64::MAX,
@@ -281,7 +282,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[cold]
     pub(super) fn note_preconnect_failure(&mut self, outcome: Outcome, reason: Option<&Reason>) {
         if self.is_preconnecting {
-            let limit = Duration::from(self.spec.connect_timeout);
+            let limit = Duration::from(self.spec.transport.connect_timeout);
             let timed_out = || Reason::Text(format!("no connection within {limit:?}"));
             let reason = reason.cloned().unwrap_or_else(timed_out);
             self.sink.preconnect.reasons.add(outcome, Some(reason));

@@ -71,8 +71,8 @@ impl ConnectRamp {
         };
         let left = u32::try_from(*left).unwrap_or(u32::MAX).min(connections);
         // If requests are counted after a warm-up, none may move from before its end to after it.
-        let is_counted_late = spec.limit.is_some() && spec.warmup > Nanos::ZERO;
-        (spec.keepalive && left > CONNECTIONS_MIN && !is_counted_late)
+        let is_counted_late = spec.span.requests.is_some() && spec.span.warmup > Nanos::ZERO;
+        (spec.transport.keepalive && left > CONNECTIONS_MIN && !is_counted_late)
             .then(|| ConnectRamp::over(left, entries, false, spec))
     }
 
@@ -85,7 +85,7 @@ impl ConnectRamp {
         ConnectRamp {
             phases: vec![RampPhase::Done; entries as usize],
             left,
-            interval: Nanos::from_millis(u64::from(spec.shards.of)),
+            interval: Nanos::from_millis(u64::from(spec.placement.shards.of)),
             begun: 0,
             in_flight: 0,
             settled: Nanos::ZERO,

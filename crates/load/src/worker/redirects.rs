@@ -113,9 +113,9 @@ enum Redirect {
 impl Redirects {
     /// The state of a worker with this number of slots; none if the load follows no redirects.
     pub(super) fn new(spec: &LoadSpec, slots: usize) -> Option<Redirects> {
-        (spec.follow > 0).then(|| Redirects {
-            hops_max: spec.follow,
-            fails_beyond_max: spec.fails_beyond_follow,
+        (spec.responses.follow > 0).then(|| Redirects {
+            hops_max: spec.responses.follow,
+            fails_beyond_max: spec.responses.fails_beyond_follow,
             slots: (0..slots).map(|_| SlotRedirects::default()).collect(),
             cache: HashMap::new(),
             cached_bytes: 0,

@@ -35,7 +35,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return;
             }
         };
-        h1.start(taken.stream(), request, &self.spec.expect);
+        h1.start(taken.stream(), request, &self.spec.responses.expect);
         entry.slot = slot;
         let bytes = request.bytes.len() as u64;
         self.dispatcher.set_in_flight(slot, bytes, now);
@@ -78,7 +78,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.reject(slot, &reason, now);
             return;
         };
-        match h2.start(taken.stream(), frames, &self.spec.expect) {
+        match h2.start(taken.stream(), frames, &self.spec.responses.expect) {
             Ok(()) => {
                 let bytes = request.bytes_in_frames;
                 self.dispatcher.set_in_flight(slot, bytes, now);

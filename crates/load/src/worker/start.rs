@@ -99,7 +99,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let index = taken.connection;
         let target = taken.request(&self.spec.requests).map_or(0, |it| it.target);
-        if let Some(timeout) = self.spec.timeout {
+        if let Some(timeout) = self.spec.responses.timeout {
             self.timers.requests.set(slot, now + timeout);
         }
         if let Some(script) = &mut self.script {
@@ -152,7 +152,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let free_since = held.free_since;
         if let Some(pending) = held.pending_mut() {
             pending.intended = pending.intended + now.since(free_since);
-            if let Some(timeout) = self.spec.timeout {
+            if let Some(timeout) = self.spec.responses.timeout {
                 self.timers.requests.set(slot, now + timeout);
             }
         }

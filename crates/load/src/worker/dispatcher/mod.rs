@@ -72,7 +72,7 @@ impl Dispatcher {
     pub(super) fn new(spec: &LoadSpec, shard: Shard, pace: Pace) -> Dispatcher {
         let primary_count = spec.connections_of(shard);
         let connections = spec.connections_max(shard);
-        let streams = spec.protocols.streams;
+        let streams = spec.transport.protocols.streams;
         // The first slot of every connection comes before any second one, so that all are opened.
         let in_turn = (0..streams).flat_map(|stream| {
             (0..primary_count).map(move |connection| connection * streams + stream)
@@ -276,7 +276,11 @@ impl Dispatcher {
     pub(super) fn advance_pace(&mut self, intended: Nanos, spec: &LoadSpec) {
         match &mut self.pace {
             Pace::Open(schedule) => schedule.advance(),
-            Pace::Closed { left } if spec.limit.is_some() && intended >= spec.warmup => *left -= 1,
+            Pace::Closed { left }
+                if spec.span.requests.is_some() && intended >= spec.span.warmup =>
+            {
+                *left -= 1
+            }
             Pace::Closed { .. } => {}
         }
     }
@@ -407,7 +411,7 @@ impl Dispatcher {
     pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
         match &self.pace {
             Pace::Closed { left } => *left == 0,
-            Pace::Open(schedule) => schedule.peek().is_none() && spec.limit.is_some(),
+            Pace::Open(schedule) => schedule.peek().is_none() && spec.span.requests.is_some(),
         }
     }
 

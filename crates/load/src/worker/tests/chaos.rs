@@ -239,7 +239,7 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
     let in_slices: u64 = outcomes.record.series.iter().map(|s| s.ok + s.failed).sum();
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
-    match (spec.limit, spec.duration) {
+    match (spec.span.requests, spec.span.duration) {
         // Only the count ends the load, so all requests ended. Each takes at most its timeout and
         // the backoff after it, on one of at least one connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
@@ -248,13 +248,13 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
         (Some(limit), None) => {
             assert_eq!((totals.started, totals.unstarted), (limit, 0));
             assert_eq!(totals.unfinished, 0);
-            let warming = spec.info.rate_per_s.unwrap_or(0.0) * spec.warmup.as_secs_f64();
+            let warming = spec.info.rate_per_s.unwrap_or(0.0) * spec.span.warmup.as_secs_f64();
             assert!(totals.elapsed_s < 3.0 * ((limit + 10) as f64 + warming));
         }
         (Some(limit), Some(_)) => assert!(totals.started + totals.unstarted <= limit),
         _ => {}
     }
-    if let Some(duration) = spec.duration {
+    if let Some(duration) = spec.span.duration {
         assert!(totals.elapsed_s <= duration.as_secs_f64());
     }
 }

@@ -240,7 +240,7 @@ fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
     ] {
         for cost in [0, 3_000, 40_000, 110_000] {
             let spec = spec(words);
-            let servers = vec![response(!spec.keepalive)];
+            let servers = vec![response(!spec.transport.keepalive)];
             let record = simulate_costly(&spec, servers, Nanos(cost), &Control::new(1)).record;
             let (response, service) = (&record.response_time_us, &record.service_time_us);
             let with = format!("{words}, {cost} ns: {response:?} {service:?}");

@@ -77,7 +77,7 @@ fn one_redirect_too_many_is_the_response_or_a_failure() {
         (4, 8)
     );
     let mut strict = spec("-c 1 -n 4 --follow 2");
-    strict.fails_beyond_follow = true;
+    strict.responses.fails_beyond_follow = true;
     let outcomes = simulate(&strict, vec![chain(3)]);
     assert_eq!(outcomes.all(), [(Outcome::Redirect, 4)]);
     let found = outcomes

@@ -61,7 +61,7 @@ fn a_shorter_load_also_reports_that_nothing_listens() {
 #[test]
 fn a_unix_socket_that_does_not_exist_counts_as_a_refusal() {
     let mut spec = spec("-d 10s -c 1 --unix /nonexistent/app.sock");
-    spec.limit = None;
+    spec.span.requests = None;
     let outcomes = simulate(&spec, vec![refusing_with(libc::ENOENT)]);
     let text = outcomes.finding("nothing-listens").unwrap();
     assert!(text.contains("at /nonexistent/app.sock: "), "{text}");

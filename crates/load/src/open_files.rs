@@ -1,0 +1,94 @@
+//! Open files that a load needs, and this process's limit.
+
+use crate::error::{SettingsError, SpecError};
+use crate::socket::system;
+
+/// Open files that the process needs in addition to its connections: standard streams, libraries,
+/// results.
+const FILES_OF_PROCESS: u64 = 48;
+/// Open files that a worker needs in addition to its connections: those of its poller.
+const FILES_PER_WORKER: u64 = 4;
+
+/// Number of open files needed for this number of connections and threads.
+pub(crate) fn needed(connections: u32, threads: u32) -> u64 {
+    u64::from(connections) + FILES_OF_PROCESS + FILES_PER_WORKER * u64::from(threads)
+}
+
+/// Checks that this process may open the files that a load needs.
+///
+/// # Errors
+///
+/// Names the largest load that fits.
+pub(crate) fn check(connections: u32, threads: u32) -> Result<(), SpecError> {
+    let limit = system::open_files_limit();
+    let all = needed(connections, threads);
+    if all <= limit {
+        return Ok(());
+    }
+    Err(SpecError::Environment(too_few_files(
+        connections,
+        threads,
+        limit,
+    )))
+}
+
+/// Error for a load that needs more open files than the limit allows; names the largest load that
+/// fits.
+fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
+    let all = needed(connections, threads);
+    let room = limit.saturating_sub(needed(0, threads));
+    let threads_max = limit.saturating_sub(FILES_OF_PROCESS) / (FILES_PER_WORKER + 1);
+    let needs = format!(" needs {all} open files, and this process may have {limit} (");
+    let error = SettingsError::value("connections", connections);
+    let error = if room >= u64::from(threads) {
+        let error = error.text(needs + "use ").and_value("connections", room);
+        error.text(" or fewer, or ")
+    } else {
+        let error = error
+            .text(" with ")
+            .and_value("threads", threads)
+            .text(needs);
+        match threads_max {
+            0 => error,
+            threads => {
+                let connections = limit - FILES_OF_PROCESS - FILES_PER_WORKER * threads;
+                let error = error.text("use ").and_value("threads", threads);
+                error
+                    .text(" ")
+                    .and_value("connections", connections)
+                    .text(", or ")
+            }
+        }
+    };
+    error.text(format!(
+        "raise the limit as root with ulimit -n {all}, or in limits.conf)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_that_a_low_limit_of_files_allows_work() {
+        for (connections, threads, limit) in
+            [(50, 2, 64), (100, 100, 64), (18_000, 2, 1_024), (8, 8, 90)]
+        {
+            let text = too_few_files(connections, threads, limit).to_string();
+            let number = |flag: &str| -> Option<u32> {
+                let fits = text.split_once("(use ")?.1;
+                let word = fits.split_once(flag)?.1.split([' ', ',']).next()?;
+                word.parse().ok()
+            };
+            let threads = number("--threads ").unwrap_or(threads);
+            let connections = number("--connections ").unwrap();
+            assert!(connections >= threads && threads > 0, "{text}");
+            assert!(needed(connections, threads) <= limit, "{text}");
+        }
+        let text = too_few_files(1, 1, 20).to_string();
+        assert!(
+            !text.contains("use --") && text.contains("ulimit -n 53"),
+            "{text}"
+        );
+    }
+}

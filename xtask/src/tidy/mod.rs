@@ -4,10 +4,12 @@
 //! rule is a function from a tree to complaints and touches nothing else.
 
 mod cycles;
+mod dependencies;
 mod documents;
 mod items;
 mod language;
 mod layers;
+mod licenses;
 mod prose;
 mod purity;
 mod size;
@@ -32,7 +34,7 @@ const CLEAN: &[&str] = &[
 use std::fmt;
 
 use crate::Ending;
-use crate::cargo::workspace_root;
+use crate::cargo::{cargo, workspace_root};
 use crate::tree::Tree;
 
 /// A violation of a rule.
@@ -77,7 +79,11 @@ pub(crate) fn run(only: Option<&str>) -> Ending {
         }
     };
     let complaints = match only {
-        None => check(&tree),
+        None => {
+            let mut complaints = check(&tree);
+            complaints.extend(check_dependencies(&tree));
+            complaints
+        }
         Some(only) => {
             let folder = folder_of(&tree, only);
             if !tree.exists(&folder) {
@@ -98,6 +104,28 @@ pub(crate) fn run(only: Option<&str>) -> Ending {
         Ending::Well
     } else {
         Ending::Failed
+    }
+}
+
+/// Checks the dependencies on Linux. Cargo downloads what it doesn't have.
+fn check_dependencies(tree: &Tree) -> Vec<Complaint> {
+    let run = |args: &[&str], more: &[&str]| {
+        let output = cargo(args).args(more).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then_some(text)
+    };
+    let list = |args: &[&str]| run(args, &["--offline"]).or_else(|| run(args, &[]));
+    let all = list(&dependencies::ALL_CRATES);
+    let program = list(&dependencies::CRATES_OF_PROGRAM);
+    match all.zip(program) {
+        Some((all, program)) => {
+            dependencies::check(tree.text("deny.toml").unwrap_or_default(), &all, &program)
+        }
+        None => vec![Complaint::new(
+            "Cargo.lock",
+            0,
+            "`cargo tree --locked` fails",
+        )],
     }
 }
 

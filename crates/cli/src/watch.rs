@@ -105,6 +105,17 @@ impl<'a> ExperimentWatcher<'a> {
                     }
                 }
             }
+            ExperimentEvent::InterleavedBlockBegan { block } => self.notes.note(|state| {
+                state.block = *block;
+                state.trial = Some(("all variants in turn".to_owned(), 1));
+                state.phase = TrialPhase::Between;
+            }),
+            ExperimentEvent::Interleaving { latest, .. } => {
+                if self.progress.mode() == ProgressMode::View {
+                    self.notes.loading(latest);
+                }
+            }
+            ExperimentEvent::RoundsBegan { .. } | ExperimentEvent::RoundEnded { .. } => {}
             ExperimentEvent::Loaded => self.notes.loaded(),
             ExperimentEvent::TrialEnded { id, result } => {
                 let line = ended(self.name(id), result);

@@ -120,3 +120,20 @@ pub struct ServiceSpec {
     /// Processes of the service that do not descend from the started one.
     pub follow: Follow,
 }
+
+/// The name of a service on a host that runs the services of several variants: `web@2`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScopedName(pub(crate) String);
+
+impl ScopedName {
+    /// The name of a variant's service. `variant` is the variant's index in the plan.
+    pub(crate) fn new(service: &str, variant: usize) -> ScopedName {
+        ScopedName(format!("{service}@{variant}"))
+    }
+
+    /// Returns the service's name in the plan and the index of the variant; `None` for a plain name.
+    pub(crate) fn parse(name: &str) -> Option<(&str, usize)> {
+        let (service, variant) = name.rsplit_once('@')?;
+        Some((service, variant.parse().ok()?))
+    }
+}

@@ -6,6 +6,7 @@
 
 mod csv;
 mod difference;
+mod slices;
 mod summary;
 mod watch;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::topology::LinkTraffic;
 
 pub use csv::{COLUMNS, write_csv};
+pub(crate) use slices::SlicedTelemetry;
 pub use summary::{ForeignUse, HostSummary, ServiceSummary, TelemetrySummary, summary};
 pub use watch::{CounterMode, RemoteMachine, RemoteService, WatchSpec};
 

@@ -246,6 +246,12 @@ impl LoadSpec {
         &self.info
     }
 
+    /// Extends the warm-up to this length if it is shorter.
+    pub fn extend_warmup(&mut self, warmup: Nanos) {
+        self.warmup = self.warmup.max(warmup);
+        self.info.warmup_s = self.warmup.as_secs_f64();
+    }
+
     /// Description of the part of the load that runs in this process, with that part's rate and
     /// connections. Findings refer to it.
     pub(crate) fn info_here(&self) -> LoadInfo {

@@ -87,14 +87,17 @@ impl Metrics {
         lock(&self.numbers).running = Some((labels, running_load));
     }
 
+    /// The labels of a variant.
+    fn labels_of(&self, id: &str) -> Labels {
+        let mut variants = self.variants.iter();
+        let found = variants.find(|(variant, _)| variant == id);
+        found.map_or_else(Labels::new, |(_, labels)| labels.clone())
+    }
+
     /// Takes an event of an experiment.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
-            ExperimentEvent::TrialBegan { id, .. } => {
-                let mut variants = self.variants.iter();
-                let found = variants.find(|(variant, _)| variant == id);
-                *lock(&self.labels) = found.map_or_else(Labels::new, |(_, labels)| labels.clone());
-            }
+            ExperimentEvent::TrialBegan { id, .. } => *lock(&self.labels) = self.labels_of(id),
             // Agents report their load through [`Metrics::running`].
             ExperimentEvent::Loading {
                 info,
@@ -102,7 +105,7 @@ impl Metrics {
                 agents: None,
                 ..
             } => self.running(RunningLoad::here(control, info)),
-            ExperimentEvent::TrialEnded { result, .. } => {
+            ExperimentEvent::TrialEnded { id, result } => {
                 let mut numbers = lock(&self.numbers);
                 numbers.running = None;
                 if let Some(record) = &result.record {
@@ -110,7 +113,7 @@ impl Metrics {
                         series: Vec::new(),
                         ..record.clone()
                     };
-                    numbers.ended.push((lock(&self.labels).clone(), kept));
+                    numbers.ended.push((self.labels_of(id), kept));
                 }
             }
             _ => {}

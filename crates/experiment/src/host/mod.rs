@@ -15,6 +15,7 @@ mod log;
 mod monitors;
 pub mod readiness_probe;
 mod remote;
+mod scoped;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +31,7 @@ use crate::telemetry::{TelemetrySample, WatchSpec};
 pub use crate::system::HostError;
 pub use exit::{ServiceExit, ServiceStop};
 pub use readiness_probe::ReadinessProbe;
+pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine on which services run: this one, or a group of machines reached through agents.
 pub trait Host: Send {

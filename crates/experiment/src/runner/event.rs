@@ -7,8 +7,21 @@ use prony_load::Control;
 use prony_record::LoadInfo;
 use prony_stats::{InterimEstimate, VerdictDocument};
 
-use super::TrialResult;
 use super::sampling::LatestSample;
+use super::{SliceResult, TrialResult};
+
+/// One variant's load in an interleaved block.
+#[derive(Debug)]
+pub struct InterleavedLoad<'a> {
+    /// Index of the variant in the plan.
+    pub variant: usize,
+    /// Id of the variant.
+    pub id: &'a str,
+    /// Description of the load.
+    pub info: &'a LoadInfo,
+    /// Progress of the load, and a way to stop it.
+    pub control: &'a Arc<Control>,
+}
 
 /// An event of a running experiment. Text for the user is up to the listener.
 #[derive(Debug)]
@@ -55,8 +68,36 @@ pub enum ExperimentEvent<'a> {
         control: &'a Arc<Control>,
         /// Agents that generate the load, as named in the plan. `control` then has no progress.
         agents: Option<&'a str>,
-        /// LatestSample telemetry of the services.
+        /// Latest telemetry of the services.
         latest: &'a Arc<LatestSample>,
+    },
+    /// An interleaved block began.
+    InterleavedBlockBegan {
+        /// Block, from 1.
+        block: u32,
+    },
+    /// The loads of an interleaved block began.
+    Interleaving {
+        /// The variants' loads, in the order of their warm-ups.
+        loads: &'a [InterleavedLoad<'a>],
+        /// Planned length of all loads together, including the warm-ups.
+        planned: Duration,
+        /// Latest telemetry of all services.
+        latest: &'a Arc<LatestSample>,
+    },
+    /// The rounds of an interleaved block began.
+    RoundsBegan {
+        /// Length of a slice.
+        slice: Duration,
+        /// Number of rounds.
+        rounds: u32,
+    },
+    /// A round of an interleaved block ended.
+    RoundEnded {
+        /// Round, from 0.
+        round: u32,
+        /// The slices of this round, with the indexes of their variants in the plan.
+        slices: &'a [(usize, SliceResult)],
     },
     /// The load ended, and the services are being stopped.
     Loaded,

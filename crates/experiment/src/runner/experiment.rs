@@ -9,10 +9,11 @@ use prony_stats::{
 };
 
 use super::folder::ExperimentFolder;
+use super::interleaved::InterleavedBlock;
 use super::trial::{Trial, TrialPosition};
 use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
-    TrialError,
+    TrialError, TrialResult,
 };
 use super::{findings, noise, response_findings, rounds, why};
 use crate::plan::{BodyComparison, Plan};
@@ -25,6 +26,8 @@ pub(super) struct Experiment<'a> {
     budget: Option<Duration>,
     bodies: BodyComparison,
     precheck: bool,
+    /// Blocks are interleaved, with slices of this length if the user has set one.
+    interleaving: Option<Option<Duration>>,
     precheck_time: Duration,
     began: Instant,
     stored: ExperimentFolder,
@@ -47,6 +50,7 @@ impl<'a> Experiment<'a> {
             budget: settings.budget.or(plan.trials.budget),
             bodies: settings.bodies.unwrap_or(plan.bodies),
             precheck: settings.precheck,
+            interleaving: None,
             precheck_time: Duration::ZERO,
             began: Instant::now(),
             looks: stored.looks().to_vec(),
@@ -230,6 +234,32 @@ impl<'a> Experiment<'a> {
     ) -> Result<bool, FailedTrial> {
         let variants = self.plan.variants.len();
         let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
+        let is_complete = match self.interleaving {
+            Some(slice) => self.interleaved_trials(block, order, slice, machines, interrupt)?,
+            None => self.trials(block, &order, machines, interrupt)?,
+        };
+        if !is_complete {
+            return Ok(false);
+        }
+        self.stored.block_ended();
+        // `run_on` has checked the design, the only cause of an error here.
+        let glances = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
+        (self.on)(ExperimentEvent::BlockEnded {
+            block,
+            glances: &glances,
+        });
+        Ok(true)
+    }
+
+    /// Runs the variants' trials one after the other. Returns false after an interrupt.
+    fn trials(
+        &mut self,
+        block: u32,
+        order: &[usize],
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<bool, FailedTrial> {
+        let variants = order.len();
         for (index, &variant) in order.iter().enumerate() {
             let id = &self.plan.variants[variant].id;
             (self.on)(ExperimentEvent::TrialBegan {
@@ -248,20 +278,54 @@ impl<'a> Experiment<'a> {
             let Some(result) = result else {
                 return Ok(false);
             };
-            let kept = self.stored.keep(result);
-            kept.map_err(|error| self.failed(variant, TrialError::Folder(error)))?;
-            if let Some(result) = self.stored.results().last() {
-                (self.on)(ExperimentEvent::TrialEnded { id, result });
-            }
+            self.keep(variant, result)?;
         }
-        self.stored.block_ended();
-        // `run_on` has checked the design, the only cause of an error here.
-        let glances = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
-        (self.on)(ExperimentEvent::BlockEnded {
-            block,
-            glances: &glances,
-        });
         Ok(true)
+    }
+
+    /// Runs the variants' trials at the same time. Returns false after an interrupt.
+    fn interleaved_trials(
+        &mut self,
+        block: u32,
+        order: Vec<usize>,
+        slice: Option<Duration>,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<bool, FailedTrial> {
+        (self.on)(ExperimentEvent::InterleavedBlockBegan { block });
+        let interleaved = InterleavedBlock {
+            trial: self.trial(machines, interrupt),
+            block,
+            order,
+            slice,
+        };
+        let results = match interleaved.run() {
+            Ok(Some(results)) => results,
+            Ok(None) => return Ok(false),
+            Err((Some(variant), error)) => return Err(self.failed(variant, error)),
+            Err((None, error)) => {
+                let error = Box::new(error);
+                return Err(FailedTrial {
+                    variant: None,
+                    error,
+                });
+            }
+        };
+        for result in results {
+            self.keep(result.variant, result)?;
+        }
+        Ok(true)
+    }
+
+    /// Stores the result of a trial.
+    fn keep(&mut self, variant: usize, result: TrialResult) -> Result<(), FailedTrial> {
+        let kept = self.stored.keep(result);
+        kept.map_err(|error| self.failed(variant, TrialError::Folder(error)))?;
+        if let Some(result) = self.stored.results().last() {
+            let id = &self.plan.variants[variant].id;
+            (self.on)(ExperimentEvent::TrialEnded { id, result });
+        }
+        Ok(())
     }
 
     /// Returns an error if no request of any variant succeeded in this block: later blocks would fail

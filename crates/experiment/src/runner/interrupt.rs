@@ -9,17 +9,15 @@ use prony_load::Control;
 #[derive(Debug, Default)]
 pub struct Interrupt {
     stopped: AtomicBool,
-    load: Mutex<Option<Arc<Control>>>,
+    loads: Mutex<Vec<Arc<Control>>>,
 }
 
 impl Interrupt {
     /// Asks the experiment to end. Complete trials are still evaluated and stored.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        let load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(control) = &*load {
-            control.stop();
-        }
+        let loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        loads.iter().for_each(|control| control.stop());
     }
 
     /// Returns true after [`Interrupt::stop`].
@@ -27,12 +25,12 @@ impl Interrupt {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Sets the load that [`Interrupt::stop`] stops, and stops it at once if `stop` was called before.
-    pub(crate) fn set_load(&self, control: Option<Arc<Control>>) {
-        let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
-        *load = control;
-        if let (true, Some(control)) = (self.is_stopped(), &*load) {
-            control.stop();
+    /// Sets the loads that [`Interrupt::stop`] stops, and stops them at once if `stop` was called before.
+    pub(crate) fn set_loads(&self, controls: Vec<Arc<Control>>) {
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        *loads = controls;
+        if self.is_stopped() {
+            loads.iter().for_each(|control| control.stop());
         }
     }
 }

@@ -13,6 +13,7 @@ mod findings;
 mod folder;
 mod folder_error;
 mod forecast;
+mod interleaved;
 mod interrupt;
 mod limit_lines;
 pub(crate) mod links;
@@ -45,7 +46,7 @@ use experiment::Experiment;
 
 pub use agent_load::{AgentLoadRequest, AgentLoadRunner};
 pub use capacity::{Capacity, CoreParties, CoreUse, Neighbour};
-pub use event::ExperimentEvent;
+pub use event::{ExperimentEvent, InterleavedLoad};
 pub use folder::ExperimentFolder;
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};

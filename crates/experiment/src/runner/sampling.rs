@@ -22,7 +22,7 @@ impl LatestSample {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn put(&self, sample: &TelemetrySample) {
+    pub(super) fn put(&self, sample: &TelemetrySample) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *newest = Some(sample.clone());
     }

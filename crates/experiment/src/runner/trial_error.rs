@@ -31,6 +31,15 @@ pub enum TrialError {
         /// Reason.
         why: ReadinessError,
     },
+    /// A service ended while another variant's load or its own ran in an interleaved block.
+    ServiceEnded {
+        /// Name of the service.
+        service: String,
+        /// Exit status.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
     /// The target does not respond.
     Target {
         /// Name of the loaded service.
@@ -56,6 +65,17 @@ pub enum TrialError {
 }
 
 impl TrialError {
+    /// Returns true if the user has interrupted the trial.
+    pub(crate) fn is_interrupt(&self) -> bool {
+        matches!(
+            self,
+            TrialError::Service {
+                why: ReadinessError::Interrupted,
+                ..
+            }
+        )
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> TrialError {
         let path = path.to_owned();
         |source| TrialError::File { path, source }
@@ -87,6 +107,14 @@ impl fmt::Display for TrialError {
                 }
                 ReadinessError::Interrupted => f.write_str("interrupted"),
             },
+            TrialError::ServiceEnded {
+                service,
+                status,
+                log,
+            } => {
+                write!(f, "service \"{service}\" ended during the load ({status})")?;
+                write_log(f, service, log)
+            }
             TrialError::Target { service, why, log } => {
                 write!(f, "service \"{service}\" does not respond: {why}")?;
                 match log {

@@ -76,7 +76,7 @@ impl Trial<'_> {
         netns: Option<&NetnsHandle>,
         (control, latest): (Arc<Control>, &LatestSample),
     ) -> Result<(Record, Vec<TelemetrySample>), TrialError> {
-        self.interrupt.set_load(Some(control.clone()));
+        self.interrupt.set_loads(vec![control.clone()]);
         let warmup = Duration::from_secs_f64(spec.info().warmup_s);
         let measured = spec
             .info()
@@ -127,7 +127,7 @@ impl Trial<'_> {
             let _ = done.set(Instant::now());
             (record, sampler.join().unwrap_or_default())
         });
-        self.interrupt.set_load(None);
+        self.interrupt.set_loads(Vec::new());
         Ok((record?, samples))
     }
 }

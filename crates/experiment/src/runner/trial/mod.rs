@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSpec, NotReady as WaitError, wait_for_server};
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::{Finding, FindingId, Record, Severity};
 
 use super::folder::ExperimentFolder;
 use super::readiness::{self, ReadinessError};
 use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
 use super::trial_error::TrialError;
-use super::trial_result::TrialResult;
+use super::trial_result::{SliceResult, TrialResult};
 use super::{
     AgentLoadRunner, ExperimentEvent, Interrupt, capacity, limit_lines, links, trial_telemetry,
     values,
@@ -49,12 +49,20 @@ pub(crate) struct TrialPosition {
 }
 
 /// A variant whose services are running and respond.
-struct RunningVariant {
-    resolved: Resolved,
+pub(super) struct RunningVariant {
+    pub(super) resolved: Resolved,
     /// Network of the load's place, unless that is this process's own.
-    netns: Option<NetnsHandle>,
-    spec: LoadSpec,
+    pub(super) netns: Option<NetnsHandle>,
+    pub(super) spec: LoadSpec,
     responses: ResponseDigests,
+}
+
+/// Measurements of a variant's load.
+pub(super) struct LoadedVariant {
+    pub(super) record: Record,
+    pub(super) samples: Vec<TelemetrySample>,
+    /// The slices of an interleaved load.
+    pub(super) slices: Vec<SliceResult>,
 }
 
 /// Everything that a trial uses while it runs.
@@ -81,10 +89,7 @@ impl Trial<'_> {
     fn release<T>(&mut self, result: Result<T, TrialError>) -> Result<Option<T>, TrialError> {
         let released = self.host.release();
         let result = match result {
-            Err(TrialError::Service {
-                why: ReadinessError::Interrupted,
-                ..
-            }) => None,
+            Err(error) if error.is_interrupt() => None,
             result => Some(result?),
         };
         released?;
@@ -163,23 +168,52 @@ impl Trial<'_> {
     }
 
     fn run_trial(&mut self, position: TrialPosition) -> Result<Option<TrialResult>, TrialError> {
+        let running = self.begin(position)?;
+        if self.interrupt.is_stopped() {
+            return Ok(None);
+        }
+        let (block, netns) = (position.block, running.netns.as_ref());
+        let (record, samples) = self.load(&running.spec, &running.resolved.load, block, netns)?;
+        let loaded = LoadedVariant {
+            record,
+            samples,
+            slices: Vec::new(),
+        };
+        self.finish(position, running, loaded).map(Some)
+    }
+
+    /// Starts the variant's services and waits until they are ready.
+    pub(super) fn begin(&mut self, position: TrialPosition) -> Result<RunningVariant, TrialError> {
         let TrialPosition { block, variant, .. } = position;
         let dir = self.trial_dir(block, variant)?;
-        let RunningVariant {
-            resolved,
-            netns,
-            spec,
-            responses,
-        } = self.start_variant(block, variant, &dir, CHECKED_REQUESTS_MAX)?;
+        let running = self.start_variant(block, variant, &dir, CHECKED_REQUESTS_MAX)?;
         if block == 1 {
             let environment = self.host.environment();
             self.stored
                 .note_environment(&self.plan.variants[variant].id, environment)?;
         }
-        if self.interrupt.is_stopped() {
-            return Ok(None);
-        }
-        let (record, samples) = self.load(&spec, &resolved.load, block, netns.as_ref())?;
+        Ok(running)
+    }
+
+    /// Stops the variant's services, and computes the result of the trial.
+    pub(super) fn finish(
+        &mut self,
+        position: TrialPosition,
+        running: RunningVariant,
+        loaded: LoadedVariant,
+    ) -> Result<TrialResult, TrialError> {
+        let TrialPosition { block, variant, .. } = position;
+        let dir = self.trial_dir(block, variant)?;
+        let RunningVariant {
+            resolved,
+            responses,
+            ..
+        } = running;
+        let LoadedVariant {
+            record,
+            samples,
+            slices,
+        } = loaded;
         let mut findings = self.ended_services(&resolved);
         findings.extend(self.host.unwatched());
         findings.extend(self.examine_crypto(&resolved, position));
@@ -194,7 +228,7 @@ impl Trial<'_> {
             let crossing = links::crossing(summary, &resolved);
             values.extend(crossing.map_or_else(Default::default, |link| link.values(&record)));
         }
-        Ok(Some(TrialResult {
+        Ok(TrialResult {
             block,
             variant,
             position: position.position,
@@ -210,9 +244,9 @@ impl Trial<'_> {
                 .map(trial_telemetry::hosts)
                 .unwrap_or_default(),
             findings,
-            slices: Vec::new(),
+            slices,
             record: Some(record),
-        }))
+        })
     }
 
     /// Waits for the target to accept connections, if the load has `wait_for_server`. Returns false
@@ -341,7 +375,7 @@ impl Trial<'_> {
 }
 
 /// Runs `work` in the network of the load's place.
-fn inside<T: Send>(
+pub(super) fn inside<T: Send>(
     netns: Option<&NetnsHandle>,
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, TrialError> {

@@ -74,11 +74,11 @@ impl Trial<'_> {
         let netns = running.netns.as_ref();
         let spec = self.load_spec(&load, PRECHECK_BLOCK, netns)?;
         let control = Arc::new(Control::new(spec.info().threads));
-        self.interrupt.set_load(Some(control.clone()));
+        self.interrupt.set_loads(vec![control.clone()]);
         let began = Instant::now();
         let record = inside(netns, || run_load(&spec, &control));
         let took = began.elapsed();
-        self.interrupt.set_load(None);
+        self.interrupt.set_loads(Vec::new());
         let totals = record?.map_err(TrialError::Engine)?.totals;
         Ok(ProbePace {
             overhead: Duration::ZERO,

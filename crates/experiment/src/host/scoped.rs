@@ -1,0 +1,257 @@
+//! The services of one variant on a host that runs the services of several variants.
+//!
+//! In an interleaved block, the services of all variants run at the same time, so their names on the
+//! host contain the variant: `web@2`. A [`ScopedHost`] translates them, so that a trial sees a host with
+//! its own services only.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prony_record::Finding;
+
+use super::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
+use crate::environment::Environment;
+use crate::place::NetnsHandle;
+use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
+use crate::telemetry::{TelemetrySample, WatchSpec};
+use crate::topology::Topology;
+
+/// What the variants of a block share on their host.
+#[derive(Debug, Default)]
+pub(crate) struct SharedHost {
+    /// Allocations of all variants by their names on the host.
+    allocated: BTreeMap<String, Allocated>,
+    watch: WatchSpec,
+    /// Folders of the logs by the services' names on the host.
+    logs: BTreeMap<String, PathBuf>,
+    /// Findings that no variant has taken yet.
+    findings: Vec<Finding>,
+}
+
+impl SharedHost {
+    /// Allocates the services of all variants at once, because some of them may have to reach each other.
+    ///
+    /// # Errors
+    /// As [`Host::allocate`].
+    pub(crate) fn allocate(
+        host: &mut dyn Host,
+        wanted: &[(usize, Vec<Allocation>)],
+    ) -> Result<SharedHost, HostError> {
+        let scoped = wanted.iter().flat_map(|(variant, wanted)| {
+            wanted.iter().map(|wanted| Allocation {
+                service: ScopedName::new(&wanted.service, *variant).0,
+                ..wanted.clone()
+            })
+        });
+        let scoped: Vec<Allocation> = scoped.collect();
+        Ok(SharedHost {
+            allocated: host.allocate(&scoped, &Topology::default())?,
+            ..SharedHost::default()
+        })
+    }
+
+    /// Adds what another variant watches.
+    fn watch(&mut self, variant: usize, watch: WatchSpec) -> WatchSpec {
+        let others = watch.others.into_iter();
+        let others = others.map(|(name, follow)| (ScopedName::new(&name, variant).0, follow));
+        self.watch.others.extend(others);
+        self.watch.counters = watch.counters;
+        self.watch.load_is_elsewhere = watch.load_is_elsewhere;
+        for core in watch.load_cores {
+            if !self.watch.load_cores.contains(&core) {
+                self.watch.load_cores.push(core);
+            }
+        }
+        self.watch.clone()
+    }
+}
+
+/// A view of a host with the services of one variant.
+pub(crate) struct ScopedHost<'a> {
+    host: &'a mut dyn Host,
+    shared: &'a mut SharedHost,
+    variant: usize,
+}
+
+impl<'a> ScopedHost<'a> {
+    pub(crate) fn new(
+        host: &'a mut dyn Host,
+        shared: &'a mut SharedHost,
+        variant: usize,
+    ) -> ScopedHost<'a> {
+        ScopedHost {
+            host,
+            shared,
+            variant,
+        }
+    }
+
+    fn name(&self, service: &str) -> String {
+        ScopedName::new(service, self.variant).0
+    }
+
+    fn spec(&self, spec: &ServiceSpec) -> ServiceSpec {
+        ServiceSpec {
+            name: self.name(&spec.name),
+            ..spec.clone()
+        }
+    }
+}
+
+/// The finding with the services' names of the plan; `None` if it is about another variant's service.
+fn own_finding(finding: &Finding, variant: usize) -> Option<Finding> {
+    let mut text = String::with_capacity(finding.text.len());
+    // Service names are quoted in findings.
+    for (number, part) in finding.text.split('"').enumerate() {
+        if number > 0 {
+            text.push('"');
+        }
+        match ScopedName::parse(part) {
+            Some((service, of)) if number % 2 == 1 => {
+                if of != variant {
+                    return None;
+                }
+                text.push_str(service);
+            }
+            _ => text.push_str(part),
+        }
+    }
+    Some(Finding {
+        text,
+        ..finding.clone()
+    })
+}
+
+impl Host for ScopedHost<'_> {
+    /// Returns what [`SharedHost::allocate`] has allocated for this variant.
+    fn allocate(
+        &mut self,
+        wanted: &[Allocation],
+        _: &Topology,
+    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+        let of_service = |wanted: &Allocation| {
+            let allocated = self.shared.allocated.get(&self.name(&wanted.service));
+            let allocated = allocated.cloned();
+            let allocated =
+                allocated.ok_or_else(|| HostError::NotAllocated(wanted.service.clone()))?;
+            Ok((wanted.service.clone(), allocated))
+        };
+        wanted.iter().map(of_service).collect()
+    }
+
+    fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError> {
+        self.host.netns_handle(place)
+    }
+
+    fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError> {
+        let spec = self.spec(spec);
+        let started = self.host.start(&spec, log_dir);
+        self.shared.logs.insert(spec.name, log_dir.to_owned());
+        started
+    }
+
+    fn alive(&mut self, service: &str) -> Result<(), ServiceExit> {
+        let own = |exit: ServiceExit| ServiceExit {
+            service: service.to_owned(),
+            ..exit
+        };
+        self.host.alive(&self.name(service)).map_err(own)
+    }
+
+    fn probe_readiness(
+        &mut self,
+        service: &str,
+        probe: &ReadinessProbe,
+    ) -> Result<Option<u16>, String> {
+        self.host.probe_readiness(&self.name(service), probe)
+    }
+
+    fn log_tail(&self, service: &str, lines: usize) -> String {
+        self.host.log_tail(&self.name(service), lines)
+    }
+
+    fn watch(&mut self, watch: WatchSpec) {
+        let all = self.shared.watch(self.variant, watch);
+        self.host.watch(all);
+    }
+
+    fn sample(&mut self) -> TelemetrySample {
+        self.host.sample().of_variant(self.variant)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.host.is_lost()
+    }
+
+    /// Returns the findings about this variant's services, and about none in particular.
+    fn unwatched(&mut self) -> Vec<Finding> {
+        self.shared.findings.extend(self.host.unwatched());
+        let findings = self.shared.findings.iter();
+        findings
+            .filter_map(|finding| own_finding(finding, self.variant))
+            .collect()
+    }
+
+    fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding> {
+        let finding = self.host.examine_crypto(&self.spec(spec))?;
+        own_finding(&finding, self.variant)
+    }
+
+    /// Stops the service, and gives its log the name that it has in a block without interleaving.
+    fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError> {
+        let name = self.name(service);
+        let stopped = self.host.stop(&name)?;
+        if let Some(folder) = self.shared.logs.remove(&name) {
+            let log = folder.join(format!("{name}.log"));
+            let renamed = fs::rename(&log, folder.join(format!("{service}.log")));
+            match renamed {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(HostError::file("rename", &log)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(stopped)
+    }
+
+    /// Leaves everything to the block, which releases all variants' services together.
+    fn release(&mut self) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn environment(&mut self) -> Environment {
+        let all = self.host.environment();
+        let own = |names: BTreeMap<String, _>| {
+            let own = names.into_iter().filter_map(|(name, it)| {
+                let (service, variant) = ScopedName::parse(&name)?;
+                (variant == self.variant).then(|| (service.to_owned(), it))
+            });
+            own.collect()
+        };
+        Environment {
+            services: own(all.services),
+            ..all
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_record::{FindingId, Severity};
+
+    use super::*;
+
+    #[test]
+    fn findings_belong_to_the_variant_of_their_service() {
+        let finding = |text: &str| Finding::new(FindingId::ServiceLimit, Severity::Warning, text);
+        let of =
+            |text: &str, variant| own_finding(&finding(text), variant).map(|finding| finding.text);
+        let text = "The queue of service \"web@1\" was full (\"somaxconn\").";
+        let own = "The queue of service \"web\" was full (\"somaxconn\").";
+        assert_eq!(of(text, 1).as_deref(), Some(own));
+        assert_eq!(of(text, 2), None);
+        let of_all = "The machine was read late.";
+        assert_eq!(of(of_all, 0).as_deref(), Some(of_all));
+    }
+}

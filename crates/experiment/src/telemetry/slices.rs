@@ -1,0 +1,297 @@
+//! Telemetry of interleaved blocks: usage is attributed to the variant whose slice it was.
+//!
+//! Samples are taken between slices, when no request is in flight. The growth between the samples
+//! before and after a slice belongs to the slice's variant. The sums over its slices form samples as
+//! they would be if the variant had run alone, so that everything else reads them as usual.
+
+use std::collections::BTreeMap;
+
+use super::difference::{
+    cores_between, grown, hardware_between, interfaces_between, network_between, tcp_between,
+};
+use super::{
+    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, NetworkBytes,
+    ServiceSample, TcpCounters, TelemetrySample,
+};
+use crate::service::ScopedName;
+
+impl TelemetrySample {
+    /// Returns the sample with one variant's services only, by their names in the plan.
+    pub(crate) fn of_variant(mut self, variant: usize) -> TelemetrySample {
+        let own = |(name, sample): (String, ServiceSample)| {
+            let (service, of) = ScopedName::parse(&name)?;
+            (of == variant).then(|| (service.to_owned(), sample))
+        };
+        self.services = self.services.into_iter().filter_map(own).collect();
+        self
+    }
+}
+
+/// The usage in one variant's slices, as samples.
+#[derive(Debug)]
+pub(crate) struct SlicedTelemetry {
+    variant: usize,
+    samples: Vec<TelemetrySample>,
+    /// CPU seconds of the variant's services outside of its slices.
+    idle_cpu_s: f64,
+    /// Length of the other variants' slices in seconds.
+    idle_s: f64,
+}
+
+impl SlicedTelemetry {
+    /// Begins at the first sample of a block.
+    pub(crate) fn new(variant: usize, first: &TelemetrySample) -> SlicedTelemetry {
+        let mut first = first.clone().of_variant(variant);
+        first.t_s = 0.0;
+        SlicedTelemetry {
+            variant,
+            samples: vec![first],
+            idle_cpu_s: 0.0,
+            idle_s: 0.0,
+        }
+    }
+
+    /// Adds a slice of this variant. `length_s` is the time that its usage is divided by.
+    pub(crate) fn add(&mut self, before: &TelemetrySample, after: &TelemetrySample, length_s: f64) {
+        let Some(last) = self.samples.last() else {
+            return;
+        };
+        let before = before.clone().of_variant(self.variant);
+        let after = after.clone().of_variant(self.variant);
+        let next = TelemetrySample {
+            t_s: last.t_s + length_s,
+            services: by_name(&last.services, &before.services, &after.services, service),
+            host: host(&last.host, &before.host, &after.host),
+            ..after
+        };
+        self.samples.push(next);
+    }
+
+    /// Adds a slice of another variant.
+    pub(crate) fn add_idle(&mut self, before: &TelemetrySample, after: &TelemetrySample) {
+        let cpu_s = |sample: &TelemetrySample| {
+            let own = sample.services.iter().filter(|(name, _)| {
+                ScopedName::parse(name).is_some_and(|(_, variant)| variant == self.variant)
+            });
+            own.map(|(_, service)| service.cpu_s).sum()
+        };
+        self.idle_cpu_s += grown(cpu_s(before), cpu_s(after));
+        self.idle_s += grown(before.t_s, after.t_s);
+    }
+
+    /// CPU that the services used in the other variants' slices, in percent of one core.
+    pub(crate) fn idle_percent(&self) -> Option<f64> {
+        (self.idle_s > 0.0).then(|| 100.0 * self.idle_cpu_s / self.idle_s)
+    }
+
+    pub(crate) fn into_samples(self) -> Vec<TelemetrySample> {
+        self.samples
+    }
+}
+
+/// Applies `sum` to each entry that all three have.
+fn by_name<T>(
+    last: &BTreeMap<String, T>,
+    before: &BTreeMap<String, T>,
+    after: &BTreeMap<String, T>,
+    sum: fn(&T, &T, &T) -> T,
+) -> BTreeMap<String, T> {
+    let of_one = |(name, after): (&String, &T)| {
+        let sum = sum(last.get(name)?, before.get(name)?, after);
+        Some((name.clone(), sum))
+    };
+    after.iter().filter_map(of_one).collect()
+}
+
+/// Adds the growth of totals. Gauges are those of `after`.
+fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) -> ServiceSample {
+    let seconds = |of: fn(&ServiceSample) -> f64| of(last) + grown(of(before), of(after));
+    let count = |of: fn(&ServiceSample) -> u64| of(last) + of(after).saturating_sub(of(before));
+    let network = network_between(&before.network, &after.network);
+    ServiceSample {
+        cpu_s: seconds(|it| it.cpu_s),
+        cpu_user_s: seconds(|it| it.cpu_user_s),
+        cpu_system_s: seconds(|it| it.cpu_system_s),
+        voluntary_switches: count(|it| it.voluntary_switches),
+        involuntary_switches: count(|it| it.involuntary_switches),
+        network: NetworkBytes {
+            sent: last.network.sent + network.sent,
+            received: last.network.received + network.received,
+            packets_sent: last.network.packets_sent + network.packets_sent,
+            packets_received: last.network.packets_received + network.packets_received,
+            shared: network.shared,
+        },
+        interfaces: interfaces(&last.interfaces, &before.interfaces, &after.interfaces),
+        tcp: tcp(&last.tcp, &before.tcp, &after.tcp),
+        hardware: hardware(last.hardware, before.hardware, after.hardware),
+        io: io(last.io, before.io, after.io),
+        ..after.clone()
+    }
+}
+
+fn host(last: &HostSample, before: &HostSample, after: &HostSample) -> HostSample {
+    let seconds = |of: fn(&HostSample) -> f64| of(last) + grown(of(before), of(after));
+    HostSample {
+        cpu_user_s: seconds(|it| it.cpu_user_s),
+        cpu_system_s: seconds(|it| it.cpu_system_s),
+        cpu_softirq_s: seconds(|it| it.cpu_softirq_s),
+        cpu_irq_s: seconds(|it| it.cpu_irq_s),
+        cpu_steal_s: seconds(|it| it.cpu_steal_s),
+        cpu_idle_s: seconds(|it| it.cpu_idle_s),
+        core_times: cores(&last.core_times, &before.core_times, &after.core_times),
+        generator_user_s: seconds(|it| it.generator_user_s),
+        generator_system_s: seconds(|it| it.generator_system_s),
+        // It may decrease by a few ticks.
+        foreign_cpu_s: last.foreign_cpu_s + (after.foreign_cpu_s - before.foreign_cpu_s),
+        context_switches: last.context_switches
+            + after
+                .context_switches
+                .saturating_sub(before.context_switches),
+        interfaces: interfaces(&last.interfaces, &before.interfaces, &after.interfaces),
+        tcp: tcp(&last.tcp, &before.tcp, &after.tcp),
+        hardware: hardware(last.hardware, before.hardware, after.hardware),
+        ..after.clone()
+    }
+}
+
+fn cores(
+    last: &BTreeMap<usize, CoreTimes>,
+    before: &BTreeMap<usize, CoreTimes>,
+    after: &BTreeMap<usize, CoreTimes>,
+) -> BTreeMap<usize, CoreTimes> {
+    let growth = cores_between(before, after).into_iter();
+    let sum = growth.filter_map(|(core, growth)| {
+        let last = last.get(&core)?;
+        let sum = CoreTimes {
+            user_s: last.user_s + growth.user_s,
+            system_s: last.system_s + growth.system_s,
+            softirq_s: last.softirq_s + growth.softirq_s,
+            irq_s: last.irq_s + growth.irq_s,
+            steal_s: last.steal_s + growth.steal_s,
+            idle_s: last.idle_s + growth.idle_s,
+        };
+        Some((core, sum))
+    });
+    sum.collect()
+}
+
+fn interfaces(
+    last: &BTreeMap<String, InterfaceCounters>,
+    before: &BTreeMap<String, InterfaceCounters>,
+    after: &BTreeMap<String, InterfaceCounters>,
+) -> BTreeMap<String, InterfaceCounters> {
+    let growth = interfaces_between(before, after).into_iter();
+    let sum = growth.map(|(name, growth)| {
+        let last = last.get(&name).copied().unwrap_or_default();
+        let sum = InterfaceCounters {
+            sent: last.sent + growth.sent,
+            received: last.received + growth.received,
+            packets_sent: last.packets_sent + growth.packets_sent,
+            packets_received: last.packets_received + growth.packets_received,
+            packets_dropped: last.packets_dropped + growth.packets_dropped,
+        };
+        (name, sum)
+    });
+    sum.collect()
+}
+
+fn tcp(last: &TcpCounters, before: &TcpCounters, after: &TcpCounters) -> TcpCounters {
+    let growth = tcp_between(before, after);
+    TcpCounters {
+        listen_overflows: last.listen_overflows + growth.listen_overflows,
+        listen_drops: last.listen_drops + growth.listen_drops,
+        retransmitted_segments: last.retransmitted_segments + growth.retransmitted_segments,
+        connects: last.connects + growth.connects,
+        segments_sent: last.segments_sent + growth.segments_sent,
+        resets_sent: last.resets_sent + growth.resets_sent,
+        established_resets: last.established_resets + growth.established_resets,
+        syn_cookies_sent: last.syn_cookies_sent + growth.syn_cookies_sent,
+        ..growth
+    }
+}
+
+fn hardware(
+    last: Option<HardwareCounters>,
+    before: Option<HardwareCounters>,
+    after: Option<HardwareCounters>,
+) -> Option<HardwareCounters> {
+    let (last, growth) = (last?, hardware_between(before, after)?);
+    let sum = |of: fn(&HardwareCounters) -> Option<u64>| Some(of(&last)? + of(&growth)?);
+    Some(HardwareCounters {
+        cycles: sum(|it| it.cycles),
+        instructions: sum(|it| it.instructions),
+        cache_misses: sum(|it| it.cache_misses),
+    })
+}
+
+fn io(
+    last: Option<IoCounters>,
+    before: Option<IoCounters>,
+    after: Option<IoCounters>,
+) -> Option<IoCounters> {
+    let (last, before, after) = (last?, before?, after?);
+    let written = after
+        .disk_written_bytes
+        .saturating_sub(before.disk_written_bytes);
+    Some(IoCounters {
+        calls: last.calls + after.calls.saturating_sub(before.calls),
+        disk_written_bytes: last.disk_written_bytes + written,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample of two variants' services that have used these CPU seconds.
+    fn sample(t_s: f64, cpu_s: [f64; 2], softirq_s: f64) -> TelemetrySample {
+        let service = |cpu_s: f64| ServiceSample {
+            cpu_s,
+            cpu_user_s: cpu_s,
+            memory_bytes: 7,
+            ..ServiceSample::default()
+        };
+        let services = cpu_s.iter().enumerate();
+        TelemetrySample {
+            t_s,
+            services: services
+                .map(|(variant, cpu_s)| (ScopedName::new("web", variant).0, service(*cpu_s)))
+                .collect(),
+            host: HostSample {
+                cpu_softirq_s: softirq_s,
+                ..HostSample::default()
+            },
+            ..TelemetrySample::default()
+        }
+    }
+
+    #[test]
+    fn usage_belongs_to_the_variant_whose_slice_it_was() {
+        let samples = [
+            sample(100.0, [5.0, 9.0], 1.0),
+            // A slice of the first, of the second, and of the first again.
+            sample(100.3, [5.2, 9.0], 1.1),
+            sample(100.6, [5.21, 9.1], 1.4),
+            sample(100.9, [5.4, 9.1], 1.5),
+        ];
+        let mut each = [0, 1].map(|variant| SlicedTelemetry::new(variant, &samples[0]));
+        for (slice, of) in [0, 1, 0].into_iter().enumerate() {
+            let (before, after) = (&samples[slice], &samples[slice + 1]);
+            each[of].add(before, after, 0.25);
+            each[1 - of].add_idle(before, after);
+        }
+        let close = |seen: f64, expected: f64| assert!((seen - expected).abs() < 1e-9, "{seen}");
+        let [first, second] = each;
+        close(first.idle_percent().unwrap(), 100.0 * 0.01 / 0.3);
+        close(second.idle_percent().unwrap(), 0.0);
+        for (of, cpu_s, softirq_s, elapsed_s) in [(first, 0.39, 0.2, 0.5), (second, 0.1, 0.3, 0.25)]
+        {
+            let summary = crate::telemetry::summary(&of.into_samples()).unwrap();
+            close(summary.elapsed_s, elapsed_s);
+            close(summary.services["web"].cpu_s, cpu_s);
+            close(summary.services["web"].memory_mean_bytes, 7.0);
+            close(summary.host.cpu_softirq_s, softirq_s);
+            assert_eq!(summary.services.len(), 1);
+        }
+    }
+}

@@ -15,7 +15,7 @@
 //! | values and tools | `error`, `quantity`, `reference`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `permits`, `lookup`, `stall`, `content_coding` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
-//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `forward` |
+//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
 //! | requests | `protocols`, `request`, `writer`, `location`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
 //! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness` |
@@ -27,7 +27,7 @@ mod credentials;
 mod error;
 mod expect;
 mod findings;
-mod forward;
+mod http_proxy;
 mod info;
 pub mod input_file;
 mod location;

@@ -94,7 +94,7 @@ pub fn probe_until(
     let selector = SourceSelector::first(spec);
     let source = spec.sources.source(&target.peer, selector);
     let mut line = ProbeSocket::connect(&target.peer, source, timeout, is_stopped)?;
-    if let Some(proxy) = spec.sources.proxy() {
+    if let Some(proxy) = spec.sources.proxy_protocol() {
         let local = line.socket.local_addr().ok();
         let mut header = Vec::new();
         let ends = ConnectionEnds::to(target, local.and_then(|local| local.as_socket()));

@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 
 use crate::credentials::{self, Credentials};
 use crate::error::{SettingsError, SpecError};
-use crate::forward::Forward;
+use crate::http_proxy::ResolvedProxy;
 use crate::input_file::{self, DATA_BYTES_MAX};
 use crate::permits::Permits;
 use crate::protocols::Http;
@@ -133,7 +133,7 @@ pub(crate) struct Requests {
     /// URL of the load, or the first one in its list.
     pub(crate) base: Url,
     /// The HTTP proxy, if there is one.
-    pub(crate) forward: Option<Forward>,
+    pub(crate) proxy: Option<ResolvedProxy>,
 }
 
 /// Serializes all requests of a load and determines their targets.
@@ -155,8 +155,8 @@ pub(crate) fn requests(
         permits,
         chosen_by_server: false,
     };
-    let forward = Forward::new(settings, &resolver)?;
-    let forward = forward.as_ref();
+    let proxy = ResolvedProxy::new(settings, &resolver)?;
+    let proxy = proxy.as_ref();
     let headers = headers(settings)?;
     let authorization = Authorization::new(url, settings)?;
     let mut indices = TargetIndices::new();
@@ -168,8 +168,8 @@ pub(crate) fn requests(
         let target = match indices.get(&address) {
             Some(&index) => index,
             None => {
-                let new = target_of(&draft.url, settings, &resolver, forward)?;
-                let index = match forward {
+                let new = target_of(&draft.url, settings, &resolver, proxy)?;
+                let index = match proxy {
                     // All cleartext targets behind the proxy share their connections.
                     Some(_) => targets.iter().position(|it| it.is_same_clear(&new)),
                     None => None,
@@ -188,7 +188,7 @@ pub(crate) fn requests(
             .cloned()
             .chain(own.map(Authorization::header));
         let headers: Vec<(String, String)> = headers.collect();
-        let request = encode(&draft, target, &headers, settings, forward)?;
+        let request = encode(&draft, target, &headers, settings, proxy)?;
         targets[target as usize].nodelay |= request.is_long();
         requests.push(request);
         base.get_or_insert(draft.url);
@@ -199,7 +199,7 @@ pub(crate) fn requests(
             targets,
             indices,
             base,
-            forward: forward.cloned(),
+            proxy: proxy.cloned(),
         }),
         None => Err(SettingsError::from("there is nothing to request").into()),
     }
@@ -309,23 +309,23 @@ pub(crate) fn target_of(
     url: &Url,
     settings: &LoadSettings,
     resolver: &Resolver,
-    forward: Option<&Forward>,
+    proxy: Option<&ResolvedProxy>,
 ) -> Result<Target, SpecError> {
-    let peer = match (&settings.unix, forward) {
+    let peer = match (&settings.unix, proxy) {
         (Some(path), _) => {
             let name = format!("unix:{}", path.display());
             let permitted = resolver.permits.map_or(Ok(()), |it| it.ask(&name, None));
             permitted?;
             unix_peer(path)?
         }
-        (None, Some(forward)) => {
-            forward.judge(url, resolver)?;
-            forward.peer().clone()
+        (None, Some(proxy)) => {
+            proxy.judge(url, resolver)?;
+            proxy.peer().clone()
         }
         (None, None) => resolver.peer(url)?,
     };
-    let tunnel = match forward {
-        Some(forward) if url.tls => Some(forward.tunnel(url)?),
+    let tunnel = match proxy {
+        Some(proxy) if url.tls => Some(proxy.tunnel(url)?),
         Some(_) if Http::of(settings) == Http::Two => {
             let error = SettingsError::of("proxy").text(" with ");
             let error = error.and_value("http", HttpVersion::Http2).text(
@@ -391,7 +391,7 @@ pub(crate) fn encode(
     target: u32,
     headers: &[(String, String)],
     settings: &LoadSettings,
-    forward: Option<&Forward>,
+    proxy: Option<&ResolvedProxy>,
 ) -> Result<Request, SpecError> {
     let method = draft.method.as_str();
     if method == "CONNECT" {
@@ -401,9 +401,9 @@ pub(crate) fn encode(
     }
     let host = draft.url.host_header();
     let (whole, all);
-    let (path, headers) = match forward {
-        Some(forward) => {
-            (whole, all) = (draft.url.text(), forward.headers(&draft.url, headers));
+    let (path, headers) = match proxy {
+        Some(proxy) => {
+            (whole, all) = (draft.url.text(), proxy.headers(&draft.url, headers));
             let path = if draft.url.tls {
                 &draft.url.path
             } else {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use prony_protocol::h1::Expects;
 
 use crate::error::SpecError;
-use crate::forward::Forward;
+use crate::http_proxy::ResolvedProxy;
 use crate::lookup::{LOOKUP_TIMEOUT, Lookup, LookupPool};
 use crate::permits::Permits;
 use crate::request::{Request, RequestDraft, Requests, encode, target_of};
@@ -46,7 +46,7 @@ struct Inner {
     base: Url,
     fixed: Vec<FixedAddress>,
     sources: Sources,
-    forward: Option<Forward>,
+    proxy: Option<ResolvedProxy>,
     known: Mutex<KnownTargets>,
     tls: OnceLock<Result<Arc<tls::TlsSettings>, SpecError>>,
     pool: LookupPool,
@@ -76,7 +76,7 @@ impl Writer {
             base: requests.base.clone(),
             fixed: FixedAddress::all(&settings.resolve)?,
             sources,
-            forward: requests.forward.clone(),
+            proxy: requests.proxy.clone(),
             known: Mutex::new(KnownTargets {
                 targets: requests.targets.iter().cloned().map(Arc::new).collect(),
                 indices: requests.indices.clone(),
@@ -137,8 +137,8 @@ impl Writer {
             body: body.to_vec(),
             place: String::new(),
         };
-        let forward = self.0.forward.as_ref();
-        encode(&draft, target, headers, &self.0.settings, forward).map(Arc::new)
+        let proxy = self.0.proxy.as_ref();
+        encode(&draft, target, headers, &self.0.settings, proxy).map(Arc::new)
     }
 
     /// Creates a request from bytes for HTTP/1, for the target of the load's own URL. The bytes are
@@ -285,7 +285,7 @@ impl Writer {
         let new = self.new_target(url)?;
         let mut known = self.known();
         let next = known.targets.len() as u32;
-        let same = match self.0.forward {
+        let same = match self.0.proxy {
             Some(_) => known.targets.iter().position(|it| it.is_same_clear(&new)),
             None => None,
         };
@@ -312,8 +312,8 @@ impl Writer {
             permits: self.0.permits.as_ref(),
             chosen_by_server: true,
         };
-        let forward = self.0.forward.as_ref();
-        let target = target_of(url, &self.0.settings, &resolver, forward)?;
+        let proxy = self.0.proxy.as_ref();
+        let target = target_of(url, &self.0.settings, &resolver, proxy)?;
         if url.tls {
             self.tls()?;
         }

@@ -80,7 +80,7 @@ impl SourceCounts {
             })
         });
         let are_replaced = sources
-            .proxy()
+            .proxy_protocol()
             .is_some_and(|proxy| proxy.replaces_addresses());
         Some(SourceUse {
             kind: if are_replaced { "told" } else { "bound" }.to_owned(),

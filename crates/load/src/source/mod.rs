@@ -32,7 +32,7 @@ pub(crate) struct Sources {
     binding_v6: Binding,
     /// The workers that use these addresses, if some run in other processes.
     shards: Option<ShardRange>,
-    proxy: Option<ProxyProtocol>,
+    proxy_protocol: Option<ProxyProtocol>,
 }
 
 impl Sources {
@@ -59,7 +59,7 @@ impl Sources {
             ports: None,
             binding_v6: Binding::default(),
             shards: None,
-            proxy: settings
+            proxy_protocol: settings
                 .proxy_protocol
                 .map(|version| ProxyProtocol::new(version, announced)),
         })
@@ -99,8 +99,8 @@ impl Sources {
     }
 
     /// PROXY protocol settings of the connections, if headers are sent.
-    pub(crate) fn proxy(&self) -> Option<&ProxyProtocol> {
-        self.proxy.as_ref()
+    pub(crate) fn proxy_protocol(&self) -> Option<&ProxyProtocol> {
+        self.proxy_protocol.as_ref()
     }
 
     /// Number of source addresses; zero if the system chooses.
@@ -154,7 +154,7 @@ impl Sources {
 
     fn announced(&self) -> Option<&AddressList> {
         let proxy = self
-            .proxy
+            .proxy_protocol
             .as_ref()
             .filter(|proxy| proxy.replaces_addresses())?;
         Some(proxy.announced())

@@ -46,7 +46,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.occupancy_mut(index).write_backpressured = false;
         let entry = &self.connections[index];
         let target = &self.targets[entry.target];
-        let has_proxy_header = self.spec.sources.proxy().is_some();
+        let has_proxy_header = self.spec.sources.proxy_protocol().is_some();
         let has_own_requests = self.script.is_some() || self.redirects.is_some();
         let route = Route {
             peer: &target.peer,

@@ -27,7 +27,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Writes the header of a new connection to its output buffer.
     pub(super) fn write_proxy_header(&mut self, index: u32) {
-        let Some(proxy) = self.spec.sources.proxy() else {
+        let Some(proxy) = self.spec.sources.proxy_protocol() else {
             return;
         };
         let selector = self.source_selector(index);

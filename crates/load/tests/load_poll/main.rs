@@ -11,8 +11,6 @@ mod expectations;
 mod faults;
 #[path = "../load/following.rs"]
 mod following;
-#[path = "../load/forward.rs"]
-mod forward;
 #[path = "../load/h2_faults.rs"]
 mod h2_faults;
 #[path = "../load/h2_floods.rs"]
@@ -37,6 +35,8 @@ mod h2_tls;
 mod harness;
 #[path = "../load/hostile.rs"]
 mod hostile;
+#[path = "../load/http_proxy.rs"]
+mod http_proxy;
 #[path = "../load/limits.rs"]
 mod limits;
 #[path = "../load/parts.rs"]

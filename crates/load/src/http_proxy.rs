@@ -19,14 +19,14 @@ const AUTHORIZATION: &str = "Proxy-Authorization";
 
 /// The proxy of a load, with its address.
 #[derive(Debug, Clone)]
-pub(crate) struct Forward {
+pub(crate) struct ResolvedProxy {
     peer: Peer,
     /// Value of `Proxy-Authorization`.
     authorization: Option<String>,
     public: bool,
 }
 
-impl Forward {
+impl ResolvedProxy {
     /// Creates the load's proxy, if it has one.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Forward {
     pub(crate) fn new(
         settings: &LoadSettings,
         resolver: &Resolver,
-    ) -> Result<Option<Forward>, SpecError> {
+    ) -> Result<Option<ResolvedProxy>, SpecError> {
         let Some(proxy) = &settings.proxy else {
             return Ok(None);
         };
@@ -44,7 +44,7 @@ impl Forward {
             .iter()
             .filter_map(|line| line.split_once(':'));
         let mut own = own.filter(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
-        Ok(Some(Forward {
+        Ok(Some(ResolvedProxy {
             peer: resolver.peer(&proxy.url())?,
             authorization: proxy
                 .authorization()

@@ -40,13 +40,19 @@ pub struct Trial {
 pub struct TrialSlice {
     /// The round within the block, from 0.
     pub round: u32,
+    /// The position within the round, from 0.
+    pub position: u32,
     /// Length of the counted part in seconds.
     pub length_s: f64,
     /// Requests of the counted part that succeeded.
     pub ok: u64,
+    /// Requests of the counted part that failed.
+    pub failed: u64,
     /// Mean response time of these in microseconds; none if nothing succeeded.
     #[serde(default)]
     pub mean_response_us: Option<f64>,
+    /// Time after the slice until its last request had ended, in seconds.
+    pub drain_s: f64,
 }
 
 impl Experiment {

@@ -249,12 +249,12 @@ fn names_of_blocks(canvas: &mut Canvas, x: &Axis, y: f64, blocks: &[RoundBlock])
 /// Draws both names in their colors.
 fn legend(canvas: &mut Canvas, size: DrawingSize, lines: &RoundLines) {
     let style = TextStyle::LABEL.bold();
-    let width = size.width() / 2.0;
-    for (place, (name, color)) in [&lines.variant, &lines.against].into_iter().enumerate() {
-        let x = width * place as f64;
-        let y = LEGEND / 2.0;
+    let (width_max, y) = (size.width() / 2.0 - 42.0, LEGEND / 2.0);
+    let mut x = 0.0;
+    for (name, color) in [&lines.variant, &lines.against] {
         canvas.line((x, y), (x + 16.0, y), *color, 3.0);
-        canvas.name((x + 24.0, y), name, width - 36.0, style.color(*color));
+        canvas.name((x + 24.0, y), name, width_max, style.color(*color));
+        x += 24.0 + style.width_of(name).min(width_max) + 18.0;
     }
 }
 

@@ -33,6 +33,7 @@ pub fn experiment(experiment: &Experiment, gates: &[GateResult]) -> Vec<DataTabl
         super::runs::gates(gates),
     ];
     tables.extend(telemetry(experiment));
+    tables.extend(super::rounds::of_experiment(experiment));
     tables
 }
 

@@ -5,6 +5,7 @@
 
 mod experiment;
 mod load;
+mod rounds;
 mod runs;
 
 use serde_json::{Map, Value};

@@ -25,11 +25,10 @@ pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second step
 pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at zero.";
 pub(crate) const TRIAL_DOTS_BOUNDS: &str =
     "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";
-pub(crate) const ROUNDS: &str = "In each round, every variant has one short slice of the load, in \
-    random order. Above: each slice of the two variants. Below: their ratio in each round, with the \
-    95% interval from the blocks as a band. A neighbor that slows the machine shows above, in both \
-    lines, and hardly below. Rounds beyond the lower axis are drawn at its edge. The interval from \
-    the rounds alone is a diagnostic: verdicts come from the blocks.";
+pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of the load, in random \
+    order. Above: the slices. Below: their ratio in each round, with the 95% interval from the blocks \
+    as a band. A neighbor that slows the machine shows above in both lines, and hardly below. Ratios \
+    beyond the axis are drawn at its edge.";
 pub(crate) const DESCRIBED: &str = "Each interval is judged by itself: these comparisons don't share an \
     error rate, so about one in twenty intervals misses by chance.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";

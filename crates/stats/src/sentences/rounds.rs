@@ -24,7 +24,7 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         change.map_or("no estimate".to_owned(), |change| change.with_interval())
     };
     let mut text = format!(
-        "{} of {} against {}: the {} of {} alone give {}, the blocks give {}.",
+        "{} of {} against {}: the {} of {} alone give {}; the blocks, which decide, give {}.",
         capitalized(comparison.metric.noun()),
         comparison.name,
         comparison.against_name,

@@ -248,8 +248,8 @@ impl LoadSpec {
 
     /// Extends the warm-up to this length if it is shorter.
     pub fn extend_warmup(&mut self, warmup: Nanos) {
-        self.warmup = self.warmup.max(warmup);
-        self.info.warmup_s = self.warmup.as_secs_f64();
+        self.span.warmup = self.span.warmup.max(warmup);
+        self.info.warmup_s = self.span.warmup.as_secs_f64();
     }
 
     /// Description of the part of the load that runs in this process, with that part's rate and

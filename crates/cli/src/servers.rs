@@ -60,7 +60,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
     let mut servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
     match given.names {
         Some(names) => rename(&mut servers, names)?,
-        None => tell_apart(&mut servers),
+        None => make_names_unique(&mut servers),
     }
     let text = text(&servers, given, settings)?;
     let origin = Path::new("servers.toml");
@@ -154,7 +154,7 @@ fn name(url: &str) -> String {
 }
 
 /// Makes names unique: servers with the same URL are allowed, for an A/A experiment.
-fn tell_apart(servers: &mut [Server]) {
+fn make_names_unique(servers: &mut [Server]) {
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
     for (server, letter) in servers.iter_mut().zip('A'..) {

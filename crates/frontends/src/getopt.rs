@@ -219,15 +219,15 @@ mod tests {
     fn read_in(placing: Placing, words: &str) -> String {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let mut options = Options::new(KNOWN, placing, &words);
-        let mut said: Vec<String> = Vec::new();
+        let mut seen: Vec<String> = Vec::new();
         for read in options.by_ref() {
-            said.push(match read {
+            seen.push(match read {
                 Ok((letter, None)) => letter.to_string(),
                 Ok((letter, Some(value))) => format!("{letter}={value}"),
                 Err(slip) => format!("!{slip}"),
             });
         }
-        format!("{} | {}", said.join(" "), options.others().join(" "))
+        format!("{} | {}", seen.join(" "), options.others().join(" "))
     }
 
     #[test]

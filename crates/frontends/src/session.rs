@@ -104,7 +104,7 @@ impl Refusal {
     }
 
     /// Prints the reason on standard error, with the tool's name as its prefix.
-    pub(crate) fn say(&self, tool: &str) -> Ending {
+    pub(crate) fn report(&self, tool: &str) -> Ending {
         let (text, ending) = match self {
             Refusal::Wrong(text) => (text, Ending::Wrong),
             Refusal::Environment(text) => (text, Ending::Refused),

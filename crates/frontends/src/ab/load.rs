@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(of("-f TLS1.2 https://h/").ciphers, TLS12);
         assert_eq!(of("-f TLS1.3 https://h/").ciphers, TLS13);
         let one = "ECDHE-RSA-AES128-GCM-SHA256";
-        let beside = of(&format!("-Z {one} https://h/")).ciphers;
-        assert_eq!((beside.len(), beside[3].as_str()), (4, one));
+        let with_tls13 = of(&format!("-Z {one} https://h/")).ciphers;
+        assert_eq!((with_tls13.len(), with_tls13[3].as_str()), (4, one));
         assert_eq!(of(&format!("-f TLS1.2 -Z {one} https://h/")).ciphers, [one]);
         let chosen = of("-f TLS1.3 -Z TLS_AES_128_GCM_SHA256 https://h/").ciphers;
         assert_eq!(chosen, ["TLS_AES_128_GCM_SHA256"]);

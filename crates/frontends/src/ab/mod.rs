@@ -55,13 +55,13 @@ pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
             WRONG_COMMAND
         }
         Ok(AbCommand::Load(arguments)) => {
-            perform(&arguments, session).unwrap_or_else(|mistake| tell(&mistake))
+            perform(&arguments, session).unwrap_or_else(|mistake| report(&mistake))
         }
-        Err(mistake) => tell(&mistake),
+        Err(mistake) => report(&mistake),
     }
 }
 
-fn tell(mistake: &Mistake) -> Ending {
+fn report(mistake: &Mistake) -> Ending {
     match mistake {
         Mistake::Usage(text) => {
             complain("ab", text);
@@ -72,7 +72,7 @@ fn tell(mistake: &Mistake) -> Ending {
             complain("ab", text);
             WRONG_VALUE
         }
-        Mistake::Refused(refusal) => refusal.say("ab"),
+        Mistake::Refused(refusal) => refusal.report("ab"),
     }
 }
 
@@ -145,12 +145,12 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
     let mut printed = 0;
     let tick = Tick {
         every: LOOK,
-        call: &mut |_, control| beat.tell(control.counts().0, &mut printed),
+        call: &mut |_, control| beat.print(control.counts().0, &mut printed),
     };
     let began = SystemTime::now();
     let loaded = run_load(session, &run.spec, Some(&watch), Some(tick))?;
     let tally = watch.take();
-    beat.tell(tally.complete, &mut printed);
+    beat.print(tally.complete, &mut printed);
     let is_interrupted = session.stop.is_asked();
     beat.finish(tally.complete, is_interrupted);
     trace.agreed(&loaded.record.negotiated);
@@ -225,7 +225,7 @@ impl Beat {
     }
 
     /// Prints the messages due at `done` requests that are not yet `printed`.
-    fn tell(&self, done: u64, printed: &mut u64) {
+    fn print(&self, done: u64, printed: &mut u64) {
         let Some(every) = self.every else {
             return;
         };

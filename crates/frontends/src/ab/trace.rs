@@ -29,13 +29,13 @@ impl Trace {
 
     /// True if responses are printed. One thread then makes the load, so that related lines stay
     /// together.
-    pub(super) fn tells_responses(&self) -> bool {
+    pub(super) fn prints_responses(&self) -> bool {
         self.verbosity >= 2
     }
 
     /// Prints the request.
     pub(super) fn request(&self, method: &str, written: &Written) {
-        if self.tells_responses() {
+        if self.prints_responses() {
             let head = String::from_utf8_lossy(&written.head);
             print(&format!("INFO: {method} header == \n---\n{head}\n---\n"));
         }
@@ -43,7 +43,7 @@ impl Trace {
 
     /// Prints a response.
     pub(super) fn responded(&self, response: &ResponseView<'_>) {
-        if self.tells_responses() {
+        if self.prints_responses() {
             print(&response_lines(self.verbosity, response));
         }
     }
@@ -51,7 +51,7 @@ impl Trace {
     /// Prints the negotiated TLS parameters.
     pub(super) fn agreed(&self, agreed: &Negotiated) {
         if let (true, Some(version), Some(cipher)) =
-            (self.tells_responses(), &agreed.tls, &agreed.cipher)
+            (self.prints_responses(), &agreed.tls, &agreed.cipher)
         {
             note(&format!(
                 "Transport Protocol      :{version}\nCipher Suite Name       :{}\n",

@@ -17,7 +17,7 @@ pub(super) struct Asked<'a> {
 
 /// The number of failures of each kind, sorted by text.
 pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64> {
-    let mut told = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for ((outcome, reason), count) in &noted.failures {
         let text = format!(
             "{} {:?}: {}",
@@ -25,9 +25,9 @@ pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64>
             asked.url,
             words(*outcome, reason.as_deref(), asked)
         );
-        *told.entry(text).or_default() += count;
+        *counts.entry(text).or_default() += count;
     }
-    told
+    counts
 }
 
 /// Converts `GET` to `Get`.
@@ -106,7 +106,7 @@ mod tests {
             url: "http://localhost/path",
             proxy: None,
         };
-        let told: Vec<_> = failures(&noted, asked).into_iter().collect();
+        let counts: Vec<_> = failures(&noted, asked).into_iter().collect();
         let expected = [
             ("Get \"http://localhost/path\": EOF", 1),
             (
@@ -115,7 +115,7 @@ mod tests {
             ),
             ("Get \"http://localhost/path\": tls: handshake failure", 2),
         ];
-        assert_eq!(told, expected.map(|(text, n)| (text.to_owned(), n)));
+        assert_eq!(counts, expected.map(|(text, n)| (text.to_owned(), n)));
         let proxy = Asked {
             method: "OPTIONS",
             proxy: Some("p:3128"),

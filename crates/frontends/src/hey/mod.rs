@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match HeyArguments::read(arguments) {
         Ok(arguments) => {
-            load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(WORDS).say(TOOL))
+            load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(WORDS).report(TOOL))
         }
         Err(wrong) => refuse(&wrong),
     }
@@ -104,18 +104,18 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
         spec.fail_redirects_beyond_limit();
     }
     let watch = HeyWatch::new(arguments.csv, arguments.until(), arguments.workers);
-    let tells = arguments.progress && !arguments.csv;
+    let shows_progress = arguments.progress && !arguments.csv;
     let mut printed = 0;
-    let mut tell = |_, control: &Control| {
+    let mut print_progress = |_, control: &Control| {
         let (done, _) = control.counts();
         if done > printed {
             printed = done;
             print(&format!("{done} requests done.\n"));
         }
     };
-    let tick = tells.then_some(Tick {
+    let tick = shows_progress.then_some(Tick {
         every: PROGRESS,
-        call: &mut tell,
+        call: &mut print_progress,
     });
     let loaded = session::run(session, &spec, Some(&watch), tick)?;
     if let Some((mut file, name)) = timeline_file {

@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        for (words, told) in [
+        for (words, expected) in [
             (&["--bogus"][..], "unrecognized option '--bogus'"),
             (
                 &["--co", "1"],
@@ -327,7 +327,7 @@ mod tests {
             (&["-t0S"], "-t \"0S\": write it like 30S, 5M or 1H"),
             (&["-d", "nan"], "-d \"nan\": not a number of seconds"),
         ] {
-            assert_eq!(parse(words).unwrap_err(), told, "{words:?}");
+            assert_eq!(parse(words).unwrap_err(), expected, "{words:?}");
         }
     }
 }

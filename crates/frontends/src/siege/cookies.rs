@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::url::SiegeUrl;
 
 /// Maximum number of cookies per domain (RFC 6265, section 6.1); the oldest are removed.
-const MOST_A_DOMAIN: usize = 50;
+const COOKIES_PER_DOMAIN_MAX: usize = 50;
 
 /// The cookies of one user, kept for the whole run.
 #[derive(Debug, Clone, Default)]
@@ -49,10 +49,14 @@ impl Jar {
     }
 
     fn add(&mut self, cookie: Cookie) {
-        let is_beside = |old: &Cookie| old.domain == cookie.domain;
-        let beside = self.cookies.iter().filter(|old| is_beside(old)).count();
-        let oldest = self.cookies.iter().position(is_beside);
-        if let Some(oldest) = oldest.filter(|_| beside >= MOST_A_DOMAIN) {
+        let has_same_domain = |old: &Cookie| old.domain == cookie.domain;
+        let of_domain = self
+            .cookies
+            .iter()
+            .filter(|old| has_same_domain(old))
+            .count();
+        let oldest = self.cookies.iter().position(has_same_domain);
+        if let Some(oldest) = oldest.filter(|_| of_domain >= COOKIES_PER_DOMAIN_MAX) {
             self.cookies.remove(oldest);
         }
         self.cookies.push(cookie);
@@ -318,7 +322,7 @@ mod tests {
         set.insert(0, "other=1; Domain=x.test");
         let sent = sent("http://a.x.test/", &set, "http://a.x.test/");
         let sent: Vec<&str> = sent.split("; ").collect();
-        assert_eq!(sent.len(), 1 + MOST_A_DOMAIN);
+        assert_eq!(sent.len(), 1 + COOKIES_PER_DOMAIN_MAX);
         assert_eq!((sent[0], sent[1]), ("other=1", "c10=10"));
     }
 }

@@ -45,9 +45,9 @@ const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match prepare(arguments) {
-        Ok(Prepared::Said) => Ending::Done,
+        Ok(Prepared::Printed) => Ending::Done,
         Ok(Prepared::Course(course)) => besiege(&course, session),
-        Err(refusal) => refusal.say("siege"),
+        Err(refusal) => refusal.report("siege"),
     }
 }
 
@@ -63,7 +63,7 @@ const WORDS: &Words = &[
 /// The result of the arguments.
 enum Prepared {
     /// Everything requested has been printed.
-    Said,
+    Printed,
     /// A load.
     Course(Box<Course>),
 }
@@ -73,12 +73,12 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     let has = |flag: &SiegeFlag| arguments.flags.contains(flag);
     if has(&SiegeFlag::Version) {
         note(&format!("{}\n", shown::version()));
-        return Ok(Prepared::Said);
+        return Ok(Prepared::Printed);
     }
     if has(&SiegeFlag::Help) {
         note(&format!("{}\n", shown::version()));
         print(shown::usage());
-        return Ok(Prepared::Said);
+        return Ok(Prepared::Printed);
     }
     let typed_rc = arguments.flags.iter().rev().find_map(|flag| match flag {
         SiegeFlag::Rc(file) => Some(file.as_path()),
@@ -106,7 +106,7 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     }
     if has(&SiegeFlag::Config) {
         print(&shown::configuration(&rc));
-        return Ok(Prepared::Said);
+        return Ok(Prepared::Printed);
     }
     course(rc.settings).map(|course| Prepared::Course(Box::new(course)))
 }
@@ -224,7 +224,7 @@ fn besiege(course: &Course, session: &Session) -> Ending {
         });
     let (form, spec) = match resolved {
         Ok(resolved) => resolved,
-        Err(refusal) => return refusal.reworded(WORDS).say("siege"),
+        Err(refusal) => return refusal.reworded(WORDS).report("siege"),
     };
     let is_announced = !settings.get && !settings.quiet;
     if is_announced {
@@ -242,14 +242,14 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     printer.finish();
     let elapsed_s = match loaded {
         Ok(loaded) => loaded.record.totals.elapsed_s,
-        Err(refusal) => return refusal.reworded(WORDS).say("siege"),
+        Err(refusal) => return refusal.reworded(WORDS).report("siege"),
     };
     let is_interrupted = session.stop.is_asked();
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
         note("\nLifting the server siege...");
     }
     let report = SiegeReport { tally, elapsed_s };
-    tell(settings, &report);
+    print_report(settings, &report);
     match report.tally.successful {
         _ if is_interrupted => Ending::Interrupted,
         0 => Ending::Failed,
@@ -272,7 +272,7 @@ fn check(course: &Course, form: &RequestForm, spec: &LoadSpec) -> Result<(), Ref
 }
 
 /// Prints the report and writes the log.
-fn tell(settings: &Settings, report: &SiegeReport) {
+fn print_report(settings: &Settings, report: &SiegeReport) {
     let is_given_up = settings.failures > 0 && report.tally.failed >= settings.failures;
     if settings.json {
         print(&report.json());

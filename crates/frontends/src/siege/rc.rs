@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_with_their_line() {
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "\nconcurrent = many",
                 "rc:2: concurrent: \"many\" is not a number",
@@ -453,7 +453,7 @@ mod tests {
                 "rc:1: proxy-port: \"70000\" is not a number",
             ),
         ] {
-            assert_eq!(parse(text, "rc").unwrap_err(), told);
+            assert_eq!(parse(text, "rc").unwrap_err(), expected);
         }
     }
 }

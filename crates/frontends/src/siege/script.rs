@@ -73,7 +73,7 @@ impl<'a> Siege<'a> {
         (settings.get || settings.print) && !settings.quiet
     }
 
-    fn say(&self, line: Line) {
+    fn show(&self, line: Line) {
         // A printer that ended has reported the reason.
         let _ = self.lines.send(line);
     }
@@ -179,7 +179,7 @@ impl Worker<'_> {
     fn fail(&mut self, text: String) {
         self.tally.failure();
         self.siege.failures.fetch_add(1, Ordering::Relaxed);
-        self.siege.say(Line::Failed(text));
+        self.siege.show(Line::Failed(text));
     }
 }
 
@@ -263,7 +263,7 @@ impl Script for Worker<'_> {
                             true => b"\n\n",
                             false => b"\n",
                         };
-                        siege.say(Line::Plain([request.bytes(), end].concat()));
+                        siege.show(Line::Plain([request.bytes(), end].concat()));
                     }
                     self.seat(user).current = Some(Current {
                         ask,
@@ -301,7 +301,7 @@ impl Script for Worker<'_> {
                 "\r\n"
             };
             let text = [response.head, end.as_bytes(), b"\n"].concat();
-            siege.say(Line::Plain(text));
+            siege.show(Line::Plain(text));
         }
         if settings.print && !settings.json {
             let text = [
@@ -309,7 +309,7 @@ impl Script for Worker<'_> {
                 &b"\n"[..],
             ]
             .concat();
-            siege.say(Line::Plain(text));
+            siege.show(Line::Plain(text));
         }
         let complaint = seat
             .user
@@ -317,7 +317,7 @@ impl Script for Worker<'_> {
         let seen = response.body.len();
         let is_looked_into = settings.print || settings.parser && head.is_html;
         if is_looked_into && response.length > seen as u64 {
-            siege.say(Line::Failed(format!(
+            siege.show(Line::Failed(format!(
                 "{}: a page of {} bytes; only the first {seen} were looked into",
                 current.ask.wanted.url.text(),
                 response.length
@@ -357,7 +357,7 @@ impl Script for Worker<'_> {
             siege.failures.fetch_add(1, Ordering::Relaxed);
         }
         if settings.verbose && !settings.get && !settings.print {
-            siege.say(Line::Done(Done {
+            siege.show(Line::Done(Done {
                 user,
                 protocol,
                 status,

@@ -446,17 +446,17 @@ mod tests {
         let mut user = User::new(0, &course, 0);
         let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
         let mut asked = Vec::new();
-        let mut told = Vec::new();
+        let mut complaints = Vec::new();
         while let Turn::Ask(ask) = user.turn(&course, 0) {
-            told.extend(user.responded(&course, &ask, &head, b"<img src=x/y>"));
+            complaints.extend(user.responded(&course, &ask, &head, b"<img src=x/y>"));
             asked.push(shown(&ask));
         }
         assert_eq!(asked.len(), 1 + DEEPEST_PART as usize, "{asked:?}");
         assert_eq!(asked[2], "GET /x/x/y");
-        assert_eq!(told.len(), 1);
+        assert_eq!(complaints.len(), 1);
         assert!(
-            told[0].starts_with("parts: parts of parts are 8 deep; "),
-            "{told:?}"
+            complaints[0].starts_with("parts: parts of parts are 8 deep; "),
+            "{complaints:?}"
         );
     }
 

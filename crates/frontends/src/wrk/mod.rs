@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
             match run::run(&arguments, session) {
                 Ok(()) => Ending::Done,
                 Err(text) => {
-                    tell(&text);
+                    print_error(&text);
                     FAILED
                 }
             }
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
         Err(WrkError { version, message }) => {
             print(&version);
             if let Some(message) = message {
-                tell(&message);
+                print_error(&message);
             }
             print(USAGE);
             FAILED
@@ -56,6 +56,6 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
 }
 
 /// Prints a line on standard error without a prefix, as wrk does; scripts look for these lines.
-fn tell(text: &str) {
+fn print_error(text: &str) {
     note(&format!("{text}\n"));
 }

@@ -12,7 +12,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `quantity`, `reference`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `permits`, `lookup`, `stall`, `content_coding` |
+//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::ending::Failure;
-use crate::experiment::wrong_plan;
+use crate::plan_file::wrong_plan;
 
 /// A plan's text that this machine can run.
 pub(crate) struct Adapted {

@@ -13,7 +13,7 @@ use crate::gating::{self, Gating};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::servers::{self, Servers};
-use crate::{dry_run, experiment};
+use crate::{dry_run, experiment, plan_file, runs_folder};
 
 /// Runs an experiment.
 pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
@@ -54,7 +54,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     };
     let out = match (&typed.run.resume, &typed.run.out) {
         (Some(dir), _) | (None, Some(dir)) => dir.clone(),
-        (None, None) => experiment::default_out(&plan.name),
+        (None, None) => runs_folder::for_new_run(&plan.name),
     };
     if targets.len() < 2 {
         if typed.names.is_some() {
@@ -102,14 +102,14 @@ fn read(plan: &str) -> Result<Plan, Failure> {
             redact::url(plan)
         )));
     }
-    Plan::read(Path::new(plan)).map_err(|errors| experiment::wrong_plan(&errors))
+    Plan::read(Path::new(plan)).map_err(|errors| plan_file::wrong_plan(&errors))
 }
 
 /// The plan of an earlier run. A plan that was also named must be identical, because otherwise it
 /// would be unclear which of them to run.
 fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
     let Some(named) = named else {
-        return experiment::stored_plan(dir);
+        return plan_file::stored_plan(dir);
     };
     let original = read(named)?;
     let text = std::fs::read_to_string(dir.join("plan.toml"))
@@ -118,7 +118,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
         original
             .keep_secrets(dir)
             .map_err(|error| Failure::file(dir.display(), &error))?;
-        return experiment::stored_plan(dir);
+        return plan_file::stored_plan(dir);
     }
     Err(Failure::wrong(format!(
         "{named} differs from the plan that {} was run with (leave the plan out, or leave --resume out)",

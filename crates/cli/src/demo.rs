@@ -7,7 +7,7 @@ use prony_experiment::runner::RunSettings;
 
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
-use crate::experiment;
+use crate::{experiment, plan_file, runs_folder};
 
 /// The plan. In it, the command `prony` refers to this program.
 const PLAN: &str = include_str!("demo.toml");
@@ -18,7 +18,7 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     let out = typed
         .out
         .clone()
-        .unwrap_or_else(|| experiment::default_out(&plan.name));
+        .unwrap_or_else(|| runs_folder::for_new_run(&plan.name));
     let settings = RunSettings {
         precheck: false,
         ..RunSettings::new(out)
@@ -39,7 +39,7 @@ fn plan(machine: &MachineProfile) -> Result<Plan, Failure> {
             .join("\n"),
     };
     Plan::from_str(&text, Path::new("demo.toml"), machine.clone())
-        .map_err(|errors| experiment::wrong_plan(&errors))
+        .map_err(|errors| plan_file::wrong_plan(&errors))
 }
 
 #[cfg(test)]

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::plan::{DiagnosticKind, Plan, PlanErrors, forget_secrets};
+use prony_experiment::plan::{Plan, forget_secrets};
 use prony_experiment::runner::{
     AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Interrupt,
     Machines, RunSettings, RunnerError, TrialError, forecast, run_on,
@@ -28,9 +27,6 @@ use crate::running_load::RunningLoad;
 use crate::watch::ExperimentWatcher;
 use crate::{live, outlook, replaced_file, signals, terminal};
 
-/// The folder for results if no other folder is named.
-pub(crate) const RUNS_DIR: &str = "prony-runs";
-
 /// The settings of an experiment with the folder `out`, from the typed options.
 pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
     RunSettings {
@@ -43,60 +39,6 @@ pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunS
         bodies: typed.bodies,
         precheck: !typed.no_precheck,
     }
-}
-
-/// The folder for an experiment with this name that starts now.
-pub(crate) fn default_out(name: &str) -> PathBuf {
-    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let time = time
-        .trim_end_matches('Z')
-        .replace(':', "")
-        .replace('T', "-");
-    let name: String = name
-        .chars()
-        .map(|c| if c.is_whitespace() { '-' } else { c })
-        .collect();
-    let first = PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"));
-    // Two experiments that start within the same second must not share a folder.
-    let others = (2..1000).map(|n| PathBuf::from(RUNS_DIR).join(format!("{time}-{name}-{n}")));
-    std::iter::once(first.clone())
-        .chain(others)
-        .find(|dir| !dir.exists())
-        .unwrap_or(first)
-}
-
-/// The plan stored in an experiment's folder.
-pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
-    let path = dir.join("plan.toml");
-    if !path.is_file() {
-        return Err(Failure::wrong(ExperimentFolderError::NoExperiment(
-            dir.to_owned(),
-        )));
-    }
-    Plan::read(&path).map_err(|errors| wrong_plan(&errors))
-}
-
-/// Lists each error of a plan on its own line, and all missing packages on one line.
-pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
-    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    let missing = errors
-        .iter()
-        .filter(|error| error.kind == DiagnosticKind::NotInstalled);
-    let mut packages: Vec<&str> = missing
-        .filter_map(|error| {
-            let package = error.hint.as_deref()?.strip_prefix("apt install ")?;
-            package.split(';').next()
-        })
-        .collect();
-    packages.sort_unstable();
-    packages.dedup();
-    if packages.len() > 1 {
-        lines.push(format!(
-            "to install all missing packages: apt install {}",
-            packages.join(" ")
-        ));
-    }
-    Failure::wrong(lines.join("\nprony: "))
 }
 
 /// Runs a plan, then prints and stores the results, however it ended. `metrics` receives its

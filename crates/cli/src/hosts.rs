@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::Args;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{HostRequirement, Plan};
 use prony_fleet::agent::host_name;
@@ -20,62 +19,13 @@ use prony_fleet::link::{LinkError, NatsLink};
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::Registration;
-use prony_record::quantity;
 use prony_report::number;
 
+use crate::arguments::HostsArgs;
 use crate::ending::Failure;
+use crate::plan_file::wrong_plan;
 use crate::progress::Progress;
-use crate::{experiment, fleet, terminal};
-
-/// The options for plans that use agents.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct HostsArgs {
-    /// NATS server of a plan's agents, such as tls://10.0.0.1:4222 [default: named by the credentials]
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "PRONY_NATS",
-        hide_env_values = true,
-        help_heading = "Agents of a plan"
-    )]
-    nats: Option<String>,
-    /// The coordinator's credentials, as written by `prony fleet up`
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "PRONY_CREDS",
-        hide_env_values = true,
-        help_heading = "Agents of a plan"
-    )]
-    creds: Option<PathBuf>,
-    /// Largest accepted error of an agent's clock [default: 5ms]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = quantity::positive_time,
-        requires = "creds",
-        help_heading = "Agents of a plan"
-    )]
-    clock_bound: Option<Duration>,
-    /// Agents are released when they lose contact with this command for TIME, 1s to 2m [default: 10s]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = fleet::lease,
-        requires = "creds",
-        help_heading = "Agents of a plan"
-    )]
-    lease: Option<Duration>,
-    /// Wait up to TIME for missing or busy agents, such as 10m [default: don't wait]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = quantity::positive_time,
-        requires = "creds",
-        help_heading = "Agents of a plan"
-    )]
-    wait: Option<Duration>,
-}
+use crate::{fleet, terminal};
 
 /// Number of agents that are listed one by one.
 const LISTED_MAX: usize = 12;
@@ -152,9 +102,7 @@ impl Hosts {
             services: BTreeMap::new(),
             loads: BTreeSet::new(),
         };
-        hosts
-            .check(plan)
-            .map_err(|errors| experiment::wrong_plan(&errors))?;
+        hosts.check(plan).map_err(|errors| wrong_plan(&errors))?;
         Ok(Some(hosts))
     }
 

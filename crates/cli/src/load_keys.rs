@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, Args};
 use prony_experiment::plan::is_load_key;
 use prony_experiment::plan::reference::{ReferenceKey, ValueType};
 
-use crate::load_flags::LoadArguments;
+use crate::arguments::LoadArguments;
 
 /// Every load setting that is a key of a plan.
 pub(crate) fn all() -> Vec<ReferenceKey> {

@@ -6,8 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 
-use crate::arguments::{Cli, Command};
-use crate::load_flags::LoadArguments;
+use crate::arguments::{Cli, Command, LoadArguments};
 use crate::{other_tools, terminal, typed_body, unbuilt};
 
 /// The whole command line, for parsing, completion and the manual.

@@ -11,7 +11,7 @@ use prony_experiment::runner::ExperimentFolderError;
 use crate::adapt::Unfit;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
-use crate::{adapt, compare, experiment, terminal};
+use crate::{adapt, compare, experiment, plan_file, runs_folder, terminal};
 
 /// The studies as of the build of this program.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
@@ -77,7 +77,7 @@ fn copy(name: &str, dir: &Path) -> Result<Ending, Failure> {
 fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     let study = find(&typed.name)?;
     if let Some(dir) = &typed.run.resume {
-        let plan = experiment::stored_plan(dir)?;
+        let plan = plan_file::stored_plan(dir)?;
         if !dir.join(FOLDER).is_dir() || plan.question != question(study) {
             return Err(Failure::wrong(format!(
                 "{} holds an experiment that is not study {} (prony compare --resume resumes it)",
@@ -97,7 +97,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
         return compare::gated(&plan, &settings, &typed.run);
     }
     let out = typed.run.out.clone();
-    let out = out.unwrap_or_else(|| experiment::default_out(name_of(study)));
+    let out = out.unwrap_or_else(|| runs_folder::for_new_run(name_of(study)));
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::wrong(ExperimentFolderError::NotEmpty(out)));
     }
@@ -142,7 +142,7 @@ fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, 
         adapted => adapted.map_err(Failure::from)?,
     };
     fs::write(&path, &adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
-    let mut plan = Plan::read(&path).map_err(|errors| experiment::wrong_plan(&errors))?;
+    let mut plan = Plan::read(&path).map_err(|errors| plan_file::wrong_plan(&errors))?;
     for level in &typed.level {
         adapted.refuse_lost_level(level, &plan)?;
     }

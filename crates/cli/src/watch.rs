@@ -9,7 +9,8 @@ use prony_experiment::runner::{ExperimentEvent, Forecast, TrialResult};
 use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
-use crate::live::experiment::{ExperimentNotes, ExperimentState, TrialPhase};
+use crate::live::experiment::ExperimentNotes;
+use crate::live::experiment_state::{ExperimentState, TrialPhase};
 use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use prony_fleet::coordinator::Feed;

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 
-use super::experiment::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
+use super::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use super::follower::LoadFigures;
 use super::{Theme, ViewContext, load_page, panels};
 use crate::progress::rounded;

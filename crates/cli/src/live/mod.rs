@@ -9,6 +9,7 @@
 mod agents;
 pub(crate) mod experiment;
 mod experiment_page;
+pub(crate) mod experiment_state;
 pub(crate) mod follower;
 mod load_page;
 mod panels;

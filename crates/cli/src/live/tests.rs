@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
 use super::agents::Agents;
-use super::experiment::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
+use super::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use super::follower::{GeneratorUse, LoadFigures, RatePoint, Times, TimesPoint};
 use super::{Theme, ViewContext, experiment_page, load_page};
 

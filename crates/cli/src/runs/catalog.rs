@@ -9,7 +9,7 @@ use prony_stats::{VERDICT_SCHEMA, Verdict, VerdictDocument};
 use serde_json::{Value, json};
 
 use crate::ending::{Ending, Failure};
-use crate::experiment::RUNS_DIR;
+use crate::runs_folder::RUNS_DIR;
 use crate::terminal;
 
 /// The `schema` of the list as JSON.

@@ -5,16 +5,14 @@ mod removal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use clap::{Args, Subcommand};
-use prony_record::quantity;
 use prony_report::number;
 use prony_report::table::{Align, Table};
 
+use crate::arguments::{RunsArgs, RunsCommand};
 use crate::ending::{Ending, Failure};
-use crate::experiment::RUNS_DIR;
 use crate::output::Output;
+use crate::runs_folder::RUNS_DIR;
 use crate::terminal;
 
 use catalog::{StoredRun, list};
@@ -22,81 +20,6 @@ pub(crate) use catalog::{newest, resolve};
 
 /// The longest question in the table, in characters.
 const QUESTION_CHARS_MAX: usize = 40;
-
-/// `prony runs`.
-#[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
-A RUN is a folder, or the name of one in prony-runs: its own, or one given with
-`prony runs name`.
-
-Examples:
-  prony runs                                list the runs in prony-runs
-  prony runs --json - | jq '.runs[].path'   the same for a script
-  prony runs open                           show the newest report in a browser
-  prony runs name prony-runs/X main         name a run, such as a baseline...
-  prony compare plan.toml --against main    ...and compare with it
-  prony runs prune --keep 20                keep the newest 20 and named ones"
-)]
-pub(crate) struct RunsArgs {
-    /// The folder that holds the runs
-    #[arg(value_name = "DIR", default_value = RUNS_DIR)]
-    dir: PathBuf,
-    /// Write the list as JSON; - for standard output, in place of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    #[command(subcommand)]
-    command: Option<RunsCommand>,
-}
-
-/// Commands for stored runs.
-#[derive(Debug, Subcommand)]
-enum RunsCommand {
-    /// Open a run's report in a browser
-    Open {
-        /// The run [default: the newest]
-        run: Option<PathBuf>,
-    },
-    /// Give a run a name, such as main, for --against and prony report
-    Name {
-        /// The run; with --delete, the name
-        run: PathBuf,
-        /// The name, which moves here if another run has it
-        #[arg(required_unless_present = "delete")]
-        name: Option<String>,
-        /// Delete a name; the run stays
-        #[arg(long, conflicts_with = "name")]
-        delete: bool,
-    },
-    /// Remove runs
-    Rm {
-        /// The runs
-        #[arg(value_name = "RUN", required = true)]
-        runs: Vec<PathBuf>,
-        /// Don't ask
-        #[arg(short = 'y', long)]
-        yes: bool,
-    },
-    /// Remove old runs that have no name
-    Prune {
-        /// The folder that holds the runs
-        #[arg(value_name = "DIR", default_value = RUNS_DIR)]
-        dir: PathBuf,
-        /// Keep the newest N runs
-        #[arg(long, value_name = "N")]
-        keep: Option<usize>,
-        /// Keep runs younger than this, such as 12h or 30d
-        #[arg(long, value_name = "TIME", value_parser = quantity::age)]
-        older_than: Option<Duration>,
-        /// List what would be removed, and remove nothing
-        #[arg(long)]
-        dry_run: bool,
-        /// Don't ask
-        #[arg(short = 'y', long)]
-        yes: bool,
-    },
-}
 
 /// Lists, opens, names or removes runs.
 pub(crate) fn run(typed: &RunsArgs) -> Result<Ending, Failure> {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::Args;
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::link::NatsLink;
 use prony_fleet::names::AgentName;
@@ -15,63 +14,9 @@ use prony_fleet::server::{
     ServerSetup,
 };
 
+use crate::arguments::{DEFAULT_PORT, UpArgs};
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
-
-/// Default port of NATS servers.
-const DEFAULT_PORT: u16 = 4222;
-
-/// `prony fleet up`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Prints one command for each agent and one for the coordinator. DIR holds keys, certificates,
-results and the server's log; keep it private. A restart on the same DIR keeps all keys. While
-the server runs, another `prony fleet up` on DIR adds agents. To lock an agent out, remove its
-file from DIR and run `prony fleet up` again.
-
-Examples:
-  prony fleet up                                    agents on this machine only
-  prony fleet up --agents 4 --listen 0.0.0.0 --name 10.0.0.1  agents anywhere
-  prony fleet up --agent freebsd-1                         add an agent")]
-pub(crate) struct UpArgs {
-    /// Folder for keys and data [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Listen on ADDR: an address, a port, or both; 0.0.0.0 means all addresses, port 0 any free port
-    /// [default: as before, or 127.0.0.1:4222]
-    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
-    listen: Option<SocketAddr>,
-    /// Name or address at which agents reach this machine; the first one goes into credentials files;
-    /// repeatable [default: as before, or the address of --listen]
-    #[arg(long, value_name = "HOST", value_parser = parse_name)]
-    name: Vec<String>,
-    /// Create credentials for N agents, agent-1 to agent-N [default: 1 in a new DIR]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    agents: Option<u16>,
-    /// Create credentials for an agent of this name; repeatable
-    #[arg(long, value_name = "NAME", conflicts_with = "agents")]
-    agent: Vec<AgentName>,
-    /// Write DIR without starting a server, for a nats-server that you run yourself
-    #[arg(long)]
-    keys_only: bool,
-}
-
-/// `0.0.0.0:4222`, `0.0.0.0`, `[::]:4222`, `:4222` or `4222`.
-fn parse_listen(typed: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = typed.trim_start_matches(':').parse::<u16>() {
-        return Ok((Ipv4Addr::LOCALHOST, port).into());
-    }
-    let bare = typed.trim_start_matches('[').trim_end_matches(']');
-    let address = typed.parse().ok();
-    let alone = || Some(SocketAddr::new(bare.parse::<IpAddr>().ok()?, DEFAULT_PORT));
-    address.or_else(alone).ok_or_else(|| {
-        format!("\"{typed}\" is not an address; write 0.0.0.0:4222, an address, or a port")
-    })
-}
-
-fn parse_name(typed: &str) -> Result<String, String> {
-    server::check_name(typed).map(|()| typed.to_owned())
-}
 
 /// Runs the server until a signal arrives, or adds agents to a running server.
 pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
@@ -306,24 +251,6 @@ pub(crate) fn failure(error: ServerError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn listen_addresses_have_short_forms() {
-        for (typed, address) in [
-            ("4223", "127.0.0.1:4223"),
-            (":4223", "127.0.0.1:4223"),
-            ("0.0.0.0", "0.0.0.0:4222"),
-            ("0.0.0.0:1", "0.0.0.0:1"),
-            ("::", "[::]:4222"),
-            ("[::1]", "[::1]:4222"),
-            ("[::1]:7", "[::1]:7"),
-        ] {
-            assert_eq!(parse_listen(typed), Ok(address.parse().unwrap()), "{typed}");
-        }
-        for bad in ["", "x", "70000", "nats.test:4222", "1.2.3.4:x"] {
-            assert!(parse_listen(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_name_has_to_lead_to_where_the_server_listens() {

@@ -1,58 +1,16 @@
 //! `prony fleet token`: tokens that enroll new agents.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::Path;
+use std::time::SystemTime;
 
-use clap::Args;
-use prony_fleet::names::TokenId;
-use prony_fleet::server::tokens::{EnrollmentToken, USES_MAX, VALID_MAX};
+use prony_fleet::server::tokens::EnrollmentToken;
 use prony_fleet::server::{FolderLock, KnownServer, ServerSetup};
-use prony_record::quantity;
 use prony_report::table::Table;
 
+use super::up::{default_folder, failure};
+use crate::arguments::TokenArgs;
 use crate::ending::{Ending, Failure};
-use crate::fleet_up::{default_folder, failure};
 use crate::terminal;
-
-/// `prony fleet token`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Prints a token, which is a credentials file for new agents. `prony fleet up` must be running on
-DIR: it enrolls the agents. Each agent makes its own key at its first start and doesn't need the
-token again. A token permits nothing but a request to be enrolled under an unused name.
-
-Examples:
-  prony fleet token --uses 50 --valid 1h > fleet.token   then, on each machine:
-  prony agent --creds fleet.token
-  prony fleet token --list
-  prony fleet token --revoke 5f0c9d2e11aa83b4              enrolled agents stay")]
-pub(crate) struct TokenArgs {
-    /// Folder of `prony fleet up` [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Number of agents that the token can enroll, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(USES_MAX)))]
-    uses: u32,
-    /// Time until it expires, up to 30 days
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = valid)]
-    valid: Duration,
-    /// List the usable tokens
-    #[arg(long, conflicts_with_all = ["uses", "valid", "revoke"])]
-    list: bool,
-    /// Revoke a token; enrolled agents stay
-    #[arg(long, value_name = "ID", conflicts_with_all = ["uses", "valid"])]
-    revoke: Option<TokenId>,
-}
-
-/// Parses `--valid`.
-fn valid(typed: &str) -> Result<Duration, String> {
-    let valid = quantity::positive_time(typed)?;
-    if valid <= VALID_MAX {
-        Ok(valid)
-    } else {
-        Err("a token is valid for 30 days at most".to_owned())
-    }
-}
 
 /// Creates, lists or revokes tokens.
 pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {

@@ -1,40 +1,15 @@
 //! `prony fleet purge`: removes runs from the NATS server.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use clap::Args;
 use prony_fleet::coordinator::StoredRun;
 use prony_fleet::names::RunId;
-use prony_record::quantity;
 use prony_report::number;
 
+use super::failure;
+use crate::arguments::PurgeArgs;
 use crate::ending::{Ending, Failure};
-use crate::fleet::{ServerArgs, failure};
 use crate::terminal;
-
-/// `prony fleet purge`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  prony fleet purge --creds coordinator.creds 20260101120000-1f4a2b3c
-  prony fleet purge --creds coordinator.creds --older-than 1d
-  prony fleet purge --creds coordinator.creds --all
-
-Without it, the server removes a run a week after its start. Connected agents also remove their
-copies of the results. If a run is in flight, nothing is removed and the exit status is 3.")]
-pub(crate) struct PurgeArgs {
-    /// The runs to remove
-    #[arg(value_name = "RUN", required_unless_present_any = ["all", "older_than"])]
-    runs: Vec<RunId>,
-    /// Remove all runs that started longer ago than this, such as 90m or 2d
-    #[arg(long, value_name = "TIME", value_parser = quantity::age, conflicts_with_all = ["runs", "all"])]
-    older_than: Option<Duration>,
-    /// Remove all runs
-    #[arg(long, conflicts_with = "runs")]
-    all: bool,
-    #[command(flatten)]
-    server: ServerArgs,
-}
 
 /// Removes the runs.
 pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {

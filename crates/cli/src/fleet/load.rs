@@ -3,9 +3,9 @@
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
-use crate::arguments::LoadArgs;
+use super::failure;
+use crate::arguments::{LoadArgs, ServerArgs};
 use crate::ending::Failure;
-use crate::fleet::{self, ServerArgs};
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 
@@ -20,8 +20,8 @@ pub(crate) fn run(
     let Some(creds) = &typed.agents.creds else {
         return Err(Failure::wrong("--agents needs --creds"));
     };
-    let stop = fleet::stop_by_signals()?;
-    let mut fleet = fleet::connect(typed.agents.nats.as_deref(), creds)?;
+    let stop = super::stop_by_signals()?;
+    let mut fleet = super::connect(typed.agents.nats.as_deref(), creds)?;
     if let Some(lease) = typed.agents.lease {
         fleet = fleet.with_lease(lease);
     }
@@ -34,7 +34,7 @@ pub(crate) fn run(
         choice: choice.clone(),
         clock_bound: typed.agents.clock_bound(),
     };
-    let made = fleet::watched(progress, metrics, &stop, |observer| {
+    let made = super::watched(progress, metrics, &stop, |observer| {
         fleet.load(&request, observer)
     });
     match made {
@@ -44,7 +44,7 @@ pub(crate) fn run(
                     nats: typed.agents.nats.clone(),
                     creds: creds.clone(),
                 };
-                fleet::print_collect_hint(&finished, &server, progress);
+                super::print_collect_hint(&finished, &server, progress);
             }
             Ok(Some((finished.record, stop.is_wanted())))
         }
@@ -52,6 +52,6 @@ pub(crate) fn run(
             progress.warn(&format!("prony: {}", FleetError::CalledOff));
             Ok(None)
         }
-        Err(error) => Err(fleet::failure(error)),
+        Err(error) => Err(failure(error)),
     }
 }

@@ -1,231 +1,44 @@
 //! `prony fleet`: agents on many machines.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+pub(crate) mod load;
+mod purge;
+mod tables;
+mod token;
+mod up;
 
-use clap::{Args, Subcommand};
+use std::path::Path;
+use std::sync::Arc;
+
 use prony_fleet::coordinator::{
-    AgentChoice, CLOCK_BOUND_DEFAULT, Feed, FinishedRun, Fleet, FleetError, FleetEvent,
-    LoadObserver, ProgressUpdate, StopRequest,
+    AgentChoice, Feed, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, ProgressUpdate,
+    StopRequest,
 };
 use prony_fleet::credentials::FleetCredentials;
-use prony_fleet::names::RunId;
 use prony_fleet::wire::RunManifest;
 use prony_record::FindingId;
-use prony_record::quantity;
 use prony_report::number;
 
-use crate::arguments::ProgressFlag;
+use crate::arguments::{CheckArgs, FleetArgs, FleetCommand, ListArgs, ServerArgs, StoredRunArgs};
 use crate::ending::{Ending, Failure};
-use crate::fleet_purge::{self, PurgeArgs};
-use crate::fleet_tables;
-use crate::fleet_token::{self, TokenArgs};
-use crate::fleet_up::{self, UpArgs};
 use crate::live;
 use crate::live::follower::Follower;
-use crate::load::{self, LoadOutputs};
+use crate::load_results::{self, LoadOutputs};
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
 use crate::{signals, terminal};
 
-/// `prony fleet`.
-#[derive(Debug, Args)]
-pub(crate) struct FleetArgs {
-    #[command(subcommand)]
-    command: FleetCommand,
-}
-
-/// The subcommands of `prony fleet`.
-#[derive(Debug, Subcommand)]
-enum FleetCommand {
-    /// Start a NATS server, with credentials for a coordinator and for agents
-    Up(UpArgs),
-    /// Create a token that enrolls new agents until it expires or is used up
-    Token(TokenArgs),
-    /// List the registered agents
-    List(ListArgs),
-    /// Check agents: version, clock, limits, policy, and whether they reach a target
-    Check(CheckArgs),
-    /// Fetch the results of a run whose coordinator is gone
-    Collect(StoredRunArgs),
-    /// Take over or watch a run, and print its results at its end
-    Attach(StoredRunArgs),
-    /// Remove runs and their results from the NATS server
-    Purge(PurgeArgs),
-}
-
-/// The NATS server, and the coordinator's credentials.
-#[derive(Debug, Args)]
-pub(crate) struct ServerArgs {
-    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
-    #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
-    pub(crate) nats: Option<String>,
-    /// The coordinator's credentials, as written by `prony fleet up`
-    #[arg(long, value_name = "FILE", env = "PRONY_CREDS", hide_env_values = true)]
-    pub(crate) creds: PathBuf,
-}
-
-/// `prony fleet list`.
-#[derive(Debug, Args)]
-struct ListArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    /// Write the registrations as JSON; - prints them instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// `prony fleet check`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  prony fleet check --creds coordinator.creds
-  prony fleet check --creds c.creds --agents site=west http://10.0.0.5:8080/
-
-The exit status is 1 if an agent has another version or is busy, if its clock is not known well
-enough, or if it gets no response from the target.")]
-struct CheckArgs {
-    /// Target to which each agent sends one request
-    #[arg(value_name = "URL")]
-    url: Option<String>,
-    #[command(flatten)]
-    server: ServerArgs,
-    /// Agents to check: N, KEY=VALUE, N@KEY=VALUE, or names [default: all]
-    #[arg(long, value_name = "AGENTS")]
-    agents: Option<AgentChoice>,
-    /// Largest accepted clock error
-    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
-    clock_bound: Duration,
-    /// Write the results as JSON; - prints them instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// `prony fleet collect` and `prony fleet attach`.
-#[derive(Debug, Args)]
-struct StoredRunArgs {
-    /// The run, as printed by `prony load --agents` [default: the newest with results or in flight]
-    #[arg(value_name = "RUN")]
-    run: Option<RunId>,
-    #[command(flatten)]
-    server: ServerArgs,
-    /// Write the record as JSON; - prints it instead of the summary
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write each half second as CSV; - prints it instead of the summary
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Write an HTML page with charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Form of the progress on standard error
-    #[arg(
-        long,
-        value_enum,
-        default_value = "auto",
-        env = "PRONY_PROGRESS",
-        hide_env_values = true
-    )]
-    progress: ProgressFlag,
-}
-
-/// The options of `prony load` for agents.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ByAgentsArgs {
-    /// Make the load with agents: N, KEY=VALUE (a label), N@KEY=VALUE, or names
-    #[arg(
-        long,
-        value_name = "AGENTS",
-        requires = "creds",
-        help_heading = "Agents"
-    )]
-    pub(crate) agents: Option<AgentChoice>,
-    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "PRONY_NATS",
-        hide_env_values = true,
-        help_heading = "Agents"
-    )]
-    pub(crate) nats: Option<String>,
-    /// The coordinator's credentials, as written by `prony fleet up`
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "PRONY_CREDS",
-        hide_env_values = true,
-        help_heading = "Agents"
-    )]
-    pub(crate) creds: Option<PathBuf>,
-    /// Largest accepted error of an agent's clock [default: 5ms]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = quantity::positive_time,
-        requires = "agents",
-        help_heading = "Agents"
-    )]
-    pub(crate) clock_bound: Option<Duration>,
-    /// Agents stop when they lose contact with this command for TIME, 1s to 2m [default: 10s]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = lease,
-        requires = "agents",
-        help_heading = "Agents"
-    )]
-    pub(crate) lease: Option<Duration>,
-    /// Wait up to TIME for missing or busy agents, such as 2m [default: don't wait]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = quantity::positive_time,
-        requires = "agents",
-        help_heading = "Agents"
-    )]
-    pub(crate) wait: Option<Duration>,
-}
-
-/// Parses `--lease`. A shorter lease would end during a network hiccup, and agents refuse a longer one.
-pub(crate) fn lease(typed: &str) -> Result<Duration, String> {
-    let lease = quantity::time(typed)?;
-    if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
-        Ok(lease)
-    } else {
-        Err(format!(
-            "a lease is {} s to {} s; {typed} is out of range",
-            LEASE_MIN.as_secs(),
-            LEASE_MAX.as_secs()
-        ))
-    }
-}
-
-/// Shortest `--lease`.
-const LEASE_MIN: Duration = Duration::from_secs(1);
-/// Longest `--lease`.
-const LEASE_MAX: Duration = Duration::from_secs(120);
-
-impl ByAgentsArgs {
-    /// Largest accepted clock error.
-    pub(crate) fn clock_bound(&self) -> Duration {
-        self.clock_bound.unwrap_or(CLOCK_BOUND_DEFAULT)
-    }
-}
-
 /// Runs a subcommand.
 pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
     match &typed.command {
-        FleetCommand::Up(typed) => fleet_up::run(typed),
-        FleetCommand::Token(typed) => fleet_token::run(typed),
+        FleetCommand::Up(typed) => up::run(typed),
+        FleetCommand::Token(typed) => token::run(typed),
         FleetCommand::List(typed) => list(typed),
         FleetCommand::Check(typed) => check(typed),
         FleetCommand::Collect(typed) => finish_run(typed, Fleet::collect, false),
         FleetCommand::Attach(typed) => finish_run(typed, Fleet::attach, true),
-        FleetCommand::Purge(typed) => fleet_purge::run(typed),
+        FleetCommand::Purge(typed) => purge::run(typed),
     }
 }
 
@@ -258,8 +71,8 @@ fn list(typed: &ListArgs) -> Result<Ending, Failure> {
     }
     show(
         output,
-        || fleet_tables::list(&listed),
-        || fleet_tables::list_json(&listed),
+        || tables::list(&listed),
+        || tables::list_json(&listed),
     )?;
     Ok(Ending::Done)
 }
@@ -273,8 +86,8 @@ fn check(typed: &CheckArgs) -> Result<Ending, Failure> {
         .map_err(failure)?;
     show(
         output,
-        || fleet_tables::check(&checked),
-        || fleet_tables::check_json(&checked),
+        || tables::check(&checked),
+        || tables::check_json(&checked),
     )?;
     Ok(if checked.iter().any(|one| one.is_wrong()) {
         Ending::Doubtful
@@ -344,7 +157,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     if stop.is_wanted_at_once() {
         print_collect_hint(&finished, &typed.server, &progress);
     }
-    let ending = load::ending(&finished.record, &[], is_stopped, &progress);
+    let ending = load_results::ending(&finished.record, &[], is_stopped, &progress);
     outputs.write(&finished.record, &[], &[])?;
     Ok(ending)
 }
@@ -475,16 +288,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    #[test]
-    fn a_lease_has_limits() {
-        for (typed, parsed) in [("1s", 1), ("90s", 90), ("2m", 120)] {
-            assert_eq!(lease(typed), Ok(Duration::from_secs(parsed)));
-        }
-        for wrong in ["0", "999ms", "121s", "1h", "soon", ""] {
-            assert!(lease(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_progress_line_names_quiet_agents() {

@@ -1,0 +1,171 @@
+//! The arguments of `prony compare`, and the options of all commands that run a plan.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use prony_experiment::plan::{BodyComparison, metric_to_judge};
+use prony_record::quantity;
+use prony_stats::Metric;
+use tempfile::NamedTempFile;
+
+use super::{HostsArgs, LoadArguments, ProgressFlag};
+
+/// `prony compare`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "prony compare [OPTIONS] PLAN\n       \
+                      prony compare [OPTIONS] BASELINE_URL NEW_URL...\n       \
+                      prony compare [OPTIONS] --resume DIR",
+    after_help = "\
+URLs name running servers. The first is the baseline; the verdicts compare each
+of the others with it. An address like unix:/run/app.sock:/path names a UNIX
+socket. The options of the load are for URLs only: a plan has them in [load].
+
+In conditions, `baseline` is the first URL or the plan's baseline, `new` every
+other variant, and `stored` the run that --against names.
+
+Examples:
+  prony compare plan.toml --dry-run      check a plan and print its variants
+  prony compare plan.toml                run it
+  prony compare --resume prony-runs/X    resume an interrupted experiment
+  prony compare -c 20 -d 5s http://[::1]:81/ http://[::1]:82/
+  prony compare --judge p99,rate --require 'p99 of new < baseline + 5%' URL URL
+  prony compare --names old,a,b http://a:81/ http://b:82/ http://c:83/
+  prony compare plan.toml --against main --junit results.xml"
+)]
+pub(crate) struct CompareArgs {
+    /// A plan; or URLs, the baseline first
+    #[arg(value_name = "PLAN|URL", num_args = 0..)]
+    pub(crate) targets: Vec<String>,
+    /// Names of the URLs in results and conditions, in their order, such as old,new
+    /// [default: the URLs]
+    #[arg(
+        long,
+        value_name = "BASELINE,NEW",
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) names: Option<String>,
+    /// Metrics that decide between URLs, such as p99,rate [default: rate; with --rate p99]
+    #[arg(
+        long,
+        value_name = "METRICS",
+        value_delimiter = ',',
+        value_parser = metric_to_judge,
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) judge: Vec<Metric>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
+    /// Seed of the order of trials. It is not a setting of the load.
+    #[arg(skip)]
+    pub(crate) seed: Option<u64>,
+    /// True if `--creds` was typed. The environment may set credentials for other commands.
+    #[arg(skip)]
+    pub(crate) creds_typed: bool,
+    /// The body read from standard input; removed on drop.
+    #[arg(skip)]
+    pub(crate) stdin_body: Option<NamedTempFile>,
+}
+
+/// The options of all commands that run a plan.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunArgs {
+    /// The folder for the results [default: prony-runs/<time>-<name>]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) out: Option<PathBuf>,
+    /// Run exactly N blocks [default: the plan's, or 5 to 15]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Experiment")]
+    pub(crate) blocks: Option<u32>,
+    /// Start no block that would end later than TIME after the start, such as 20m [default: no
+    /// limit]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Experiment")]
+    pub(crate) budget: Option<Duration>,
+    /// Print the variants, their order and the time, and run nothing except a probe of about 1 s
+    /// per variant if the load ends after a number of requests
+    #[arg(long, help_heading = "Experiment")]
+    pub(crate) dry_run: bool,
+    /// Resume the experiment in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Experiment")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Resume although plan.toml in the folder was changed; the results then mix both plans
+    #[arg(long, requires = "resume", help_heading = "Experiment")]
+    pub(crate) accept_plan_changes: bool,
+    /// Skip the pre-check, which starts each variant once before the first block to find those that
+    /// can't run; with --dry-run, skip the probe
+    #[arg(long, help_heading = "Experiment")]
+    pub(crate) no_precheck: bool,
+    /// Rule for the variants' response bodies: same (as sent), same-decoded (after gzip and other
+    /// codings are undone), or may-differ (differences become a note) [default: the plan's, or
+    /// same-decoded]
+    #[arg(long, value_name = "RULE", value_parser = BodyComparison::from_str, help_heading = "Experiment")]
+    pub(crate) bodies: Option<BodyComparison>,
+    /// Serve the running trials' metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
+    /// with a port, under /metrics
+    #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
+    pub(crate) metrics: Option<String>,
+    /// Form of the progress on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true,
+        help_heading = "Experiment"
+    )]
+    pub(crate) progress: ProgressFlag,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
+    #[command(flatten)]
+    pub(crate) hosts: HostsArgs,
+}
+
+/// Conditions on results, and outputs for CI.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GateArgs {
+    /// End with status 1 if this surely holds, such as 'p99 of new > baseline + 5%', 'failed >
+    /// 0.1%' or 'verdict is slower'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
+    pub(crate) fail_if: Vec<String>,
+    /// End with status 1 if this surely doesn't hold, such as 'p99 of new < baseline + 5%';
+    /// repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
+    pub(crate) require: Vec<String>,
+    /// Compare with this stored run, or one of this name, and end with status 1 if a variant is
+    /// surely worse by more than the margin; repeatable for records
+    #[arg(long, value_name = "RUN", help_heading = "Conditions")]
+    pub(crate) against: Vec<PathBuf>,
+    /// Difference from the stored run that counts as a regression, such as 5% [default: the plan's
+    /// margin]
+    #[arg(long, value_name = "PERCENT", value_parser = margin, help_heading = "Conditions")]
+    pub(crate) margin: Option<f64>,
+    /// Treat inconclusive conditions as failures
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) strict: bool,
+    /// Write verdicts and conditions as JUnit XML; - for standard output
+    #[arg(long, value_name = "FILE", help_heading = "Conditions")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Add a summary in GitHub's Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
+    #[arg(long, value_name = "FILE", help_heading = "Conditions")]
+    pub(crate) github: Option<PathBuf>,
+    /// Print failures as GitHub annotations on standard error
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) annotations: bool,
+}
+
+/// Parses a margin as a fraction.
+fn margin(typed: &str) -> Result<f64, String> {
+    quantity::percent(typed)
+        .filter(|share| *share > 0.0 && *share < 1.0)
+        .ok_or_else(|| "expected a percentage above 0% and below 100%, such as 5%".to_owned())
+}

@@ -1,0 +1,82 @@
+//! The arguments of `prony load`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tempfile::NamedTempFile;
+
+use super::{ByAgentsArgs, LoadArguments, ProgressFlag, percentile};
+
+/// `prony load`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]",
+    after_help = "\
+Examples:
+  prony load http://localhost/                   50 connections for 10 s
+  prony load -c 10 -n 1000 http://localhost/     1,000 requests, then stop
+  prony load -r 2000 --arrivals poisson http://localhost/     open loop
+  prony load -c 16 --streams 32 https://localhost/    HTTP/2 by ALPN
+  prony load --unix /run/app.sock http://localhost/health
+  prony load -X POST --body @in.json http://localhost/
+  prony load --json - http://localhost/ | jq .rate.ok_per_s
+  prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
+  prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
+
+TIME has a unit: 250us, 500ms, 30s, 5m. SIZE is in bytes, or like 64K (1K is
+1,024 bytes). Rates are requests per second; 20k is 20,000.
+
+EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count or a
+share such as 0.1%. Metrics: min, mean, max, p50, p(99) or any pN of response
+times (of others with service., first_byte., connect., tls. or late. before
+them), rate, started, ok, failed, the name of an outcome, unfinished, unstarted,
+retried, busy."
+)]
+pub(crate) struct LoadArgs {
+    /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
+    #[arg(value_name = "URL", required_unless_present = "urls")]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
+    #[command(flatten)]
+    pub(crate) agents: ByAgentsArgs,
+    /// Write the record as JSON; - for standard output instead of the summary
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a row per half second as CSV; - for standard output instead of the summary
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write an HTML page with charts
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a JSON array of [seconds, completions since the last entry] per half second
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) timeline: Option<PathBuf>,
+    /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
+    pub(crate) percentiles: Vec<f64>,
+    /// Serve the running load's metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
+    /// with a port, under /metrics
+    #[arg(long, value_name = "ADDR", help_heading = "Output")]
+    pub(crate) metrics: Option<String>,
+    /// Form of the progress on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true,
+        help_heading = "Output"
+    )]
+    pub(crate) progress: ProgressFlag,
+    /// End with status 1 if this holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
+    /// repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Output")]
+    pub(crate) fail_if: Vec<String>,
+    /// End with status 1 unless this holds, such as 'p99<50ms'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Output")]
+    pub(crate) require: Vec<String>,
+    /// The body read from standard input; removed on drop.
+    #[arg(skip)]
+    pub(crate) stdin_body: Option<NamedTempFile>,
+}

@@ -1,0 +1,196 @@
+//! The arguments of the command line: all of clap's types, one file per command. Commands use this
+//! module; it uses none of them.
+
+mod agent;
+mod agents;
+mod compare;
+mod doctor;
+mod fleet;
+mod fleet_server;
+mod load;
+mod load_flags;
+mod origin;
+mod report;
+mod runs;
+mod study;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use agent::AgentArgs;
+pub(crate) use agents::{ByAgentsArgs, HostsArgs};
+pub(crate) use compare::{CompareArgs, GateArgs, RunArgs};
+pub(crate) use doctor::DoctorArgs;
+pub(crate) use fleet::{
+    CheckArgs, FleetArgs, FleetCommand, ListArgs, PurgeArgs, ServerArgs, StoredRunArgs,
+};
+pub(crate) use fleet_server::{DEFAULT_PORT, TokenArgs, UpArgs};
+pub(crate) use load::LoadArgs;
+pub(crate) use load_flags::LoadArguments;
+pub(crate) use origin::{Listen, OriginArgs};
+pub(crate) use report::ReportArgs;
+pub(crate) use runs::{RunsArgs, RunsCommand};
+pub(crate) use study::{StudyArgs, StudyCommand, StudyRunArgs};
+
+/// A load generator and an experiment lab: which server set-up is faster, by how much, and can you
+/// trust the result?
+#[derive(Debug, Parser)]
+#[command(
+    name = "prony",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  prony demo                                a whole experiment in under a minute
+  prony load -c 64 -d 10s http://[::1]/     one load, closed loop
+  prony load -r 2000 -d 30s http://[::1]/   one load, 2,000 requests per second
+  prony compare http://[::1]:81/ http://[::1]:82/     compare 82 with 81
+  prony init plan.toml && prony compare plan.toml     an experiment of your own
+
+Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, no
+request succeeded, a verdict was withheld or a variant is surely worse than
+--against; 2 the arguments or the plan are wrong, nothing was run; 3 the
+environment refused; 130 interrupted, results so far are printed and stored."
+)]
+pub(crate) struct Cli {
+    /// The subcommand.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands of prony.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare TCP with a UNIX socket on the built-in server
+    Demo(DemoArgs),
+    /// Load a server once and print a summary
+    Load(Box<LoadArgs>),
+    /// Run an experiment: from a plan, or between running servers
+    Compare(Box<CompareArgs>),
+    /// Write a commented plan to start from
+    Init(InitArgs),
+    /// List, copy and run the ready-made experiments
+    Study(StudyArgs),
+    /// Render a stored run again, or compare two stored runs
+    Report(Box<ReportArgs>),
+    /// List, open, name and remove stored runs
+    Runs(RunsArgs),
+    /// Run the built-in server: known bodies, delays, freezes and faults
+    Origin(OriginArgs),
+    /// Use many machines as one load generator, over NATS
+    Fleet(FleetArgs),
+    /// Run this machine as an agent of a fleet
+    Agent(Box<AgentArgs>),
+    /// Explain why a running server, or this machine as a generator, might be slow
+    Doctor(DoctorArgs),
+    /// Load with hey's arguments, and print what hey prints
+    #[command(disable_help_flag = true)]
+    Hey(ToolArgs),
+    /// Load with wrk's arguments and Lua scripts, and print what wrk prints
+    #[command(disable_help_flag = true)]
+    Wrk(ToolArgs),
+    /// Load with ab's arguments, and print what ab prints
+    #[command(disable_help_flag = true)]
+    Ab(ToolArgs),
+    /// Load with siege's arguments, and print what siege prints
+    #[command(disable_help_flag = true)]
+    Siege(ToolArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page of prony, or of one of its commands
+    Man(ManArgs),
+}
+
+/// The value of `--progress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressFlag {
+    /// A live view on a terminal, plain lines elsewhere
+    Auto,
+    /// Plain lines
+    Lines,
+    /// Only warnings
+    None,
+}
+
+/// `prony demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
+randomized blocks. DIR then holds the files of `prony compare`: the plan, every trial, verdict.json,
+report.html, report.pdf and report.md. It needs no root and nothing installed.")]
+pub(crate) struct DemoArgs {
+    /// The folder for the results [default: prony-runs/<time>-demo]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Form of the progress on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true
+    )]
+    pub(crate) progress: ProgressFlag,
+}
+
+/// `prony init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The plan to write, which must not exist yet; - for standard output
+    #[arg(default_value = "plan.toml")]
+    pub(crate) file: PathBuf,
+    /// Don't write plan.schema.json, which lets editors complete and check keys, next to the plan
+    #[arg(long)]
+    pub(crate) no_schema: bool,
+    /// Print the JSON schema of plans instead
+    #[arg(long, conflicts_with_all = ["file", "no_schema"])]
+    pub(crate) schema: bool,
+    /// Print the tables of docs/plan.md instead.
+    #[arg(long, hide = true, conflicts_with_all = ["file", "no_schema", "schema"])]
+    pub(crate) reference: bool,
+}
+
+/// The arguments of another tool, which its front end parses.
+#[derive(Debug, Args)]
+pub(crate) struct ToolArgs {
+    /// That tool's own arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGS"
+    )]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
+}
+
+/// `prony completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `prony man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  prony man load | man -l -
+  prony man runs prune | man -l -")]
+pub(crate) struct ManArgs {
+    /// A command, such as load or runs prune; "plan" for the keys of a plan, or "findings" for the
+    /// meaning of each finding [default: prony itself]
+    pub(crate) command: Vec<String>,
+}
+
+/// A percentile such as `99`, `99.9` or `p99`.
+fn percentile(typed: &str) -> Result<f64, String> {
+    let digits = typed.trim().trim_start_matches('p');
+    match digits.parse() {
+        Ok(percentile) if percentile > 0.0 && percentile <= 100.0 => Ok(percentile),
+        _ => Err(format!(
+            "\"{typed}\" is not a percentile; write a number above 0 and up to 100, such as 99.9"
+        )),
+    }
+}

@@ -1,0 +1,136 @@
+//! The arguments of `prony origin`.
+
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use clap::Args;
+use prony_origin::{Fault, PATHS, Work};
+use prony_record::quantity;
+
+/// `prony origin`.
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub(crate) struct OriginArgs {
+    /// Listen on ADDR: 127.0.0.1:8080, a port alone, port 0 for any, or unix:/path; repeatable
+    /// [default: 127.0.0.1:8080, unless --unix is given]
+    #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
+    pub(crate) listen: Vec<Listen>,
+    /// Listen on a UNIX socket; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unix: Vec<PathBuf>,
+    /// Use TLS on every listener, with a certificate generated for this run
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// One thread on each of these cores, such as 0 or 0-3 [default: one thread, on any]
+    #[arg(long, value_name = "LIST", value_parser = Cores::parse)]
+    pub(crate) cores: Option<Cores>,
+    /// Add work to each request: a CPU time such as 20us, or rounds of arithmetic such as 5000
+    /// [default: none]
+    #[arg(long, value_name = "TIME|ROUNDS", value_parser = parse_work)]
+    pub(crate) work: Option<Work>,
+}
+
+/// `--listen`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// A UNIX socket.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. A plan's `{{
+    /// service.address }}` has these forms.
+    fn parse(typed: &str) -> Result<Listen, String> {
+        if let Some(path) = typed.strip_prefix("unix:") {
+            return Ok(Listen::Unix(PathBuf::from(path)));
+        }
+        if let Ok(port) = typed.trim_start_matches(':').parse::<u16>() {
+            return Ok(Listen::Tcp((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        let named = typed
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut addresses| addresses.next());
+        named.map(Listen::Tcp).ok_or_else(|| {
+            format!(
+                "\"{typed}\" is not an address; write 127.0.0.1:8080, a port alone, or unix:/path"
+            )
+        })
+    }
+}
+
+/// `--cores`: a list in a type of its own, because a bare vector would make the option repeatable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cores(pub(crate) Vec<usize>);
+
+impl Cores {
+    /// Parses `0`, `0,2` or `0-3`.
+    fn parse(typed: &str) -> Result<Cores, String> {
+        quantity::cores(typed).map(Cores)
+    }
+}
+
+/// Parses `--work`: a bare number counts rounds, a time has a unit.
+fn parse_work(typed: &str) -> Result<Work, String> {
+    if let Ok(rounds) = typed.parse::<u32>() {
+        return Ok(Work::Rounds(rounds));
+    }
+    quantity::positive_time(typed)
+        .map(Work::CpuTime)
+        .map_err(|_| {
+            format!("\"{typed}\" is not an amount of work; write a time such as 20us, or rounds such as 5000")
+        })
+}
+
+/// The text after the options in the help page.
+fn help() -> String {
+    let faults: Vec<String> = Fault::all()
+        .map(|fault| format!("    {:<24} {}", fault.name(), fault.effect()))
+        .collect();
+    format!(
+        "The first lines of standard output are the addresses, one a line. It ends with Ctrl-C.\n\n\
+         Paths:\n{}\n{}",
+        indented(PATHS),
+        faults.join("\n")
+    )
+}
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn addresses_are_what_people_and_plans_write() {
+        let local = |port| Listen::Tcp((Ipv4Addr::LOCALHOST, port).into());
+        for (typed, port) in [("127.0.0.1:8080", 8080), ("8080", 8080), (":0", 0)] {
+            assert_eq!(Listen::parse(typed), Ok(local(port)), "{typed}");
+        }
+        assert_eq!(
+            Listen::parse("unix:/run/a"),
+            Ok(Listen::Unix("/run/a".into()))
+        );
+        for bad in ["", "70000", "/run/a", "127.0.0.1", "1.2.3.4:x"] {
+            assert!(Listen::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_price_is_a_time_or_a_number_of_rounds() {
+        assert_eq!(parse_work("5000"), Ok(Work::Rounds(5000)));
+        assert_eq!(
+            parse_work("20us"),
+            Ok(Work::CpuTime(Duration::from_micros(20)))
+        );
+        for bad in ["", "-1", "0us", "x", "20 parrots"] {
+            assert!(parse_work(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The arguments of `prony report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{GateArgs, percentile};
+
+/// `prony report`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "prony report [OPTIONS] [RUN]\n       \
+                      prony report [OPTIONS] BASELINE NEW\n       \
+                      prony report [OPTIONS] --against BASELINE RUN",
+    after_help = "\
+A RUN is a folder that `prony compare` wrote, the name of one in prony-runs, a
+record that `prony load --json` wrote, a folder of records, or a quoted pattern
+that matches records. Of two runs the first is the baseline. Without a file to
+write, the result is printed.
+
+EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or
+'baseline', 'stored' or a variant, with a percentage or a value more or less.
+A condition fails only if the whole 95% interval violates it.
+
+Examples:
+  prony report                                   the newest run in prony-runs
+  prony report prony-runs/X --html x.html
+  prony report prony-runs/X prony-runs/Y         compare Y with X
+  prony report 'before/*.json' 'after/*.json'
+  prony report --against main --require 'p99 < stored + 5%' --junit x.xml"
+)]
+pub(crate) struct ReportArgs {
+    /// One run [default: the newest in prony-runs], or two, the baseline first
+    #[arg(value_name = "RUN")]
+    pub(crate) stored: Vec<PathBuf>,
+    /// Write the report as an HTML page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the report as a PDF
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pdf: Option<PathBuf>,
+    /// Write each chart as an SVG file into DIR, which is created if it doesn't exist
+    #[arg(long, value_name = "DIR")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write the report as Markdown; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write a row for each variant and metric, or for each half second of a load, as CSV; - for
+    /// standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the verdict, the record or the comparison as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write counts and histograms of response times as OpenMetrics text; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
+    /// Write every table as CSV and as JSON into DIR, which is created if it doesn't exist
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tables: Option<PathBuf>,
+    /// Percentiles in the report of a load, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile)]
+    pub(crate) percentiles: Vec<f64>,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
+}

@@ -1,0 +1,106 @@
+//! The results of a load: how it ended, and its outputs.
+
+use std::path::Path;
+
+use prony_record::{FindingId, Record};
+use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
+use prony_stats::gate::LoadCondition;
+
+use crate::ending::{Ending, Failure};
+use crate::output::{Output, check_distinct};
+use crate::progress::Progress;
+use crate::terminal;
+
+/// Determines how the load ended, and prints the reason on standard error.
+pub(crate) fn ending(
+    record: &Record,
+    conditions: &[LoadCondition],
+    interrupted: bool,
+    progress: &Progress,
+) -> Ending {
+    let mut ending = Ending::Done;
+    for condition in conditions {
+        if let Some(reason) = condition.holds(record) {
+            let option = condition.option();
+            progress.warn(&format!("prony: {option} {condition}: {reason}"));
+            ending = Ending::Doubtful;
+        }
+    }
+    if interrupted {
+        progress.warn("prony: interrupted; the results cover the time until then");
+        return Ending::Interrupted;
+    }
+    let lost = record
+        .findings
+        .iter()
+        .find(|finding| finding.info().is_some_and(|info| info.incomplete_load));
+    if let Some(lost) = lost {
+        progress.warn(&format!(
+            "prony: part of the load is missing ({}): {}",
+            lost.id, lost.text
+        ));
+        ending = Ending::Doubtful;
+    }
+    if record.totals.ok == 0 {
+        let mut findings = record.findings.iter();
+        match findings.find(|finding| finding.id == FindingId::NothingListens) {
+            Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
+            None => progress.warn("prony: no request succeeded"),
+        }
+        ending = Ending::Doubtful;
+    }
+    ending
+}
+
+/// The destinations of the results.
+pub(crate) struct LoadOutputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+    html: Option<Output>,
+    timeline: Option<Output>,
+}
+
+impl LoadOutputs {
+    /// Opens the requested outputs: JSON, CSV, a page and a timeline, each with its option.
+    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadOutputs, Failure> {
+        check_distinct(&all)?;
+        let [json, csv, html, timeline] = all;
+        Ok(LoadOutputs {
+            json: Output::open(json.0, json.1)?,
+            csv: Output::open(csv.0, csv.1)?,
+            html: Output::open_file(html.0, html.1)?,
+            timeline: Output::open_file(timeline.0, timeline.1)?,
+        })
+    }
+
+    /// Writes the outputs. The summary is omitted if standard output carries data.
+    pub(crate) fn write(
+        self,
+        record: &Record,
+        percentiles: &[f64],
+        conditions: &[LoadCondition],
+    ) -> Result<(), Failure> {
+        let is_data = [&self.json, &self.csv]
+            .into_iter()
+            .flatten()
+            .any(Output::is_standard);
+        let percentiles = match percentiles {
+            [] => &PERCENTILES[..],
+            asked => asked,
+        };
+        let report = Document::of_load(record, percentiles);
+        if !is_data {
+            let options = terminal::text_options(true);
+            terminal::print(&text::render(&report, options));
+            terminal::print(&text::conditions(record, conditions, options));
+        }
+        put(self.json, || record.to_json())?;
+        put(self.csv, || csv::series(record))?;
+        put(self.html, || html::render(&report))?;
+        put(self.timeline, || timeline(record))
+    }
+}
+
+fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    output.map_or(Ok(()), |output| output.write(&text()))
+}

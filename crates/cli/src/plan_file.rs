@@ -1,0 +1,42 @@
+//! Stored plans, and the errors of plans.
+
+use std::path::Path;
+
+use prony_experiment::plan::{DiagnosticKind, Plan, PlanErrors};
+use prony_experiment::runner::ExperimentFolderError;
+
+use crate::ending::Failure;
+
+/// The plan stored in an experiment's folder.
+pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
+    let path = dir.join("plan.toml");
+    if !path.is_file() {
+        return Err(Failure::wrong(ExperimentFolderError::NoExperiment(
+            dir.to_owned(),
+        )));
+    }
+    Plan::read(&path).map_err(|errors| wrong_plan(&errors))
+}
+
+/// Lists each error of a plan on its own line, and all missing packages on one line.
+pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
+    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let missing = errors
+        .iter()
+        .filter(|error| error.kind == DiagnosticKind::NotInstalled);
+    let mut packages: Vec<&str> = missing
+        .filter_map(|error| {
+            let package = error.hint.as_deref()?.strip_prefix("apt install ")?;
+            package.split(';').next()
+        })
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.len() > 1 {
+        lines.push(format!(
+            "to install all missing packages: apt install {}",
+            packages.join(" ")
+        ));
+    }
+    Failure::wrong(lines.join("\nprony: "))
+}

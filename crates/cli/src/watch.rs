@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_experiment::plan::{Plan, PlanVariant};
-use prony_experiment::runner::{ExperimentEvent, Forecast, TrialResult};
+use prony_experiment::runner::{ExperimentEvent, Forecast, LatestSample, TrialResult};
+use prony_load::Control;
+use prony_record::LoadInfo;
 use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
@@ -97,25 +99,17 @@ impl<'a> ExperimentWatcher<'a> {
                 agents,
                 latest,
             } => {
-                // Without a view, workers need not publish their figures.
-                if self.progress.mode() == ProgressMode::View {
-                    self.notes.loading(latest);
-                    if agents.is_none() {
-                        self.notes
-                            .follow(RunningLoad::here(control, info), *planned);
-                    }
-                }
+                let load = agents.is_none().then_some((*control, *info));
+                self.loading(latest, load, *planned);
             }
             ExperimentEvent::InterleavedBlockBegan { block } => self.notes.note(|state| {
                 state.block = *block;
                 state.trial = Some(("all variants in turn".to_owned(), 1));
                 state.phase = TrialPhase::Between;
             }),
-            ExperimentEvent::Interleaving { latest, .. } => {
-                if self.progress.mode() == ProgressMode::View {
-                    self.notes.loading(latest);
-                }
-            }
+            ExperimentEvent::Interleaving {
+                latest, planned, ..
+            } => self.loading(latest, None, *planned),
             ExperimentEvent::RoundsBegan { .. } | ExperimentEvent::RoundEnded { .. } => {}
             ExperimentEvent::Loaded => self.notes.loaded(),
             ExperimentEvent::TrialEnded { id, result } => {
@@ -134,6 +128,22 @@ impl<'a> ExperimentWatcher<'a> {
                 let comparisons = &document.comparisons;
                 self.notes
                     .note(|state| state.take_look(document.blocks, comparisons, *next));
+            }
+        }
+    }
+
+    /// Shows a load, and its progress if it is in this process.
+    fn loading(
+        &self,
+        latest: &Arc<LatestSample>,
+        load: Option<(&Arc<Control>, &LoadInfo)>,
+        planned: Duration,
+    ) {
+        // Without a view, workers need not publish their figures.
+        if self.progress.mode() == ProgressMode::View {
+            self.notes.loading(latest);
+            if let Some((control, info)) = load {
+                self.notes.follow(RunningLoad::here(control, info), planned);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
 use crate::telemetry::{TelemetrySample, WatchSpec};
 use crate::topology::Topology;
 
-/// What the variants of a block share on their host.
+/// The data that the variants of a block share on their host.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHost {
     /// Allocations of all variants by their names on the host.

@@ -41,12 +41,6 @@ pub struct Redacted {
     pub secrets: Vec<String>,
 }
 
-/// True if the value of this header is a credential.
-pub fn is_secret_header(name: &str) -> bool {
-    let mut headers = SECRET_HEADERS.iter();
-    headers.any(|secret| secret.eq_ignore_ascii_case(name.trim()))
-}
-
 /// The text with every credential replaced by [`REDACTED`].
 pub fn hide(text: &str) -> String {
     replaced(text, |_| REDACTED.to_owned())

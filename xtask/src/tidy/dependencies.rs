@@ -93,7 +93,7 @@ fn licenses(rules: &Table, packages: &[&Package]) -> Vec<String> {
     let allowed: Vec<&str> = allowed.filter_map(toml::Value::as_str).collect();
     let refused = packages
         .iter()
-        .filter(|it| !is_allowed(&it.license, &allowed));
+        .filter(|it| !is_allowed(it.license, &allowed));
     refused
         .map(|it| {
             format!(
@@ -126,9 +126,9 @@ fn duplicates(rules: &Table, packages: &[&Package]) -> Vec<String> {
     for package in packages.iter() {
         if !skipped.iter().any(|entry| is_skipped(package, entry)) {
             versions
-                .entry(&package.name)
+                .entry(package.name)
                 .or_default()
-                .push(&package.version);
+                .push(package.version);
         }
     }
     let several = versions.iter().filter(|(_, versions)| versions.len() > 1);

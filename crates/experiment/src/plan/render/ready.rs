@@ -105,12 +105,5 @@ fn read_path(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Opt
 
 fn read_statuses(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Option<StatusSet> {
     let texts = reader.texts(node, subject)?;
-    match texts.join(",").parse() {
-        Ok(statuses) => Some(statuses),
-        Err(error) => {
-            let message = format!("{subject}: {error}");
-            reader.report(DiagnosticKind::BadValue, node.line, message);
-            None
-        }
-    }
+    reader.valid(texts.join(",").parse(), node, subject)
 }

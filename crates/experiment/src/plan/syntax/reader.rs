@@ -152,17 +152,7 @@ impl PlanReader<'_> {
     /// A duration with its unit.
     pub(crate) fn duration(&mut self, node: &TomlNode, subject: &str) -> Option<Duration> {
         let text = self.scalar(node, subject)?;
-        match quantity::time(&text) {
-            Ok(time) => Some(time),
-            Err(trouble) => {
-                self.report(
-                    DiagnosticKind::BadValue,
-                    node.line,
-                    format!("{subject}: {trouble}"),
-                );
-                None
-            }
-        }
+        self.valid(quantity::time(&text), node, subject)
     }
 
     /// Core numbers, written as `"0-3,6"`, `2` or `[0, 1]`.
@@ -171,14 +161,21 @@ impl PlanReader<'_> {
         if text.trim().is_empty() {
             return Some(Vec::new());
         }
-        match quantity::cores(&text) {
-            Ok(cores) => Some(cores),
-            Err(trouble) => {
-                self.report(
-                    DiagnosticKind::BadValue,
-                    node.line,
-                    format!("{subject}: {trouble}"),
-                );
+        self.valid(quantity::cores(&text), node, subject)
+    }
+
+    /// The value of a parsed text; an error is reported.
+    pub(crate) fn valid<T>(
+        &mut self,
+        parsed: Result<T, String>,
+        node: &TomlNode,
+        subject: &str,
+    ) -> Option<T> {
+        match parsed {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let message = format!("{subject}: {error}");
+                self.report(DiagnosticKind::BadValue, node.line, message);
                 None
             }
         }

@@ -37,7 +37,12 @@ impl Concluded {
         CheckFigure::shown(format!("experiment {seed}"), self.found())
     }
 
-    fn found(&self) -> String {
+    /// Width of the ratio's interval on the logarithmic scale.
+    pub(super) fn width(&self) -> Option<f64> {
+        self.ratio.map(|[_, low, high]| (high / low).ln())
+    }
+
+    pub(super) fn found(&self) -> String {
         let ratio = match self.ratio {
             Some([ratio, low, high]) => format!("{ratio:.3} ({low:.3} to {high:.3})"),
             None => "no ratio".to_string(),
@@ -52,24 +57,47 @@ impl Concluded {
 
 /// Runs the experiments, one after another, each with its number as seed.
 pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, String> {
-    let folder = TemporaryFolder::new()?;
-    let plan = folder.path.join("plan.toml");
-    fs::write(&plan, plan_text(prony.path(), prices)).map_err(|e| e.to_string())?;
+    let folder = ExperimentFolder::new(prony, prices)?;
     let mut concluded = Vec::new();
     for seed in 1..=EXPERIMENTS {
-        let out = folder.path.join(format!("out-{seed}"));
-        let (plan, out_arg) = (plan.to_string_lossy(), out.to_string_lossy());
-        let seed = seed.to_string();
-        // 1: done, with a verdict withheld, which is a valid result.
-        prony.run(
-            &["compare", &plan, "--out", &out_arg, "--seed", &seed],
-            &[0, 1],
-        )?;
-        let said = read(&out.join("verdict.json"))?;
+        let said = folder.compare(prony, &seed.to_string(), seed, &[])?;
         println!("experiment {seed}: {}", said.found());
         concluded.push(said);
     }
     Ok(concluded)
+}
+
+/// A folder with a plan, and with the experiments that ran it.
+pub(super) struct ExperimentFolder(TemporaryFolder);
+
+impl ExperimentFolder {
+    pub(super) fn new(prony: &Prony, prices: Prices) -> Result<ExperimentFolder, String> {
+        let folder = TemporaryFolder::new()?;
+        let plan = plan_text(prony.path(), prices);
+        fs::write(folder.path.join("plan.toml"), plan).map_err(|e| e.to_string())?;
+        Ok(ExperimentFolder(folder))
+    }
+
+    /// Runs the plan once.
+    pub(super) fn compare(
+        &self,
+        prony: &Prony,
+        name: &str,
+        seed: u64,
+        args: &[&str],
+    ) -> Result<Concluded, String> {
+        let (plan, out) = (
+            self.0.path.join("plan.toml"),
+            self.0.path.join(format!("out-{name}")),
+        );
+        let (plan, out_arg) = (plan.to_string_lossy(), out.to_string_lossy());
+        let seed = seed.to_string();
+        let mut all = vec!["compare", &plan, "--out", &out_arg, "--seed", &seed];
+        all.extend(args);
+        // 1: done, with a verdict withheld, which is a valid result.
+        prony.run(&all, &[0, 1])?;
+        read(&out.join("verdict.json"))
+    }
 }
 
 /// The plan: the variants differ only in their cost.

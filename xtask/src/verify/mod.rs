@@ -7,6 +7,7 @@
 mod aa;
 mod experiments;
 mod figures;
+mod interleave;
 mod pacing;
 mod power;
 mod program;
@@ -53,13 +54,18 @@ const CHECKS: &[Check] = &[
         shows: "ten experiments with two equal servers: at most one says faster or slower",
         run: aa::run,
     },
+    Check {
+        name: "interleave",
+        shows: "beside a bursty neighbour, interleaved blocks give intervals a third as wide",
+        run: interleave::run,
+    },
 ];
 
 /// Runs the named checks, or all; an error is a sentence about the arguments.
 pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args == ["--list"] {
         for check in CHECKS {
-            println!("{:<10} {}", check.name, check.shows);
+            println!("{:<12} {}", check.name, check.shows);
         }
         return Ok(Ending::Well);
     }

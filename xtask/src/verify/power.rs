@@ -18,7 +18,7 @@ const FOUND_MIN: u64 = 9;
 
 /// Calibrates, runs the experiments, counts.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
-    let prices = calibrate(prony)?;
+    let prices = calibrate(prony, COST_INCREASE)?;
     println!(
         "a request costs {} rounds of work, or {}: 10% more in all",
         prices.base, prices.other
@@ -38,9 +38,9 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Chooses the higher cost: the time of a saturated server per request is linear in the rounds, so
+/// Chooses the cost that is higher by this share of a request: the time of a saturated server per request is linear in the rounds, so
 /// two loads determine the cost of a round and of a request.
-fn calibrate(prony: &Prony) -> Result<Prices, String> {
+pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<Prices, String> {
     let seconds = |rounds: u64| -> Result<f64, String> {
         let origin = prony.origin(&["--work", &rounds.to_string()])?;
         let url = origin.url("/");
@@ -56,7 +56,7 @@ fn calibrate(prony: &Prony) -> Result<Prices, String> {
     };
     let twice = seconds(2 * BASE_ROUNDS)?;
     let base = seconds(BASE_ROUNDS)?;
-    let other = dearer(base, twice)
+    let other = dearer(base, twice, increase)
         .ok_or("twice the work did not slow the server down; is the machine busy?")?;
     Ok(Prices {
         base: BASE_ROUNDS,
@@ -64,11 +64,11 @@ fn calibrate(prony: &Prony) -> Result<Prices, String> {
     })
 }
 
-/// Number of rounds that increases the cost of a request by [`COST_INCREASE`], from its seconds at the
-/// base and at twice the rounds.
-fn dearer(base_s: f64, twice_s: f64) -> Option<u64> {
+/// Number of rounds that increases the cost of a request by this share, from its seconds at the base and
+/// at twice the rounds.
+fn dearer(base_s: f64, twice_s: f64, increase: f64) -> Option<u64> {
     let per_round_s = (twice_s - base_s) / BASE_ROUNDS as f64;
-    let more = COST_INCREASE * base_s / per_round_s;
+    let more = increase * base_s / per_round_s;
     (per_round_s > 0.0 && more < BASE_ROUNDS as f64).then(|| BASE_ROUNDS + more.round() as u64)
 }
 
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
         // 2 ns per round and 10 µs of other cost: 50 µs, of which a tenth is 2,500 rounds.
-        assert_eq!(dearer(50e-6, 90e-6), Some(22_500));
-        assert_eq!(dearer(50e-6, 50e-6), None);
-        assert_eq!(dearer(50e-6, 50.1e-6), None);
+        assert_eq!(dearer(50e-6, 90e-6, 0.1), Some(22_500));
+        assert_eq!(dearer(50e-6, 50e-6, 0.1), None);
+        assert_eq!(dearer(50e-6, 50.1e-6, 0.1), None);
     }
 }

@@ -1,0 +1,151 @@
+//! Precision beside a bursty neighbour: interleaved blocks against trials that run one after the other.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use super::experiments::ExperimentFolder;
+use super::figures::CheckFigure;
+use super::power;
+use super::program::Prony;
+
+/// Pairs of experiments.
+const PAIRS: u64 = 4;
+/// Smallest number of pairs in which the interleaved interval must be that much narrower.
+const NARROWER_MIN: u64 = 3;
+/// Largest width of the interleaved interval, relative to the other one.
+const WIDTH_RATIO_MAX: f64 = 1.0 / 3.0;
+/// Relative increase of the cost of a request.
+const COST_INCREASE: f64 = 0.08;
+/// Blocks of each experiment.
+const BLOCKS: &str = "5";
+/// Shortest and longest burst of the neighbour, and of the pauses between.
+const BURST_S: (f64, f64) = (0.5, 10.0);
+
+/// Runs pairs of experiments, one in each mode, and compares the widths of their intervals.
+pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
+    let prices = power::calibrate(prony, COST_INCREASE)?;
+    let folder = ExperimentFolder::new(prony, prices)?;
+    let _neighbour = Neighbour::start();
+    let mut figures = Vec::new();
+    let mut narrower = 0;
+    for pair in 1..=PAIRS {
+        let mut widths = [None; 2];
+        // Neither mode always comes first.
+        let modes = [("auto", 0), ("off", 1)];
+        let order = if pair % 2 == 1 { [0, 1] } else { [1, 0] };
+        for (mode, index) in order.map(|index: usize| modes[index]) {
+            let name = format!("{pair}-{mode}");
+            let args = ["--blocks", BLOCKS, "--interleave", mode];
+            let concluded = folder.compare(prony, &name, pair, &args)?;
+            println!("{name}: {}", concluded.found());
+            widths[index] = concluded.width();
+        }
+        let [Some(interleaved), Some(sequential)] = widths else {
+            return Err(format!("pair {pair} has an experiment without an interval"));
+        };
+        let ratio = interleaved / sequential;
+        narrower += u64::from(ratio <= WIDTH_RATIO_MAX);
+        figures.push(CheckFigure::shown(
+            format!("pair {pair}: width, interleaved against off"),
+            format!("{interleaved:.3} against {sequential:.3}: {ratio:.2}"),
+        ));
+    }
+    figures.push(CheckFigure::judged(
+        "pairs with at most a third of the width",
+        format!("at least {NARROWER_MIN} of {PAIRS}"),
+        narrower.to_string(),
+        narrower >= NARROWER_MIN,
+    ));
+    Ok(figures)
+}
+
+/// A process that keeps the server's core busy in bursts, half of the time.
+struct Neighbour {
+    /// Ends the neighbour when it is dropped.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Neighbour {
+    fn start() -> Neighbour {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let mut lengths = Lengths(1);
+            loop {
+                let burst = Burst::start();
+                let ended = stopped.recv_timeout(lengths.draw());
+                drop(burst);
+                if ended != Err(RecvTimeoutError::Timeout)
+                    || stopped.recv_timeout(lengths.draw()) != Err(RecvTimeoutError::Timeout)
+                {
+                    return;
+                }
+            }
+        });
+        Neighbour {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A busy loop on the server's core.
+struct Burst(Option<Child>);
+
+impl Burst {
+    fn start() -> Burst {
+        let spawned = Command::new("taskset")
+            .args(["-c", "0", "sh", "-c", "while :; do :; done"])
+            .stdin(Stdio::null())
+            .spawn();
+        Burst(spawned.ok())
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Random lengths of bursts and pauses, the same in every run.
+struct Lengths(u64);
+
+impl Lengths {
+    fn draw(&mut self) -> Duration {
+        // Constants of Knuth's MMIX generator.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let share = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+        Duration::from_secs_f64(BURST_S.0 + share * (BURST_S.1 - BURST_S.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_within_their_range() {
+        let mut lengths = Lengths(1);
+        for _ in 0..1_000 {
+            let length_s = lengths.draw().as_secs_f64();
+            assert!((BURST_S.0..=BURST_S.1).contains(&length_s), "{length_s}");
+        }
+    }
+}

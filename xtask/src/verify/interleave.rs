@@ -1,4 +1,4 @@
-//! Precision beside a bursty neighbour: interleaved blocks against trials that run one after the other.
+//! Precision next to a bursty neighbour: interleaved blocks against trials that run one after the other.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};

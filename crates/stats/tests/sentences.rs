@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use prony_stats::{Design, Evaluation, Factor, Levels, Metric, Trials, Verdict, evaluate};
+use prony_stats::{
+    Design, Effect, Evaluation, Factor, Levels, Metric, MovedMetric, MovementRole, RoundMetric,
+    RoundValues, Trials, Verdict, changed_cost, compare_rounds, evaluate, undecided_cost_text,
+};
 
 fn factor(name: &str, levels: &[&str]) -> Factor {
     Factor {
@@ -298,4 +301,85 @@ fn a_verdict_is_taken_back_when_later_blocks_contradict_it() {
     let comparison = &late.comparisons[0];
     assert_eq!(comparison.verdict, Verdict::Undecided);
     assert!(comparison.effect.low.unwrap() < 1.0 && comparison.effect.ratio.unwrap() > 1.0);
+}
+
+fn moved(metric: Metric, low: f64, ratio: f64, high: f64) -> MovedMetric {
+    MovedMetric {
+        metric,
+        part: MovementRole::Aside,
+        value: ratio,
+        against_value: 1.0,
+        effect: Effect {
+            ratio: Some(ratio),
+            difference: None,
+            low: Some(low),
+            high: Some(high),
+        },
+        blocks: 8,
+        text: String::new(),
+    }
+}
+
+#[test]
+fn a_cost_that_differs_while_the_speed_is_undecided() {
+    let all = [
+        moved(Metric::ServerMemoryBytes, 1.9, 2.0, 2.1),
+        moved(Metric::ServerCpuSystemUsPerRequest, 1.12, 1.33, 1.58),
+        moved(Metric::InstructionsPerRequest, 1.1, 1.2, 1.3),
+    ];
+    let cost = changed_cost(&all).unwrap();
+    assert_eq!(changed_cost(&all[..1]), None);
+    let said = |undecided: &[Metric]| undecided_cost_text(undecided, "tcp", "unix", cost);
+    assert_eq!(
+        said(&[Metric::RatePerS]).unwrap(),
+        "The request rate can't be distinguished on this machine, but the system CPU per request of \
+         tcp is 33% higher than that of unix (95% interval 12% to 58%), which is where a difference \
+         would come from."
+    );
+    let several = said(&[Metric::RatePerS, Metric::ServerMemoryBytes, Metric::P99Us]).unwrap();
+    assert!(several.starts_with("The request rate and the p99 response time can't be"));
+    assert_eq!(said(&[Metric::ServerMemoryBytes]), None, "not a speed");
+    let unclear = moved(Metric::InstructionsPerRequest, 0.9, 1.2, 1.3);
+    let said = undecided_cost_text(&[Metric::RatePerS], "tcp", "unix", &unclear);
+    assert_eq!(said, None, "the interval contains no change");
+}
+
+#[test]
+fn rounds_next_to_blocks() {
+    let design = sockets(Metric::RatePerS);
+    let blocks = around(1_000.0, 0.9, 0.02);
+    let evaluation = run(&design, Metric::RatePerS, &blocks);
+    let rounds = |side: fn(&(f64, f64)) -> f64, spread: f64| -> RoundValues {
+        let blocks = (1..).zip(&blocks);
+        let rounds = blocks.flat_map(|(block, values)| {
+            let value = side(values);
+            (0..10).map(move |round| {
+                let step = if round % 2 == 0 { spread } else { -spread };
+                ((block, round), value * step.exp())
+            })
+        });
+        rounds.collect()
+    };
+    let mut values = [
+        rounds(|values| values.0, 0.0),
+        rounds(|values| values.1, 0.01),
+    ];
+    let said = |values: &[RoundValues], metric| {
+        let compared = compare_rounds(&design, &evaluation, metric, values);
+        compared.into_iter().map(|one| one.text).collect::<Vec<_>>()
+    };
+    let text = "Request rate of tcp against unix: the 80 rounds of 8 blocks alone give −10.0% (−10.2% \
+                to −9.8%); the blocks, which decide, give −10.0% (−11.3% to −8.7%). The blocks differ \
+                by more than their rounds explain, so more blocks narrow the interval, and longer \
+                blocks don't.";
+    assert_eq!(said(&values, RoundMetric::RatePerS), [text]);
+    values[1].remove(&(3, 4));
+    let lacking = said(&values, RoundMetric::MeanResponseUs).remove(0);
+    assert!(
+        lacking.starts_with("Mean response time of tcp against unix: the 79 rounds of 8 blocks")
+    );
+    assert!(lacking.ends_with(" Left out, because one of the two has no value: 1 round."));
+    assert_eq!(said(&[], RoundMetric::RatePerS), [""; 0]);
+    let empty = [RoundValues::new(), RoundValues::new()];
+    assert_eq!(said(&empty, RoundMetric::RatePerS), [""; 0]);
 }

@@ -80,28 +80,10 @@ struct SampleExperiment {
     rounds: u32,
     seed: u64,
 }
+
 fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
-    let mut variants = vec![Levels::new()];
-    for factor in &sample_data.factors {
-        let extended = variants.iter().flat_map(|levels| {
-            factor.levels.iter().map(|level| {
-                let mut levels = levels.clone();
-                levels.insert(factor.name.clone(), level.clone());
-                levels
-            })
-        });
-        variants = extended.collect();
-    }
-    let design = Design {
-        factors: sample_data.factors.clone(),
-        variants: variants.clone(),
-        baseline: sample_data.baseline.clone(),
-        margin: 0.02,
-        family: sample_data.family.clone(),
-        blocks_min: sample_data.blocks,
-        blocks_max: sample_data.blocks,
-        alpha: 0.05,
-    };
+    let design = design(sample_data);
+    let variants = &design.variants;
     let mut noise = Noise(sample_data.seed);
     let mut trials = Trials::new();
     let mut order = Vec::new();
@@ -125,14 +107,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
             server.rate *= slices::mean(&speeds);
             let record = loads::trial(sample_data, &server, &mut noise);
             let values = values(&record, &server);
-            let varying = design
-                .factors
-                .iter()
-                .filter(|factor| factor.levels.len() > 1);
-            let names: Vec<&str> = varying
-                .map(|factor| levels[&factor.name].as_str())
-                .collect();
-            let name = names.join("-").replace(", ", "-").replace(['/', ':'], "_");
+            let name = folder_name(&design, levels);
             let folder: PathBuf = dir.join(format!("trials/{block:02}-{name}"));
             fs::create_dir_all(&folder)?;
             fs::write(folder.join("record.json"), record.to_json())?;
@@ -179,6 +154,41 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
         fs::write(dir.join("plan.toml"), sample_data.plan)?;
     }
     Ok(())
+}
+
+/// All combinations of the factors' levels.
+fn design(sample_data: &SampleExperiment) -> Design {
+    let mut variants = vec![Levels::new()];
+    for factor in &sample_data.factors {
+        let extended = variants.iter().flat_map(|levels| {
+            factor.levels.iter().map(|level| {
+                let mut levels = levels.clone();
+                levels.insert(factor.name.clone(), level.clone());
+                levels
+            })
+        });
+        variants = extended.collect();
+    }
+    Design {
+        factors: sample_data.factors.clone(),
+        variants,
+        baseline: sample_data.baseline.clone(),
+        margin: 0.02,
+        family: sample_data.family.clone(),
+        blocks_min: sample_data.blocks,
+        blocks_max: sample_data.blocks,
+        alpha: 0.05,
+    }
+}
+
+/// Name of a trial's folder without its block.
+fn folder_name(design: &Design, levels: &Levels) -> String {
+    let factors = design.factors.iter();
+    let varying = factors.filter(|factor| factor.levels.len() > 1);
+    let names: Vec<&str> = varying
+        .map(|factor| levels[&factor.name].as_str())
+        .collect();
+    names.join("-").replace(", ", "-").replace(['/', ':'], "_")
 }
 
 /// An explanation of each difference, similar to that of a real experiment.

@@ -44,7 +44,7 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
     }
     if comparison.rounds_without_ratio > 0 {
         let left_out = counted(comparison.rounds_without_ratio, "round");
-        text = format!("{text} Without a value of both, and left out: {left_out}.");
+        text = format!("{text} Left out, because one of the two has no value: {left_out}.");
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::plan::{MachineProfile, Plan};
-use prony_experiment::runner::RunSettings;
+use prony_experiment::runner::{RunSettings, trial_mode};
 
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
@@ -12,27 +12,47 @@ use crate::{experiment, plan_file, runs_folder};
 /// The plan. In it, the command `prony` refers to this program.
 const PLAN: &str = include_str!("demo.toml");
 
+/// Number and length of trials that run one after the other.
+const SEQUENTIAL_TRIALS: &str = r#"blocks   = { min = 5, max = 12 }
+budget   = "50s"
+warmup   = "300ms"
+duration = "1500ms""#;
+
+/// Number and length of interleaved trials. The first verdict comes after 10 s of measuring.
+const INTERLEAVED_TRIALS: &str = r#"blocks   = { min = 5, max = 12 }
+budget   = "50s"
+warmup   = "300ms"
+duration = "1s""#;
+
 /// Runs the demo.
 pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
-    let plan = plan(&MachineProfile::this())?;
+    let machine = MachineProfile::this();
+    let mut plan = plan(&machine, INTERLEAVED_TRIALS)?;
     let out = typed
         .out
         .clone()
         .unwrap_or_else(|| runs_folder::for_new_run(&plan.name));
     let settings = RunSettings {
         precheck: false,
+        interleave: typed.interleave,
         ..RunSettings::new(out)
     };
+    let mode = trial_mode(&plan, &settings).map_err(Failure::wrong)?;
+    if !mode.is_some_and(|mode| mode.is_interleaved()) {
+        plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
+    }
     experiment::run(&plan, &settings, typed.progress, None, None)
 }
 
-/// The plan for this machine. With two or more cores, server and load get separate cores.
-fn plan(machine: &MachineProfile) -> Result<Plan, Failure> {
+/// The plan for this machine, with these keys of `[trials]`. With two or more cores, server and load get
+/// separate cores.
+fn plan(machine: &MachineProfile, trials: &str) -> Result<Plan, Failure> {
+    let text = PLAN.replace("@trials", trials);
     let text = match machine.cores.as_slice() {
-        [server, load, ..] => PLAN
+        [server, load, ..] => text
             .replace("@server", &server.to_string())
             .replace("@load", &load.to_string()),
-        _ => PLAN
+        _ => text
             .lines()
             .filter(|line| !line.starts_with("cores"))
             .collect::<Vec<_>>()
@@ -45,17 +65,20 @@ fn plan(machine: &MachineProfile) -> Result<Plan, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_experiment::interleaving::decide;
+    use prony_experiment::plan::Interleave;
     use prony_experiment::service::{Allocated, Endpoint};
 
     #[test]
     fn the_plan_fits_machines_with_one_core_and_with_many() {
-        for cores in [vec![3], vec![2, 5, 7]] {
+        let [one, many] = [vec![3], vec![2, 5, 7]];
+        for (cores, trials) in [(one, SEQUENTIAL_TRIALS), (many, INTERLEAVED_TRIALS)] {
             let cores_of_its_own = cores.len() > 1;
             let machine = MachineProfile {
                 cores: cores.clone(),
                 ..MachineProfile::this()
             };
-            let plan = plan(&machine).unwrap();
+            let plan = plan(&machine, trials).unwrap();
             let mut given = Vec::new();
             for wanted in plan.allocations(0).unwrap() {
                 let endpoint = Endpoint::Tcp("127.0.0.1:1".parse().unwrap());
@@ -77,5 +100,13 @@ mod tests {
             );
             assert_eq!(plan.notes, Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn both_variants_can_run_at_the_same_time_and_take_ten_seconds() {
+        let plan = plan(&MachineProfile::this(), INTERLEAVED_TRIALS).unwrap();
+        assert!(decide(&plan, Interleave::Auto).is_interleaved());
+        let measured = plan.trials.duration * plan.variants.len() as u32;
+        assert!((measured * plan.trials.blocks_min as u32).as_secs() <= 10);
     }
 }

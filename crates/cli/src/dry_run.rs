@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Plan, Resolved};
 use prony_experiment::runner::{
-    BlockTime, FailedTrial, Interrupt, RunSettings, UnknownTime, probe_block_time,
+    BlockTime, FailedTrial, Interrupt, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
 
 use crate::arguments::ProgressFlag;
@@ -25,8 +25,9 @@ pub(crate) fn run(
 ) -> Result<Ending, Failure> {
     let address_of = |host: Option<&str>| hosts?.address_of(host);
     let variants = outlook::resolved(plan, &address_of).map_err(Failure::wrong)?;
+    let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let mut failed = None;
-    let block_time = match BlockTime::of(&variants) {
+    let block_time = match BlockTime::of(&variants, mode.as_ref()) {
         BlockTime::NeedsProbe if settings.precheck => match probe(plan, &variants, flag)? {
             Ok(Some(probed)) => probed,
             Ok(None) => return Ok(Ending::Interrupted),
@@ -41,7 +42,8 @@ pub(crate) fn run(
     let summary = outlook::summary(plan, settings, &block_time);
     let details = outlook::details(plan, settings, &variants);
     let hosts = hosts.map(Hosts::summary).unwrap_or_default();
-    terminal::print(&format!("{summary}\n{details}{hosts}"));
+    let mode = mode.map(|mode| format!("{mode}\n")).unwrap_or_default();
+    terminal::print(&format!("{summary}\n{mode}{details}{hosts}"));
     Ok(match failed {
         Some(error) => {
             terminal::print_message(&format!("prony: {error}"));

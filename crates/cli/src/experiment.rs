@@ -8,7 +8,7 @@ use prony_experiment::host::{Host, HostError};
 use prony_experiment::plan::{Plan, forget_secrets};
 use prony_experiment::runner::{
     AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Interrupt,
-    Machines, RunSettings, RunnerError, TrialError, forecast, run_on,
+    Machines, RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
 };
 use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
@@ -37,6 +37,7 @@ pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunS
         resume: typed.resume.is_some(),
         accept_plan_changes: typed.accept_plan_changes,
         bodies: typed.bodies,
+        interleave: typed.interleave,
         precheck: !typed.no_precheck,
     }
 }
@@ -52,7 +53,8 @@ pub(crate) fn run(
 ) -> Result<Ending, Failure> {
     let progress = Arc::new(Progress::new(flag));
     sweep_up(&progress);
-    let block_time = outlook::planned_block_time(plan);
+    let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
+    let block_time = outlook::planned_block_time(plan, mode.as_ref());
     let forecast = forecast(plan, settings, &block_time);
     progress.line(&outlook::summary(plan, settings, &block_time));
     progress.line(&format!("results: {}", settings.out.display()));
@@ -110,9 +112,10 @@ pub(crate) fn run(
         RunnerError::Folder(
             ExperimentFolderError::File { .. } | ExperimentFolderError::InUse { .. },
         ) => Failure::refused(error),
-        RunnerError::Folder(_) | RunnerError::Design(_) | RunnerError::Spent(_) => {
-            Failure::wrong(error)
-        }
+        RunnerError::Folder(_)
+        | RunnerError::Design(_)
+        | RunnerError::Mode(_)
+        | RunnerError::Spent(_) => Failure::wrong(error),
     })?;
     if finished.failed.is_none() && !finished.interrupted {
         remove_secrets(&settings.out, &progress);

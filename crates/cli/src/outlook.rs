@@ -15,6 +15,7 @@ use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind, Pla
 use prony_experiment::topology::{AddressBlock, Topology};
 use prony_record::redact;
 use prony_report::number;
+use prony_stats::TrialMode;
 
 use crate::setups::{self, Setting, SettingValue};
 
@@ -69,10 +70,11 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     lines.join("\n")
 }
 
-/// Returns the time of a block as far as the plan determines it: a run makes no probe.
-pub(crate) fn planned_block_time(plan: &Plan) -> BlockTime {
+/// Returns the time of a block as far as the plan determines it: a run makes no probe. `mode` is how its
+/// trials share the time.
+pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> BlockTime {
     match resolved(plan, &|_| None) {
-        Ok(variants) => match BlockTime::of(&variants) {
+        Ok(variants) => match BlockTime::of(&variants, mode) {
             BlockTime::Unknown(_) => BlockTime::NeedsProbe,
             block_time => block_time,
         },

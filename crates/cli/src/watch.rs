@@ -56,6 +56,7 @@ impl<'a> ExperimentWatcher<'a> {
     /// Takes an event.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
+            ExperimentEvent::Mode { mode } => self.progress.line(&mode.to_string()),
             ExperimentEvent::Resumed { blocks, block_time } => {
                 self.notes.note(|state| state.resume(*blocks, *block_time));
                 let blocks = number::plural(u64::from(*blocks), "block", "blocks");

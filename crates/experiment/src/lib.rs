@@ -8,6 +8,7 @@ pub mod crypto;
 pub mod doctor;
 pub mod environment;
 pub mod host;
+pub mod interleaving;
 pub mod place;
 pub mod plan;
 #[cfg(target_os = "linux")]

@@ -9,9 +9,22 @@ const FILES_OF_PROCESS: u64 = 48;
 /// Open files that a worker needs in addition to its connections: those of its poller.
 const FILES_PER_WORKER: u64 = 4;
 
+/// Number of open files that this process needs for loads with this number of connections and threads in
+/// total.
+pub fn open_files_needed(connections: u64, threads: u64) -> u64 {
+    connections
+        .saturating_add(FILES_OF_PROCESS)
+        .saturating_add(FILES_PER_WORKER.saturating_mul(threads))
+}
+
+/// Number of files that this process may open. Raises the soft limit to the hard one first.
+pub fn open_files_limit() -> u64 {
+    system::open_files_limit()
+}
+
 /// Number of open files needed for this number of connections and threads.
 pub(crate) fn needed(connections: u32, threads: u32) -> u64 {
-    u64::from(connections) + FILES_OF_PROCESS + FILES_PER_WORKER * u64::from(threads)
+    open_files_needed(connections.into(), threads.into())
 }
 
 /// Checks that this process may open the files that a load needs.

@@ -52,6 +52,11 @@ struct PortDemand {
     is_random: bool,
 }
 
+/// Number of local ports for connections from one address to another; `None` if unknown.
+pub fn local_port_count() -> Option<u64> {
+    local::local_ports().map(local::LocalPorts::count)
+}
+
 /// Makes sure that the load's connections find ports, and returns a finding if they may not.
 ///
 /// # Errors

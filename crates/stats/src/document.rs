@@ -12,6 +12,7 @@ use crate::looks::Look;
 use crate::round_comparison::RoundComparison;
 use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
+use crate::trial_mode::TrialMode;
 
 /// Value of `schema` in new documents.
 pub const VERDICT_SCHEMA: &str = "prony.verdict/1";
@@ -60,6 +61,10 @@ pub struct VerdictDocument {
     /// Looks that were taken; `--resume` continues from them.
     #[serde(default)]
     pub looks: Vec<Look>,
+    /// How the trials of a block shared the time; `None` in documents of versions that could not
+    /// interleave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_mode: Option<TrialMode>,
     /// True if `host_softirq_us_per_request` is also part of the processes' CPU time. Unless this
     /// is `Some(false)`, the two must not be added up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +87,7 @@ pub struct ExperimentInfo {
 }
 
 impl VerdictDocument {
-    /// Combines an experiment's properties with its evaluation. `why`, `rounds` and
+    /// Combines an experiment's properties with its evaluation. `why`, `rounds`, `trial_mode` and
     /// `softirq_included` are left empty.
     pub fn new(
         about: ExperimentInfo,
@@ -107,6 +112,7 @@ impl VerdictDocument {
             rounds: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
+            trial_mode: None,
             softirq_included: None,
             findings,
         }

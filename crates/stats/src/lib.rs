@@ -38,6 +38,7 @@ pub mod runs;
 mod scaling;
 mod sentences;
 mod summary;
+mod trial_mode;
 mod trials;
 mod withholding;
 
@@ -62,4 +63,5 @@ pub use round_comparison::{RoundComparison, RoundMetric};
 pub use rounds::{RoundRatio, RoundValues, compare_rounds, round_ratios};
 pub use scaling::{Scaling, ScalingPoint};
 pub use summary::{MetricSummary, VariantSummary};
+pub use trial_mode::TrialMode;
 pub use trials::{Trials, Values};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use prony_experiment::plan::{BodyComparison, metric_to_judge};
+use prony_experiment::plan::{BodyComparison, Interleave, metric_to_judge};
 use prony_record::quantity;
 use prony_stats::Metric;
 use tempfile::NamedTempFile;
@@ -110,6 +110,11 @@ pub(crate) struct RunArgs {
     /// same-decoded]
     #[arg(long, value_name = "RULE", value_parser = BodyComparison::from_str, help_heading = "Experiment")]
     pub(crate) bodies: Option<BodyComparison>,
+    /// Run all variants at the same time and alternate between them in short slices, so that a noisy
+    /// machine affects them alike: auto (where possible), off, or the slices' length, such as 250ms
+    /// [default: the plan's, or auto]
+    #[arg(long, value_name = "MODE", value_parser = Interleave::from_str, help_heading = "Experiment")]
+    pub(crate) interleave: Option<Interleave>,
     /// Serve the running trials' metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
     /// with a port, under /metrics
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]

@@ -15,8 +15,10 @@ mod runs;
 mod study;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use prony_experiment::plan::Interleave;
 
 pub(crate) use agent::AgentArgs;
 pub(crate) use agents::{ByAgentsArgs, HostsArgs};
@@ -125,6 +127,10 @@ pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Run both variants at the same time and alternate between them in short slices: auto (where
+    /// possible), off, or the slices' length, such as 250ms [default: auto]
+    #[arg(long, value_name = "MODE", value_parser = Interleave::from_str)]
+    pub(crate) interleave: Option<Interleave>,
     /// Form of the progress on standard error
     #[arg(
         long,

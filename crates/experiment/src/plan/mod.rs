@@ -22,12 +22,14 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::{is_placeholder_path, is_placeholder_port};
+
 pub use check::{HostObjection, HostRequirement, ServiceAspect};
 pub use diagnostic::{DiagnosticKind, PlanError, PlanErrors};
 pub use freeze::forget_secrets;
 pub use model::{
-    BodyComparison, FactorLevel, LevelSelection, MachineProfile, Plan, PlanFactor, PlanVariant,
-    TrialSettings, VARIANTS_MAX, metric_to_judge,
+    BodyComparison, FactorLevel, Interleave, LevelSelection, MachineProfile, Plan, PlanFactor,
+    PlanVariant, TrialSettings, VARIANTS_MAX, metric_to_judge,
 };
 pub use render::{
     Model, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme, TelemetrySettings,

@@ -160,6 +160,7 @@ fn trials() -> Vec<ReferenceKey> {
         key("warmup", Time, "\"2s\"", "\"1s\"", "load before each measurement, not measured"),
         key("duration", Time, "\"10s\"", "\"5s\"", "length of each measurement"),
         key("budget", Time, "none", "\"30m\"", "no block starts that would end later than this"),
+        key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time, and alternate between them in slices: auto where possible, off, or the length"),
         key("seed", integer(0, i64::MAX as u64), "random", "1", "seed of the order within blocks"),
     ]
 }

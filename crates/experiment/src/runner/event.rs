@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prony_load::Control;
 use prony_record::LoadInfo;
-use prony_stats::{InterimEstimate, VerdictDocument};
+use prony_stats::{InterimEstimate, TrialMode, VerdictDocument};
 
 use super::sampling::LatestSample;
 use super::{SliceResult, TrialResult};
@@ -26,6 +26,11 @@ pub struct InterleavedLoad<'a> {
 /// An event of a running experiment. Text for the user is up to the listener.
 #[derive(Debug)]
 pub enum ExperimentEvent<'a> {
+    /// The way in which the trials of a block share the time was chosen. The first event, if there is one.
+    Mode {
+        /// The choice, with its reason.
+        mode: &'a TrialMode,
+    },
     /// An earlier run of the experiment was loaded.
     Resumed {
         /// Number of its complete blocks.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use prony_record::FindingId;
 use prony_stats::{
-    AlphaTable, Design, Evaluation, ExperimentInfo, Look, Trials as Observations, VerdictDocument,
-    evaluate_with, interim_estimates,
+    AlphaTable, Design, Evaluation, ExperimentInfo, Look, TrialMode, Trials as Observations,
+    VerdictDocument, evaluate_with, interim_estimates,
 };
 
 use super::folder::ExperimentFolder;
@@ -50,7 +50,10 @@ impl<'a> Experiment<'a> {
             budget: settings.budget.or(plan.trials.budget),
             bodies: settings.bodies.unwrap_or(plan.bodies),
             precheck: settings.precheck,
-            interleaving: None,
+            interleaving: match stored.trial_mode() {
+                Some(TrialMode::Sliced { length }) => Some(*length),
+                _ => None,
+            },
             precheck_time: Duration::ZERO,
             began: Instant::now(),
             looks: stored.looks().to_vec(),
@@ -66,6 +69,9 @@ impl<'a> Experiment<'a> {
         machines: &mut Machines<'_>,
         interrupt: &Interrupt,
     ) -> Result<ExperimentOutcome, RunnerError> {
+        if let Some(mode) = self.stored.trial_mode() {
+            (self.on)(ExperimentEvent::Mode { mode });
+        }
         let done = self.stored.complete_blocks(self.plan.variants.len());
         let mut next_look = self.planned_look(done);
         if done > 0 {
@@ -429,6 +435,7 @@ impl<'a> Experiment<'a> {
         VerdictDocument {
             why,
             rounds,
+            trial_mode: self.stored.trial_mode().cloned(),
             softirq_included,
             ..document
         }

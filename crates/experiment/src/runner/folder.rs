@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_record::Record;
-use prony_stats::{Look, VerdictDocument};
+use prony_stats::{Look, TrialMode, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
 use super::experiment_finding::ExperimentFinding;
@@ -26,6 +26,9 @@ const STUDY_DIR: &str = "study";
 struct StoredState {
     seed: u64,
     variants: Vec<String>,
+    /// How the trials share the time; `None` in folders of versions that could not interleave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trial_mode: Option<TrialMode>,
     /// Plan of the last run; `None` in folders of earlier versions.
     #[serde(default)]
     plan: Option<PlanCopy>,
@@ -89,6 +92,7 @@ impl ExperimentFolder {
         plan: &Plan,
         dir: &Path,
         seed: u64,
+        trial_mode: Option<TrialMode>,
     ) -> Result<ExperimentFolder, ExperimentFolderError> {
         fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
         let lock = FolderLock::take(dir)?;
@@ -107,6 +111,7 @@ impl ExperimentFolder {
         let state = StoredState {
             seed,
             variants: ids(plan),
+            trial_mode,
             plan: Some(PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?),
             plan_changes: Vec::new(),
         };
@@ -219,6 +224,18 @@ impl ExperimentFolder {
             self.results.append(&mut results);
         }
         Ok(())
+    }
+
+    /// Reads how the trials of the experiment in `dir` share the time. `None` if the folder doesn't name it
+    /// or can't be read; [`ExperimentFolder::open`] reports the latter.
+    pub(crate) fn stored_mode(dir: &Path) -> Option<TrialMode> {
+        let state: StoredState = read_json(&dir.join("state.json")).ok()?;
+        state.trial_mode
+    }
+
+    /// How the trials share the time; `None` if the folder doesn't name it.
+    pub(crate) fn trial_mode(&self) -> Option<&TrialMode> {
+        self.state.trial_mode.as_ref()
     }
 
     pub(crate) fn seed(&self) -> u64 {

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_load::LoadSettings;
+use prony_stats::TrialMode;
 
 use super::folder::ExperimentFolder;
 use super::trial::{ProbePace, ProbedLoad, Trial};
 use super::{FailedTrial, Interrupt, RunSettings, TrialError};
 use crate::host::Host;
+use crate::interleaving::interleaved_time;
 use crate::plan::{Plan, Resolved};
 
 /// Estimated time per trial for starting, checking and stopping services, until one was measured.
@@ -107,8 +109,12 @@ impl BlockTime {
         }
     }
 
-    /// Returns the time of a block of these variants, as far as the plan determines it.
-    pub fn of(variants: &[Resolved]) -> BlockTime {
+    /// Returns the time of a block of these variants, as far as the plan determines it. `mode` is how its
+    /// trials share the time.
+    pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
+        if mode.is_some_and(TrialMode::is_interleaved) {
+            return BlockTime::Planned(interleaved_block(variants));
+        }
         let planned = variants.iter().map(planned_trial);
         if let Some(trials) = planned.collect::<Option<Vec<_>>>() {
             return BlockTime::Planned(trials.into_iter().fold(Duration::ZERO, add));
@@ -122,6 +128,16 @@ impl BlockTime {
 
 fn add(a: Duration, b: Duration) -> Duration {
     a.saturating_add(b)
+}
+
+/// Returns the time of an interleaved block. Its loads all have the same duration.
+fn interleaved_block(variants: &[Resolved]) -> Duration {
+    let loads = variants.iter().map(|variant| &variant.load.settings);
+    let warmups: Vec<Duration> = loads.clone().map(LoadSettings::warmup).collect();
+    let durations = loads.filter_map(LoadSettings::planned);
+    let loaded = interleaved_time(&warmups, durations.max().unwrap_or_default());
+    let starts = TRIAL_OVERHEAD_GUESS.saturating_mul(variants.len() as u32);
+    loaded.saturating_add(starts)
 }
 
 /// Returns the time of a trial, or `None` if a number of requests ends its load.
@@ -179,7 +195,7 @@ pub fn probe_block_time(
 ) -> Result<Option<BlockTime>, FailedTrial> {
     let seed = plan.trials.seed.unwrap_or_default();
     let mut stored =
-        ExperimentFolder::create(plan, scratch, seed).map_err(|error| FailedTrial {
+        ExperimentFolder::create(plan, scratch, seed, None).map_err(|error| FailedTrial {
             variant: None,
             error: Box::new(TrialError::Folder(error)),
         })?;

@@ -18,6 +18,7 @@ mod interrupt;
 mod limit_lines;
 pub(crate) mod links;
 mod lock;
+mod mode;
 mod noise;
 mod order_effect;
 mod plan_changes;
@@ -40,7 +41,7 @@ use std::time::Duration;
 use prony_stats::{Design, Factor, VerdictDocument};
 
 use crate::host::Host;
-use crate::plan::{BodyComparison, Plan};
+use crate::plan::{BodyComparison, Interleave, Plan};
 
 use experiment::Experiment;
 
@@ -51,6 +52,7 @@ pub use folder::ExperimentFolder;
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};
 pub use interrupt::Interrupt;
+pub use mode::{INTERLEAVING, ModeError, trial_mode};
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};
@@ -73,6 +75,8 @@ pub struct RunSettings {
     pub accept_plan_changes: bool,
     /// Comparison of response bodies. Overrides the plan's.
     pub bodies: Option<BodyComparison>,
+    /// How the trials of a block share the time. Overrides the plan's.
+    pub interleave: Option<Interleave>,
     /// Start each variant once before the first block, to find variants that can't run.
     pub precheck: bool,
 }
@@ -88,6 +92,7 @@ impl RunSettings {
             resume: false,
             accept_plan_changes: false,
             bodies: None,
+            interleave: None,
             precheck: true,
         }
     }
@@ -111,6 +116,8 @@ pub enum RunnerError {
     Design(prony_stats::DesignError),
     /// The experiment's folder can't be used.
     Folder(ExperimentFolderError),
+    /// The trials can't share the time as requested.
+    Mode(ModeError),
     /// The resumed experiment has used its whole error rate after this many blocks. More blocks could
     /// not change a verdict.
     Spent(u32),
@@ -121,6 +128,7 @@ impl fmt::Display for RunnerError {
         match self {
             RunnerError::Design(error) => error.fmt(f),
             RunnerError::Folder(error) => error.fmt(f),
+            RunnerError::Mode(error) => error.fmt(f),
             RunnerError::Spent(blocks) => write!(
                 f,
                 "this experiment reached its final verdicts after block {blocks}; judging it again \
@@ -178,11 +186,13 @@ pub fn run_on(
 ) -> Result<ExperimentOutcome, RunnerError> {
     let design = design(plan, settings);
     design.pairs().map_err(RunnerError::Design)?;
+    let mode = trial_mode(plan, settings)?;
     let stored = if settings.resume {
         ExperimentFolder::open(plan, &settings.out, settings.accept_plan_changes)?
     } else {
         let seed = settings.seed.or(plan.trials.seed);
-        ExperimentFolder::create(plan, &settings.out, seed.unwrap_or_else(random_seed))?
+        let seed = seed.unwrap_or_else(random_seed);
+        ExperimentFolder::create(plan, &settings.out, seed, mode)?
     };
     Experiment::new(plan, design, settings, stored, on).run(&mut machines, interrupt)
 }

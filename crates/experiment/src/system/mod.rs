@@ -33,6 +33,16 @@ pub(crate) use linux::{
     online_cores, port_holder, processes, start_of,
 };
 
+/// Returns the memory that new processes can use without swapping; `None` if the system doesn't report it.
+pub(crate) fn memory_available_bytes() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        linux::memory_available_bytes()
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
 /// Reads the facts of this machine.
 #[must_use]
 pub fn this_machine() -> MachineFacts {

@@ -1,7 +1,7 @@
 //! The report of an experiment.
 
 use prony_record::Severity;
-use prony_stats::{Metric, VerdictDocument};
+use prony_stats::{Metric, TrialMode, VerdictDocument};
 
 use super::findings_section;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
@@ -284,6 +284,9 @@ fn method(experiment: &Experiment) -> Section {
     let mut section = Section::new("How it was measured")
         .with(Files, Block::Paragraph(wording::method(experiment)))
         .with(Files, Block::Facts(facts));
+    if let Some(mode @ TrialMode::Sequential { .. }) = &verdict.trial_mode {
+        section = section.with(Files, Block::Paragraph(mode.to_string()));
+    }
     // The order of an interleaved block changes with each round.
     if !verdict.order.is_empty() && !experiment.is_interleaved() {
         let order = (1..).zip(&verdict.order);

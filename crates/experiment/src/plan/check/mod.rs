@@ -6,4 +6,6 @@ mod placeholders;
 mod read;
 mod variants;
 
+pub(crate) use placeholders::{is_placeholder_path, is_placeholder_port};
+
 pub use hosts::{HostObjection, HostRequirement, ServiceAspect};

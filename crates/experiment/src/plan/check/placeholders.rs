@@ -2,13 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::plan::render::{RemoteAddress, ServiceLayout, remote_allocated};
 use crate::service::{Allocated, Endpoint, ListenKind};
 
 /// The port of the first endpoint.
 const FIRST_PORT: u16 = 20_000;
+/// The number of ports that count as placeholders.
+const PORTS: u16 = 1_000;
+/// The folder of all placeholder files, which doesn't exist.
+const FOLDER: &str = "/nonexistent/prony";
+
+/// Reports whether a port in a rendered text is that of a placeholder.
+pub(crate) fn is_placeholder_port(port: u16) -> bool {
+    (FIRST_PORT..FIRST_PORT + PORTS).contains(&port)
+}
+
+/// Reports whether a path in a rendered text is that of a placeholder.
+pub(crate) fn is_placeholder_path(path: &Path) -> bool {
+    path.starts_with(FOLDER)
+}
 
 /// Endpoints of the right kind that no server listens on.
 pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<String, Allocated> {
@@ -19,7 +33,7 @@ pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<Stri
     };
     let mut all = BTreeMap::new();
     for service in services {
-        let files_dir = PathBuf::from("/nonexistent/prony").join(&service.name);
+        let files_dir = PathBuf::from(FOLDER).join(&service.name);
         let allocated = match &service.remote {
             Some((_, RemoteAddress::Unix(path))) => remote_allocated(Endpoint::Unix(path.into())),
             Some((_, RemoteAddress::Tcp { port, .. })) => remote_allocated(Endpoint::Tcp(

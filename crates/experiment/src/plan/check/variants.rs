@@ -5,10 +5,48 @@ use std::collections::BTreeSet;
 use prony_stats::Metric;
 
 use super::placeholders::placeholder_endpoints;
-use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::plan::model::{Plan, frozen_files, trials};
-use crate::plan::render::{self, Model, Rendered, VariantLayout, machine_context};
+use crate::plan::render::{self, Model, Rendered, Resolved, VariantLayout, machine_context};
 use crate::plan::syntax::{PlanReader, TomlNode};
+
+impl Plan {
+    /// Every variant, rendered with placeholder endpoints. No name is looked up.
+    ///
+    /// # Errors
+    /// A variant renders differently from when the plan was read.
+    pub(crate) fn with_placeholders(&self) -> Result<Vec<Resolved>, PlanError> {
+        let mut diagnostics = Diagnostics::default();
+        let all = render_all(self, &mut diagnostics, |_, _, _| {});
+        diagnostics
+            .into_result()
+            .map_err(|errors| errors.first().clone())?;
+        let resolved = all.into_iter().map(|(_, rendered)| {
+            let load = rendered.load.ok_or_else(|| {
+                PlanError::unexplained(&self.origin, "the load of a variant can't be rendered")
+            })?;
+            Ok(Resolved {
+                topology: rendered.topology,
+                services: rendered.services,
+                load,
+                telemetry: rendered.telemetry,
+            })
+        });
+        resolved.collect()
+    }
+
+    /// Number of cores of the machine that the plan was read for.
+    pub(crate) fn machine_cores(&self) -> usize {
+        self.machine.cores.len()
+    }
+
+    /// The error of a requested `interleave` that is not possible. The line is that of the key, if the plan
+    /// has it.
+    pub(crate) fn interleave_error(&self, message: String, hint: &str) -> PlanError {
+        let line = self.interleave_line;
+        PlanError::new(DiagnosticKind::Structure, &self.origin, line, message).with_hint(hint)
+    }
+}
 
 /// Renders every variant, and adds to the plan what follows from that: default metrics, the files
 /// that the plan names, and notes.

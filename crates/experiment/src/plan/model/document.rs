@@ -74,8 +74,9 @@ pub(crate) fn read_plan(
     let bodies = load
         .and_then(TomlNode::as_table)
         .map(|load| bodies::read_bodies(load, &mut reader));
-    let trial_keys = table.get("trials").and_then(TomlNode::as_table);
-    let trial_keys = trial_keys.map(|trials| trials.keys().map(str::to_owned).collect());
+    let trial_table = table.get("trials").and_then(TomlNode::as_table);
+    let trial_keys = trial_table.map(|trials| trials.keys().map(str::to_owned).collect());
+    let interleave = trial_table.and_then(|trials| trials.get("interleave"));
     Some(Plan {
         name: read_name(table, origin, &mut reader),
         question: table
@@ -101,6 +102,7 @@ pub(crate) fn read_plan(
         links,
         load: load.and_then(|node| reader.table(node, "load")).cloned()?,
         telemetry,
+        interleave_line: interleave.map_or(0, |node| node.line),
         trial_keys: trial_keys.unwrap_or_default(),
         frozen_files: Vec::new(),
         replaced_lines: ["folder", "includes"]

@@ -7,6 +7,7 @@ pub(super) mod document;
 mod factors;
 mod folder;
 mod frozen_file;
+mod interleave;
 mod levels;
 mod limits;
 mod machine;
@@ -26,6 +27,7 @@ pub(super) use certificate::{CertificateCache, SelfSignedCertificate};
 pub use factors::{FactorLevel, PlanFactor};
 pub(super) use folder::{INCLUDES, PlanFolder, io_error_words};
 pub(super) use frozen_file::{FrozenFile, frozen_files};
+pub use interleave::Interleave;
 pub use levels::LevelSelection;
 pub use limits::VARIANTS_MAX;
 pub use machine::MachineProfile;
@@ -71,6 +73,8 @@ pub struct Plan {
     pub(super) links: Vec<NamedTable>,
     pub(super) load: TomlTable,
     pub(super) telemetry: Option<TomlTable>,
+    /// The line of `interleave` in `[trials]`, from 1; 0 if the plan doesn't set it.
+    pub(super) interleave_line: usize,
     /// The keys of `[trials]` that the plan sets.
     pub(super) trial_keys: Vec<String>,
     pub(super) frozen_files: Vec<FrozenFile>,

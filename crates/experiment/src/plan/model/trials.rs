@@ -5,11 +5,19 @@ use std::time::Duration;
 use prony_record::quantity;
 use prony_stats::{BLOCKS_MAX, Direction, Metric};
 
+use super::interleave::{Interleave, read_interleave};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlValue};
 
 /// The keys of `[trials]`.
-pub(crate) const KEYS: &[&str] = &["blocks", "warmup", "duration", "budget", "seed"];
+pub(crate) const KEYS: &[&str] = &[
+    "blocks",
+    "warmup",
+    "duration",
+    "budget",
+    "interleave",
+    "seed",
+];
 
 /// The keys of `blocks`.
 pub(crate) const BLOCKS_KEYS: &[&str] = &["min", "max"];
@@ -30,6 +38,8 @@ pub struct TrialSettings {
     pub duration: Duration,
     /// The most time that all blocks may take. No block starts that would end later.
     pub budget: Option<Duration>,
+    /// How the trials of a block share the time.
+    pub interleave: Interleave,
     /// The seed of the order within blocks. The runner draws one if the plan has none.
     pub seed: Option<u64>,
 }
@@ -42,6 +52,7 @@ impl Default for TrialSettings {
             warmup: Duration::from_secs(2),
             duration: Duration::from_secs(10),
             budget: None,
+            interleave: Interleave::default(),
             seed: None,
         }
     }
@@ -76,6 +87,9 @@ pub(crate) fn read_trials(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
         }
     }
     trials.budget = budget.map(|(budget, _)| budget);
+    if let Some(node) = table.get("interleave") {
+        trials.interleave = read_interleave(node, reader);
+    }
     trials.seed = table
         .get("seed")
         .and_then(|node| reader.whole(node, "seed", 0..=u64::try_from(i64::MAX).unwrap_or(0)));

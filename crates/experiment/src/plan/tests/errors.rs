@@ -75,6 +75,21 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "warmup   = \"3s\"",
+        "interleave = \"on\"",
+        "@: interleave is \"on\" (write auto, off, or a length of slices from 20ms to 1m, such as 250ms)",
+    ),
+    (
+        "warmup   = \"3s\"",
+        "interleave = \"2m\"",
+        "@: interleave is \"2m\" (write auto, off, or a length of slices from 20ms to 1m, such as 250ms)",
+    ),
+    (
+        "warmup   = \"3s\"",
+        "interleave = [\"250ms\"]",
+        "@: interleave is an array, not a string",
+    ),
+    (
+        "warmup   = \"3s\"",
         "warm_up  = \"3s\"",
         "@: [trials] has no key \"warm_up\" (did you mean \"warmup\"?)",
     ),

@@ -87,6 +87,11 @@ fn machine() -> MachineFacts {
     }
 }
 
+/// Returns the memory that new processes can use without swapping, by the kernel's estimate (proc(5)).
+pub(crate) fn memory_available_bytes() -> Option<u64> {
+    procfs::Meminfo::current().ok()?.mem_available
+}
+
 fn distribution(os_release: &str) -> String {
     let line = os_release
         .lines()

@@ -19,7 +19,7 @@ use procfs::process::FDTarget;
 use super::proc_files;
 use super::process::{PortHolder, Process, ProcessTable};
 
-pub(crate) use facts::environment;
+pub(crate) use facts::{environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};
 
 /// Returns the id of this boot; empty if the kernel does not report it.

@@ -1,0 +1,195 @@
+//! Decides how the trials of a block share the time.
+//!
+//! In an interleaved block the services of all variants run at the same time, each variant has a load of
+//! its own, and the loads take turns in slices. The machine's drift and its neighbors then affect all
+//! variants alike.
+//!
+//! Input: a plan, and the amounts that this machine has available. Output: a [`TrialMode`] with the reason.
+
+mod listening;
+mod resources;
+mod slices;
+#[cfg(test)]
+pub(crate) mod test_plans;
+#[cfg(test)]
+mod tests;
+
+use prony_stats::TrialMode;
+
+use crate::plan::{Interleave, Plan, Resolved};
+use crate::service::PlaceKind;
+
+pub use resources::{MachineResources, VariantDemand, demands, shortage};
+pub use slices::{
+    COUNTED_REQUESTS_MIN, DEFAULT_SLICE, ROUNDS_MIN, SETTLING_PART, interleaved_time,
+    minimum_duration,
+};
+
+/// Decides how the trials of a plan share the time, as far as the plan determines it.
+///
+/// The result is `Sequential` if `requested` is `Off` or if the variants can't be interleaved. Its reason
+/// names the service, variant or key that rules it out.
+pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
+    let length = match requested {
+        Interleave::Off => {
+            let reason = "interleave is \"off\"".to_owned();
+            return TrialMode::Sequential { reason };
+        }
+        Interleave::Auto => None,
+        Interleave::Slices(length) => Some(length),
+    };
+    let obstacle = match plan.with_placeholders() {
+        Ok(variants) => obstacle(plan, &variants, requested),
+        // A plan that was read has rendered before; the first trial reports the cause.
+        Err(_) => Some("not every variant can be rendered".to_owned()),
+    };
+    match obstacle {
+        Some(reason) => TrialMode::Sequential { reason },
+        None => TrialMode::Sliced { length },
+    }
+}
+
+/// Returns the first reason for which the variants can't be interleaved.
+fn obstacle(plan: &Plan, variants: &[Resolved], requested: Interleave) -> Option<String> {
+    let all = NamedVariants { plan, variants };
+    of_load(all)
+        .or_else(|| of_networks(all))
+        .or_else(|| of_services(all))
+        .or_else(|| of_telemetry(all))
+        .or_else(|| listening::shared_address(all))
+        .or_else(|| of_lengths(all, requested))
+}
+
+/// The variants of a plan, rendered, with their names.
+#[derive(Clone, Copy)]
+struct NamedVariants<'a> {
+    plan: &'a Plan,
+    variants: &'a [Resolved],
+}
+
+impl<'a> NamedVariants<'a> {
+    /// The levels of a variant, as one phrase in quotes.
+    fn name(self, index: usize) -> String {
+        let levels = self.plan.variants[index].levels.iter();
+        let levels: Vec<&str> = levels.map(|(_, level)| level).collect();
+        format!("variant \"{}\"", levels.join(" "))
+    }
+
+    fn iter(self) -> impl Iterator<Item = (usize, &'a Resolved)> {
+        self.variants.iter().enumerate()
+    }
+
+    /// The subject of a sentence about the loads for which `holds` is true. `None` if it never is.
+    fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
+        let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
+        Some(match self.variants.iter().all(holds) {
+            true => "the load".to_owned(),
+            false => format!("the load of {}", self.name(first)),
+        })
+    }
+}
+
+/// Only loads that this process sends for a given time can take turns.
+fn of_load(all: NamedVariants<'_>) -> Option<String> {
+    if let Some(load) = all.loads(|variant| variant.load.agents.is_some()) {
+        return Some(format!("agents send {load}"));
+    }
+    let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
+    Some(format!("{load} ends after a number of requests"))
+}
+
+/// Named places exist once for each name, with settings of their own.
+fn of_networks(all: NamedVariants<'_>) -> Option<String> {
+    for (index, variant) in all.iter() {
+        let mut places = variant.topology.places.iter();
+        if places.any(|place| !place.settings.is_empty()) {
+            return Some(format!("{} sets kernel settings", all.name(index)));
+        }
+    }
+    let mut places = all.iter().flat_map(|(_, variant)| &variant.topology.places);
+    let place = places.next()?;
+    Some(format!(
+        "the plan has named places, such as \"{}\"",
+        place.name
+    ))
+}
+
+/// Services of all variants have to run on this machine at the same time.
+fn of_services(all: NamedVariants<'_>) -> Option<String> {
+    for (index, variant) in all.iter() {
+        for service in &variant.services {
+            let name = &service.spec.name;
+            if let Some(host) = &service.host {
+                return Some(format!("service \"{name}\" runs on host \"{host}\""));
+            }
+            if service.spec.place == PlaceKind::Jail {
+                return Some(format!("service \"{name}\" runs in a jail"));
+            }
+            if service.remote.is_none() && follows_the_same(all, index, service) {
+                return Some(format!(
+                    "several variants count the same other processes as service \"{name}\" (cgroup or \
+                     pid_file)"
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Reports whether a service that another variant starts follows the same processes. Their CPU time could
+/// not be attributed to a variant.
+fn follows_the_same(
+    all: NamedVariants<'_>,
+    index: usize,
+    service: &crate::plan::ResolvedService,
+) -> bool {
+    let follow = &service.spec.follow;
+    let mut others = all.iter().filter(|(other, _)| *other != index);
+    !follow.is_empty()
+        && others.any(|(_, other)| {
+            let mut started = other.services.iter().filter(|it| it.remote.is_none());
+            started.any(|it| it.spec.follow == *follow)
+        })
+}
+
+/// The connection to another machine reads totals at its own pace, not at the slices' ends.
+fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
+    let mut machines = all
+        .iter()
+        .filter_map(|(_, it)| it.telemetry.remote.as_ref());
+    let machine = machines.next()?;
+    Some(format!("telemetry of \"{machine}\" is read over ssh"))
+}
+
+/// All variants have the same number of slices of the same length.
+fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
+    let duration = |variant: &Resolved| variant.load.settings.planned().unwrap_or_default();
+    let first = duration(all.variants.first()?);
+    let differs = |(_, variant): &(usize, &Resolved)| duration(variant) != first;
+    if let Some((index, _)) = all.iter().find(differs) {
+        return Some(format!(
+            "the duration of {} differs from that of {}",
+            all.name(index),
+            all.name(0)
+        ));
+    }
+    let no_warmup = |variant: &Resolved| variant.load.settings.warmup().is_zero();
+    let length = match requested {
+        Interleave::Slices(length) => length,
+        // The length of the slices follows from the request rates during the warm-ups.
+        _ => match all.loads(no_warmup) {
+            Some(load) => return Some(format!("{load} has no warm-up")),
+            None => DEFAULT_SLICE,
+        },
+    };
+    let least = length.saturating_mul(ROUNDS_MIN);
+    (first < least).then(|| {
+        let text = prony_record::quantity::time_text;
+        format!(
+            "{ROUNDS_MIN} rounds with slices of {} need a duration of {}, and the duration is {}",
+            text(length),
+            text(least),
+            text(first)
+        )
+    })
+}

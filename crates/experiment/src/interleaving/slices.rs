@@ -1,0 +1,73 @@
+//! Lengths and counts of slices.
+
+use std::time::Duration;
+
+use prony_stats::Metric;
+
+/// Length of a slice unless a variant is too slow for it.
+pub const DEFAULT_SLICE: Duration = Duration::from_millis(250);
+/// The least number of rounds in a block.
+pub const ROUNDS_MIN: u32 = 4;
+/// The settling part that precedes the counted part of a slice is this part of its length.
+pub const SETTLING_PART: u32 = 10;
+/// The least number of counted requests of each variant in a block if a percentile as high as p99 is
+/// judged: 10 of them are beyond it.
+pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
+
+/// Returns the least duration of a trial that yields enough requests for these metrics, at the request
+/// rate of the slowest variant. `None` if any duration does. Whole milliseconds, rounded up.
+pub fn minimum_duration(slowest_rate_per_s: f64, metrics: &[Metric]) -> Option<Duration> {
+    let is_high = metrics.contains(&Metric::P99Us);
+    is_high.then(|| time_of(COUNTED_REQUESTS_MIN, slowest_rate_per_s))
+}
+
+/// Returns the time in which all variants are loaded in an interleaved block: their warm-ups, and a
+/// duration with its settling parts for each. Waits for the last requests of the slices come in addition.
+pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
+    let variants = u32::try_from(warmups.len()).unwrap_or(u32::MAX);
+    let each = duration.saturating_add(duration / SETTLING_PART);
+    let slices = each.saturating_mul(variants);
+    warmups
+        .iter()
+        .fold(slices, |sum, it| sum.saturating_add(*it))
+}
+
+/// Returns the time of this number of requests in whole milliseconds, rounded up.
+fn time_of(requests: u32, rate_per_s: f64) -> Duration {
+    let milliseconds = (f64::from(requests) * 1e3 / rate_per_s.max(0.0)).ceil();
+    // Division by a rate of zero gives infinity, which becomes the greatest number.
+    Duration::from_millis(milliseconds as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_judged_p99_needs_a_thousand_requests() {
+        let judged = [Metric::RatePerS, Metric::P99Us];
+        assert_eq!(minimum_duration(50_000.0, &judged), Some(ms(20)));
+        assert_eq!(minimum_duration(300.0, &judged), Some(ms(3_334)));
+        assert_eq!(minimum_duration(0.1, &judged), Some(ms(10_000_000)));
+        for no_rate in [0.0, -1.0] {
+            assert_eq!(minimum_duration(no_rate, &judged), Some(ms(u64::MAX)));
+        }
+        assert_eq!(
+            minimum_duration(0.1, &[Metric::RatePerS, Metric::P50Us]),
+            None
+        );
+        assert_eq!(minimum_duration(0.1, &[]), None);
+    }
+
+    #[test]
+    fn a_block_takes_its_warmups_and_a_tenth_more_than_its_slices() {
+        let time = interleaved_time(&[ms(300), ms(500)], ms(1_000));
+        assert_eq!(time, ms(300 + 500 + 2 * 1_100));
+        assert_eq!(interleaved_time(&[], ms(1_000)), Duration::ZERO);
+        assert_eq!(interleaved_time(&[ms(1)], Duration::MAX), Duration::MAX);
+    }
+}

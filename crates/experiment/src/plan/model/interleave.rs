@@ -1,0 +1,94 @@
+//! `interleave` of `[trials]`: how the trials of a block share the time.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use prony_record::quantity;
+
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlNode};
+
+/// The shortest slice that can be requested. Shorter ones would mostly measure the change of variants.
+const SLICE_MIN: Duration = Duration::from_millis(20);
+/// The longest slice that can be requested. Longer ones would not share the machine's drift.
+const SLICE_MAX: Duration = Duration::from_secs(60);
+
+/// How the trials of a block share the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interleave {
+    /// Alternate between the variants in slices if they can run at the same time.
+    #[default]
+    Auto,
+    /// Alternate in slices of this length. An experiment whose variants can't run at the same time is
+    /// refused.
+    Slices(Duration),
+    /// Run one trial after the other.
+    Off,
+}
+
+impl Interleave {
+    /// The value with which plans and the command line select slices of the default length.
+    pub const DEFAULT_NAME: &str = "auto";
+
+    const EXPECTED: &str = "write auto, off, or a length of slices from 20ms to 1m, such as 250ms";
+}
+
+impl FromStr for Interleave {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        match written {
+            Self::DEFAULT_NAME => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ => match quantity::time(written) {
+                Ok(length) if (SLICE_MIN..=SLICE_MAX).contains(&length) => Ok(Self::Slices(length)),
+                _ => Err(Self::EXPECTED.to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Interleave {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str(Self::DEFAULT_NAME),
+            Self::Slices(length) => f.write_str(&quantity::time_text(*length)),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+/// Reads `interleave`; a value that can't be read is reported and becomes the default.
+pub(super) fn read_interleave(node: &TomlNode, reader: &mut PlanReader<'_>) -> Interleave {
+    let Some(written) = reader.scalar(node, "interleave") else {
+        return Interleave::default();
+    };
+    written.parse().unwrap_or_else(|expected: String| {
+        let message = format!("interleave is \"{written}\"");
+        reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, expected);
+        Interleave::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_written_as_it_is_read() {
+        for written in ["auto", "off", "20ms", "250ms", "60s"] {
+            let mode: Interleave = written.parse().unwrap();
+            assert_eq!(mode.to_string(), written);
+        }
+        assert_eq!("1m".parse(), Ok(Interleave::Slices(SLICE_MAX)));
+    }
+
+    #[test]
+    fn other_words_and_lengths_out_of_range_are_refused() {
+        for written in ["", "on", "true", "Auto", "0", "19ms", "61s", "-1s", "1e9s"] {
+            let refused = written.parse::<Interleave>();
+            assert_eq!(refused, Err(Interleave::EXPECTED.to_owned()), "{written}");
+        }
+    }
+}

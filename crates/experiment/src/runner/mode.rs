@@ -1,0 +1,270 @@
+//! Chooses how the trials of a run share the time.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use prony_stats::TrialMode;
+
+use super::folder::ExperimentFolder;
+use super::{RunSettings, RunnerError};
+use crate::interleaving::{self, MachineResources};
+use crate::plan::{Interleave, Plan, PlanError};
+
+/// Set once this version can run interleaved blocks. Without it all trials run one after the other.
+pub const INTERLEAVING: bool = false;
+
+/// Reason why a requested way to run trials is refused.
+#[derive(Debug)]
+pub enum ModeError {
+    /// The plan requests slices that are not possible.
+    Plan(PlanError),
+    /// `--interleave` requests slices that are not possible.
+    Requested {
+        /// The requested value.
+        requested: Interleave,
+        /// Why it is not possible.
+        reason: String,
+    },
+    /// The experiment that is resumed ran its trials in another way.
+    Changed {
+        /// Path of its folder.
+        dir: PathBuf,
+        /// The requested value.
+        requested: Interleave,
+        /// How its trials ran.
+        stored: TrialMode,
+    },
+    /// The trials of the experiment that is resumed were interleaved, which is no longer possible.
+    NotPossible {
+        /// Path of its folder.
+        dir: PathBuf,
+        /// Why it is not possible.
+        reason: String,
+    },
+}
+
+impl fmt::Display for ModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModeError::Plan(error) => error.fmt(f),
+            ModeError::Requested { requested, reason } => write!(
+                f,
+                "--interleave {requested}: variants can't be interleaved: {reason} (leave it out, or \
+                 use --interleave off)"
+            ),
+            ModeError::Changed {
+                dir,
+                requested,
+                stored,
+            } => {
+                let before = match stored {
+                    TrialMode::Sliced { length: None } => "interleaved",
+                    TrialMode::Sliced { length: Some(_) } => "interleaved with another length",
+                    TrialMode::Sequential { .. } => "run one after the other",
+                };
+                write!(
+                    f,
+                    "--interleave {requested}: trials of the experiment in {} were {before}, and both \
+                     ways can't be combined in one result (leave --interleave out, or start a new \
+                     experiment)",
+                    dir.display()
+                )
+            }
+            ModeError::NotPossible { dir, reason } => write!(
+                f,
+                "the experiment in {} can't be resumed: its trials were interleaved, which is no \
+                 longer possible: {reason} (start a new experiment)",
+                dir.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ModeError {}
+
+/// Chooses how the trials of a run share the time. A resumed experiment continues as it began.
+///
+/// Returns `None` if this version can't interleave and nothing requests it.
+///
+/// # Errors
+/// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an experiment
+/// would be resumed in another way than it began.
+pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<Option<TrialMode>, RunnerError> {
+    let mode = match settings.resume {
+        true => {
+            let stored = ExperimentFolder::stored_mode(&settings.out);
+            resumed(plan, settings.interleave, &settings.out, stored)
+        }
+        false => chosen(plan, settings.interleave),
+    };
+    let mode = mode.map_err(RunnerError::Mode)?;
+    Ok(Some(mode).filter(|_| INTERLEAVING))
+}
+
+/// Chooses the mode of a new experiment.
+fn chosen(plan: &Plan, typed: Option<Interleave>) -> Result<TrialMode, ModeError> {
+    let requested = typed.unwrap_or(plan.trials.interleave);
+    let mode = possible(plan, requested);
+    let (TrialMode::Sequential { reason }, Interleave::Slices(length)) = (&mode, requested) else {
+        return Ok(mode);
+    };
+    Err(match typed {
+        Some(requested) => {
+            let reason = reason.clone();
+            ModeError::Requested { requested, reason }
+        }
+        None => {
+            let length = prony_record::quantity::time_text(length);
+            let message =
+                format!("interleave is \"{length}\", but variants can't be interleaved: {reason}");
+            ModeError::Plan(plan.interleave_error(message, "write \"auto\" or \"off\""))
+        }
+    })
+}
+
+/// The mode that the plan and this machine allow.
+fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
+    if !INTERLEAVING && matches!(requested, Interleave::Slices(_)) {
+        let reason = "this version of prony can't do it".to_owned();
+        return TrialMode::Sequential { reason };
+    }
+    let mode = interleaving::decide(plan, requested);
+    if !mode.is_interleaved() {
+        return mode;
+    }
+    let demands = interleaving::demands(plan).unwrap_or_default();
+    match interleaving::shortage(&demands, &MachineResources::available()) {
+        Some(reason) => TrialMode::Sequential { reason },
+        None => mode,
+    }
+}
+
+/// Chooses the mode of an experiment that continues in `dir`.
+fn resumed(
+    plan: &Plan,
+    typed: Option<Interleave>,
+    dir: &Path,
+    stored: Option<TrialMode>,
+) -> Result<TrialMode, ModeError> {
+    let stored = stored.unwrap_or_else(|| TrialMode::Sequential {
+        reason: "the experiment began this way".to_owned(),
+    });
+    let before = match &stored {
+        TrialMode::Sliced { length: None } => Interleave::Auto,
+        TrialMode::Sliced {
+            length: Some(length),
+        } => Interleave::Slices(*length),
+        TrialMode::Sequential { .. } => Interleave::Off,
+    };
+    if let Some(requested) = typed
+        && ![Interleave::Auto, before].contains(&requested)
+    {
+        let dir = dir.to_owned();
+        return Err(ModeError::Changed {
+            dir,
+            requested,
+            stored,
+        });
+    }
+    if stored.is_interleaved()
+        && let TrialMode::Sequential { reason } = possible(plan, before)
+    {
+        let dir = dir.to_owned();
+        return Err(ModeError::NotPossible { dir, reason });
+    }
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::interleaving::test_plans::{PLAN, read};
+
+    const SLICES: Interleave = Interleave::Slices(Duration::from_millis(250));
+
+    fn sliced(length: Option<Duration>) -> TrialMode {
+        TrialMode::Sliced { length }
+    }
+
+    fn sequential() -> TrialMode {
+        let reason = "the loads differ".to_owned();
+        TrialMode::Sequential { reason }
+    }
+
+    fn refusal(result: Result<TrialMode, ModeError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_requested_length_is_refused_with_its_place_where_variants_cannot_coexist() {
+        let counted = PLAN.replace("connections = 4", "connections = 4\nrequests = 100");
+        let plan = read(&counted);
+        let refused = refusal(chosen(&plan, Some(SLICES)));
+        assert!(refused.starts_with("--interleave 250ms: "), "{refused}");
+        let with_key = counted.replace("[trials]", "[trials]\ninterleave = \"250ms\"");
+        let refused = refusal(chosen(&read(&with_key), None));
+        let place = "plan.toml:6: interleave is \"250ms\", but variants can't be interleaved: ";
+        assert!(refused.starts_with(place), "{refused}");
+        let ways_out = "(write \"auto\" or \"off\")";
+        assert!(refused.ends_with(ways_out), "{refused}");
+        for typed in [Interleave::Auto, Interleave::Off] {
+            let mode = chosen(&read(&with_key), Some(typed)).unwrap();
+            assert!(!mode.is_interleaved());
+        }
+    }
+
+    #[test]
+    fn a_resumed_experiment_continues_as_it_began() {
+        let plan = read(PLAN);
+        let dir = Path::new("results");
+        let resume = |typed, stored| resumed(&plan, typed, dir, stored);
+        for typed in [None, Some(Interleave::Auto), Some(Interleave::Off)] {
+            let mode = resume(typed, Some(sequential())).unwrap();
+            assert_eq!(mode, sequential());
+        }
+        // Folders of earlier versions name no mode.
+        assert!(!resume(None, None).unwrap().is_interleaved());
+        let mode = resume(Some(Interleave::Auto), Some(sliced(None))).unwrap();
+        assert_eq!(mode, sliced(None));
+    }
+
+    #[test]
+    fn another_mode_is_refused_on_resume() {
+        let plan = read(PLAN);
+        let dir = Path::new("results");
+        let other = Duration::from_millis(500);
+        for (typed, stored, before) in [
+            (SLICES, sequential(), "were run one after the other"),
+            (Interleave::Off, sliced(None), "were interleaved,"),
+            (SLICES, sliced(None), "were interleaved,"),
+            (
+                SLICES,
+                sliced(Some(other)),
+                "were interleaved with another length,",
+            ),
+        ] {
+            let refused = refusal(resumed(&plan, Some(typed), dir, Some(stored)));
+            let start =
+                format!("--interleave {typed}: trials of the experiment in results {before}");
+            assert!(refused.starts_with(&start), "{refused}");
+            assert!(refused.contains("start a new experiment"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_experiment_that_can_no_longer_be_interleaved_is_not_resumed() {
+        let plan = read(&PLAN.replace("connections = 4", "connections = 4\nrequests = 100"));
+        let refused = refusal(resumed(
+            &plan,
+            None,
+            Path::new("results"),
+            Some(sliced(None)),
+        ));
+        assert!(
+            refused.contains("no longer possible: the load ends"),
+            "{refused}"
+        );
+    }
+}

@@ -1,4 +1,4 @@
-//! How the trials of a block shared the time.
+//! The way in which the trials of a block share the time.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use prony_record::number;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How the trials of a block share the time. Displays as a sentence.
+/// The way in which the trials of a block share the time. Displays as a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum TrialMode {

@@ -22,6 +22,11 @@ fn an_invalid_plan_is_reported_with_its_line_and_leaves_nothing() {
             "duration = \"200 parrots\"",
             "parrots",
         ),
+        (
+            "duration = \"200ms\"",
+            "duration = \"200ms\"\ninterleave = \"1ms\"",
+            "slices from 20ms",
+        ),
         ("rate        = 200", "rate        = \"fast\"", "rate"),
         ("connections = 2", "conections = 2", "connections"),
         (
@@ -116,6 +121,27 @@ fn an_experiment_without_a_block_is_reported_as_that() {
     let output = room.run(&["report", "r"]).expect(2);
     assert!(output.err.contains("no complete block"), "{}", output.err);
     assert_eq!(output.out, "");
+}
+
+#[test]
+fn slices_that_are_not_possible_are_refused_before_anything_runs() {
+    let room = Room::new();
+    room.write(
+        "plan.toml",
+        &TINY.replace("rate        = 200", "rate        = 200\nrequests    = 20"),
+    );
+    for more in [&["--out", "r"][..], &["--dry-run"]] {
+        let typed = ["compare", "plan.toml", "--interleave", "250ms"];
+        let output = room.run(&[&typed[..], more].concat()).expect(2);
+        let refusal = "prony: --interleave 250ms: variants can't be interleaved: ";
+        assert!(output.err.contains(refusal), "{}", output.err);
+        assert_eq!(output.out, "");
+        assert_eq!(room.names(), ["plan.toml"]);
+    }
+    let typed = ["compare", "plan.toml", "--interleave", "sometimes"];
+    let output = room.run(&typed).expect(2);
+    let hint = "write auto, off, or a length of slices";
+    assert!(output.err.contains(hint), "{}", output.err);
 }
 
 #[test]

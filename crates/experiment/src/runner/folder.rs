@@ -26,7 +26,7 @@ const STUDY_DIR: &str = "study";
 struct StoredState {
     seed: u64,
     variants: Vec<String>,
-    /// How the trials share the time; `None` in folders of versions that could not interleave.
+    /// The way in which the trials share the time; `None` in folders of versions that could not interleave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trial_mode: Option<TrialMode>,
     /// Plan of the last run; `None` in folders of earlier versions.
@@ -233,7 +233,7 @@ impl ExperimentFolder {
         state.trial_mode
     }
 
-    /// How the trials share the time; `None` if the folder doesn't name it.
+    /// The way in which the trials share the time; `None` if the folder doesn't name it.
     pub(crate) fn trial_mode(&self) -> Option<&TrialMode> {
         self.state.trial_mode.as_ref()
     }

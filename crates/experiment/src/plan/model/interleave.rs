@@ -14,7 +14,7 @@ const SLICE_MIN: Duration = Duration::from_millis(20);
 /// The longest slice that can be requested. Longer ones would not share the machine's drift.
 const SLICE_MAX: Duration = Duration::from_secs(60);
 
-/// How the trials of a block share the time.
+/// The way in which the trials of a block share the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interleave {
     /// Alternate between the variants in slices if they can run at the same time.

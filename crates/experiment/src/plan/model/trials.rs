@@ -38,7 +38,7 @@ pub struct TrialSettings {
     pub duration: Duration,
     /// The most time that all blocks may take. No block starts that would end later.
     pub budget: Option<Duration>,
-    /// How the trials of a block share the time.
+    /// The way in which the trials of a block share the time.
     pub interleave: Interleave,
     /// The seed of the order within blocks. The runner draws one if the plan has none.
     pub seed: Option<u64>,

@@ -137,9 +137,9 @@ impl LoadSettings {
         let settings = self;
         settings.check()?;
         let mut sources = Sources::new(settings)?;
-        let asked = requests(url, settings, scope.permits.as_ref(), &sources)?;
-        let protocols = Protocols::resolve(settings, &asked.targets)?;
-        sources.check(&asked.targets)?;
+        let listed = requests(url, settings, scope.permits.as_ref(), &sources)?;
+        let protocols = Protocols::resolve(settings, &listed.targets)?;
+        sources.check(&listed.targets)?;
         let connections = connections(settings)?;
         check_rate(settings)?;
         let shards = match scope.shards {
@@ -150,7 +150,7 @@ impl LoadSettings {
         sources.restrict_to(shards);
         let connections_here = shards.items(u64::from(connections)) as u32;
         open_files::check(connections_here, threads)?;
-        let scarce = ports::predict_shortage(connections_here, &mut sources, &asked.targets)?;
+        let scarce = ports::predict_shortage(connections_here, &mut sources, &listed.targets)?;
         let model = match settings.rate {
             None => LoopModel::Closed,
             Some(rate_per_s) => LoopModel::Open {
@@ -158,16 +158,16 @@ impl LoadSettings {
                 arrivals: settings.arrivals(),
             },
         };
-        let uses_tls = asked.targets.iter().any(|target| target.tls.is_some());
-        let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &asked)?;
+        let uses_tls = listed.targets.iter().any(|target| target.tls.is_some());
+        let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &listed)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let each = connections_here.div_ceil(threads);
         let (backend, fallback) =
             Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
                 .map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
-            requests: asked.requests,
-            targets: asked.targets,
+            requests: listed.requests,
+            targets: listed.targets,
             writer,
             tls,
             sources,

@@ -72,7 +72,8 @@ pub(super) const CRYPTO_UNACCELERATED: FindingInfo = FindingInfo {
 };
 
 pub(super) const NOT_IDLE: FindingInfo = FindingInfo {
-    seen: "In an interleaved block, a variant's services used CPU outside of their own slices.",
+    seen: "In an interleaved block, a variant's services used 2% of a core or more in the slices of other \
+           variants.",
     severities: &[(Warning, "")],
     meaning: "The services of all variants run at the same time, and each should be idle while another \
               variant is measured. Background work, such as garbage collection, timers or log \

@@ -95,6 +95,8 @@ const START_DEVIATION: f64 = 0.003;
 const WARMUP_S: f64 = 1.0;
 const SLICE_S: f64 = 0.25;
 const SETTLING_S: f64 = SLICE_S / 10.0;
+/// Rounds that take as long as two sequential trials, with settling parts and drains.
+const ROUNDS: u32 = 35;
 const TRIAL_S: f64 = 10.0;
 const BLOCKS: u32 = 6;
 
@@ -181,19 +183,17 @@ fn interleaved(
     draws: &mut Draws,
 ) -> [f64; 2] {
     machine.advance(2.0 * WARMUP_S, draws);
-    let counted_s = SLICE_S - SETTLING_S;
-    let slices = (TRIAL_S / SLICE_S) as u32;
     let mut sums = [0.0; 2];
-    for round in 0..slices {
+    for round in 0..ROUNDS {
         for variant in order(draws) {
             let rate = rates[variant];
             machine.advance(SETTLING_S, draws);
-            let requests = started(machine, rate, counted_s, draws);
+            let requests = started(machine, rate, SLICE_S, draws);
             let drain_s = CONNECTIONS / (rate * machine.speed());
             machine.advance(drain_s, draws);
             sums[variant] += requests;
-            rounds[variant].insert((block, round), requests / counted_s);
+            rounds[variant].insert((block, round), requests / SLICE_S);
         }
     }
-    sums.map(|sum| sum / (f64::from(slices) * counted_s))
+    sums.map(|sum| sum / (f64::from(ROUNDS) * SLICE_S))
 }

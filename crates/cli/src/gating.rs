@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use prony_experiment::plan::Plan;
 use prony_experiment::runner::{RunSettings, design};
 use prony_report::ci::{self, Judged};
-use prony_report::stored::{self, Content, Stored};
+use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::{Document, regressions, text};
 use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
 use prony_stats::runs::{self, RunVariant, RunsDocument};
@@ -240,7 +240,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     for next in all {
         let next = next?;
         match (&mut first.content, next.content) {
-            (Content::Loads(records), Content::Loads(more)) => records.extend(more),
+            (StoredContent::Loads(records), StoredContent::Loads(more)) => records.extend(more),
             _ => {
                 let what = "an experiment can't be combined with other runs; only records can";
                 return Err(Failure::wrong(what));
@@ -302,7 +302,7 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
 
 /// The error probability of an interval of the last look.
 fn miss(stored: &Stored) -> f64 {
-    let Content::Experiment(experiment) = &stored.content else {
+    let StoredContent::Experiment(experiment) = &stored.content else {
         return SINGLE_LOOK_ALPHA;
     };
     let levels = prony_stats::nominal_alphas(&experiment.verdict.looks, SINGLE_LOOK_ALPHA);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony_record::{Distribution, FleetUse, Nanos, Outcome, Record};
 use prony_report::openmetrics;
-use prony_report::stored::{self, Content};
+use prony_report::stored::{self, StoredContent};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -155,7 +155,7 @@ fn buckets_grow_and_hold_what_is_not_longer() {
 #[test]
 fn trials_of_a_variant_add_up_under_its_labels() {
     let stored = stored::read(&fixtures().join("gunicorn-sockets")).unwrap();
-    let Content::Experiment(experiment) = stored.content else {
+    let StoredContent::Experiment(experiment) = stored.content else {
         panic!("an experiment");
     };
     let samples = read(&openmetrics::experiment(&experiment));

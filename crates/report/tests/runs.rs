@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_report::ci::{self, Judged};
-use prony_report::stored::{self, Content, Stored};
+use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::text::TextOptions;
 use prony_report::{Document, csv, data, html, markdown, text};
 use prony_stats::Metric;
@@ -30,7 +30,7 @@ fn fixture(name: &str) -> Stored {
 fn another_day() -> Stored {
     let mut stored = fixture("demo");
     stored.source = "prony-runs/demo-later".to_owned();
-    let Content::Experiment(experiment) = &mut stored.content else {
+    let StoredContent::Experiment(experiment) = &mut stored.content else {
         panic!("an experiment");
     };
     experiment.environment["machine"]["kernel"] = json!("6.12.0");
@@ -448,12 +448,12 @@ fn githubs_summary_and_annotations_match_their_snapshots() {
 
 #[test]
 fn tables_have_a_cell_for_every_column_and_numbers_that_programs_read() {
-    let Content::Experiment(experiment) = another_day().content else {
+    let StoredContent::Experiment(experiment) = another_day().content else {
         panic!("an experiment");
     };
     let mut tables = data::experiment(&experiment, &document().gates);
     tables.extend(data::runs(&document()));
-    let Content::Loads(records) = fixture("load-failing.json").content else {
+    let StoredContent::Loads(records) = fixture("load-failing.json").content else {
         panic!("a load");
     };
     tables.extend(data::load(&records[0]));
@@ -512,7 +512,7 @@ const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*\u{fff
 #[test]
 fn hostile_names_stay_text_in_every_format() {
     let mut new = another_day();
-    let Content::Experiment(experiment) = &mut new.content else {
+    let StoredContent::Experiment(experiment) = &mut new.content else {
         panic!("an experiment");
     };
     experiment.verdict.name = EVIL.to_owned();

@@ -1,7 +1,7 @@
 //! One experiment, or one load.
 
 use prony_record::Record;
-use prony_report::stored::{Content, Stored};
+use prony_report::stored::{Stored, StoredContent};
 use prony_report::{Document, Experiment, PERCENTILES, csv, data, openmetrics, text};
 use prony_stats::gate::GateResult;
 
@@ -12,7 +12,7 @@ use crate::gating::{Gating, Verdicts, print_text};
 use crate::terminal;
 
 pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<Ending, Failure> {
-    if let Content::Loads(records) = &stored.content
+    if let StoredContent::Loads(records) = &stored.content
         && records.len() > 1
     {
         return Err(Failure::wrong(format!(
@@ -37,7 +37,7 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
         requested => requested,
     };
     match &stored.content {
-        Content::Experiment(experiment) => {
+        StoredContent::Experiment(experiment) => {
             let report = Document::of_experiment(experiment);
             if is_printed {
                 terminal::print(&text::render(&report, options));
@@ -45,7 +45,7 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
             let outputs = outputs.write_document(&report)?;
             write_experiment(outputs, experiment, &gates)?;
         }
-        Content::Loads(records) => {
+        StoredContent::Loads(records) => {
             if let Some(record) = records.first() {
                 let report = Document::of_load(record, percentiles);
                 if is_printed {

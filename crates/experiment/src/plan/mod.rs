@@ -32,7 +32,7 @@ pub use model::{
     PlanVariant, TrialSettings, VARIANTS_MAX, metric_to_judge,
 };
 pub use render::{
-    Model, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme, TelemetrySettings,
+    LoadModel, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme, TelemetrySettings,
     is_load_key,
 };
 

@@ -7,14 +7,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, RunError, RunResult, run_at};
+use prony_load::{Control, LoadSpec, RunError, run_at};
 use prony_record::Finding;
 
 use super::outbox::Outbox;
+use super::part_state::{PartEvent, PartState, StartSignal};
 use super::result_writer::ResultWriter;
 use super::settings::AgentSettings;
 use super::spool::Spool;
@@ -28,71 +29,6 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time before the start at which workers get the start time; until then the load can be canceled.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
-
-/// The signal that the load's own thread waits for.
-enum StartSignal {
-    /// Start at this moment.
-    At(Instant),
-    /// Don't start.
-    Cancel,
-}
-
-/// An event for the thread that writes results.
-pub(super) enum PartEvent {
-    /// The load starts at this time on the agent's clock.
-    Starts(i64),
-    /// The load is over.
-    Over(Box<Result<RunResult, RunError>>),
-}
-
-/// The state that all threads of a part share.
-pub(super) struct PartState {
-    pub(super) control: Arc<Control>,
-    start: Sender<StartSignal>,
-    lease: Duration,
-    /// Last sign of the coordinator.
-    coordinator_heard: Mutex<Instant>,
-    /// The reason why the part ends early.
-    early_end: OnceLock<EndReason>,
-    is_over: AtomicBool,
-}
-
-impl PartState {
-    /// Notes a sign of the coordinator. A lease that has ended stays so: if this machine slept, the
-    /// message may be old.
-    fn note_coordinator(&self) {
-        let mut heard = self.heard();
-        if heard.elapsed() <= self.lease {
-            *heard = Instant::now();
-        }
-    }
-
-    pub(super) fn is_lease_over(&self) -> bool {
-        self.heard().elapsed() > self.lease
-    }
-
-    fn heard(&self) -> MutexGuard<'_, Instant> {
-        let heard = self.coordinator_heard.lock();
-        heard.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the load early. The first reason counts.
-    pub(super) fn end(&self, reason: EndReason) {
-        let _ = self.early_end.set(reason);
-        self.control.stop();
-        // A load that already runs no longer receives this.
-        let _ = self.start.send(StartSignal::Cancel);
-    }
-
-    pub(super) fn early_end(&self) -> Option<EndReason> {
-        self.early_end.get().copied()
-    }
-
-    /// Marks the part as over: its last message is on disk.
-    pub(super) fn set_over(&self) {
-        self.is_over.store(true, Ordering::Release);
-    }
-}
 
 /// A part of a load that is ready, running or over.
 pub(super) struct LoadPart {

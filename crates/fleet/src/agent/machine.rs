@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Resource, getrlimit};
 use rustix::system::uname;
 
-use super::AgentSettings;
+use super::settings::AgentSettings;
 use crate::names::RunId;
 use crate::wire::{AGENT_SCHEMA, PRONY_VERSION, Registration};
 
@@ -75,11 +75,6 @@ impl MachineFacts {
     pub(super) fn host(&self) -> &str {
         &self.host
     }
-}
-
-/// This machine's host name.
-pub fn host_name() -> String {
-    uname().nodename().to_string_lossy().into_owned()
 }
 
 fn clock_source() -> Option<String> {

@@ -9,11 +9,13 @@ pub mod enrollment;
 mod error;
 mod flusher;
 mod host_calls;
+mod host_name;
 mod load_part;
 mod machine;
 mod name_guard;
 mod order_handler;
 mod outbox;
+mod part_state;
 mod prepare;
 mod received_files;
 mod registration;
@@ -30,7 +32,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use error::AgentError;
-pub use machine::host_name;
+pub use host_name::host_name;
 pub use settings::{AgentSettings, LogSink};
 
 use crate::link::{LinkError, NatsLink, Subscription};

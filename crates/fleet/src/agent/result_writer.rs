@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use prony_load::{RunError, RunResult, stall_text};
 use prony_record::{Delta, EncodedDelta, Finding, FindingId, Generator, Negotiated, Severity};
 
-use super::load_part::{PartEvent, PartState};
 use super::outbox::Outbox;
+use super::part_state::{PartEvent, PartState};
 use super::spool::Spool;
 use crate::names::{AgentName, RunId};
 use crate::wire::{EndReason, PartEnd, ResultMessage};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use super::machine::host_name;
+use super::host_name::host_name;
 use crate::clock::Clock;
 use crate::credentials::{FleetCredentials, KeyFile};
 use crate::names::AgentName;

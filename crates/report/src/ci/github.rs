@@ -3,7 +3,7 @@
 use super::{Case, CaseStatus, Judged};
 use crate::document::Document;
 use crate::markdown;
-use crate::stored::Content;
+use crate::stored::StoredContent;
 use crate::table::{Align, Table, markdown as escaped, plain};
 use crate::tables;
 use crate::wording::captions;
@@ -34,7 +34,7 @@ pub fn summary(judged: &Judged<'_>) -> String {
             &markdown::render_below(&Document::of_runs(runs), 3),
         );
     }
-    if let Content::Experiment(experiment) = &judged.new.content {
+    if let StoredContent::Experiment(experiment) = &judged.new.content {
         out += &folded(
             "The whole report",
             &markdown::render_below(&Document::of_experiment(experiment), 3),

@@ -5,7 +5,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use super::{Case, CaseStatus, Judged};
 use crate::environment::flattened;
-use crate::stored::Content;
+use crate::stored::StoredContent;
 use crate::table;
 
 /// The document. Undecided cases are skipped; a failure has its sentence as message.
@@ -113,7 +113,7 @@ fn properties(writer: &mut Xml, judged: &Judged<'_>) -> std::io::Result<()> {
     if let Some((_, _, record)) = judged.new.records().first() {
         all.push(("prony".to_owned(), record.version.clone()));
     }
-    if let Content::Experiment(experiment) = &judged.new.content {
+    if let StoredContent::Experiment(experiment) = &judged.new.content {
         let verdict = &experiment.verdict;
         all.push(("question".to_owned(), verdict.question.clone()));
         all.push(("margin".to_owned(), verdict.margin.to_string()));

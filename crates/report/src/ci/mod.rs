@@ -11,7 +11,7 @@ use prony_stats::gate::{GateResult, Ruling};
 use prony_stats::runs::RunsDocument;
 use prony_stats::{Comparison, Verdict};
 
-use crate::stored::{Content, Stored};
+use crate::stored::{Stored, StoredContent};
 use crate::wording::runs::ruling_word;
 use crate::wording::verdict::word;
 
@@ -142,8 +142,8 @@ impl Judged<'_> {
     /// The name of the run.
     fn name(&self) -> String {
         match &self.new.content {
-            Content::Experiment(experiment) => experiment.verdict.name.clone(),
-            Content::Loads(records) => records
+            StoredContent::Experiment(experiment) => experiment.verdict.name.clone(),
+            StoredContent::Loads(records) => records
                 .first()
                 .map_or_else(String::new, |record| record.load.url.clone()),
         }

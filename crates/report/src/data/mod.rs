@@ -117,7 +117,7 @@ impl DataTable {
         let headings: Vec<&str> = self.columns.iter().map(String::as_str).collect();
         let rows = self.rows.iter();
         let texts = rows.map(|row| row.iter().map(DataCell::text).collect());
-        crate::csv::write(&headings, texts)
+        crate::csv_text::write(&headings, texts)
     }
 
     /// The table as a JSON array with an object for each row; empty values are null.

@@ -6,7 +6,7 @@ use prony_record::Record;
 use prony_stats::runs::{Difference, DifferencePart};
 use serde_json::Value;
 
-use super::{Content, Stored};
+use super::{Stored, StoredContent};
 use crate::environment::flattened;
 
 /// Facts by name.
@@ -29,7 +29,9 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         &versions(&old_records),
         &versions(&new_records),
     );
-    if let (Content::Experiment(old), Content::Experiment(new)) = (&old.content, &new.content) {
+    if let (StoredContent::Experiment(old), StoredContent::Experiment(new)) =
+        (&old.content, &new.content)
+    {
         let (old_env, new_env) = (&old.environment, &new.environment);
         let machine = |environment: &Value| facts(&environment["machine"]);
         add(
@@ -61,7 +63,9 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         &loads(old, agreed),
         &loads(new, agreed),
     );
-    if let (Content::Experiment(old), Content::Experiment(new)) = (&old.content, &new.content) {
+    if let (StoredContent::Experiment(old), StoredContent::Experiment(new)) =
+        (&old.content, &new.content)
+    {
         plans(&mut found, &old.plan, &new.plan);
     }
     without_repetition(found)
@@ -184,12 +188,12 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
     for (_, variant, record) in stored.records() {
         let name = match &stored.content {
             // Built from levels, because earlier versions built names differently.
-            Content::Experiment(experiment) => {
+            StoredContent::Experiment(experiment) => {
                 let levels = experiment.verdict.variants[variant].levels.iter();
                 let levels = levels.map(|(factor, level)| format!("{factor} = {level}"));
                 levels.collect::<Vec<_>>().join(", ")
             }
-            Content::Loads(_) => String::new(),
+            StoredContent::Loads(_) => String::new(),
         };
         by_variant.entry(name).or_insert_with(|| {
             let mut facts = facts(&pick(record));

@@ -26,12 +26,12 @@ pub struct Stored {
     /// The path as the user typed it.
     pub source: String,
     /// The stored results.
-    pub content: Content,
+    pub content: StoredContent,
 }
 
 /// The kinds of stored results.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum StoredContent {
     /// A folder that `prony compare` wrote.
     Experiment(Box<Experiment>),
     /// Records that `prony load --json` wrote, in the order of their names; at least one.
@@ -42,11 +42,11 @@ impl Stored {
     /// Block, variant and record of each load, or of each trial in a complete block.
     pub fn records(&self) -> Vec<(u32, usize, &Record)> {
         match &self.content {
-            Content::Experiment(experiment) => (0..experiment.verdict.variants.len())
+            StoredContent::Experiment(experiment) => (0..experiment.verdict.variants.len())
                 .flat_map(|variant| experiment.trials_of(variant))
                 .map(|trial| (trial.block, trial.variant, &trial.record))
                 .collect(),
-            Content::Loads(records) => (1..)
+            StoredContent::Loads(records) => (1..)
                 .zip(records)
                 .map(|(number, record)| (number, 0, record))
                 .collect(),
@@ -55,22 +55,22 @@ impl Stored {
 
     /// Reports loads rather than an experiment.
     pub fn is_loads(&self) -> bool {
-        matches!(self.content, Content::Loads(_))
+        matches!(self.content, StoredContent::Loads(_))
     }
 
     /// The experiment's comparisons; none for loads.
     pub fn comparisons(&self) -> &[Comparison] {
         match &self.content {
-            Content::Experiment(experiment) => &experiment.verdict.comparisons,
-            Content::Loads(_) => &[],
+            StoredContent::Experiment(experiment) => &experiment.verdict.comparisons,
+            StoredContent::Loads(_) => &[],
         }
     }
 
     /// The findings; for loads, each name once.
     fn findings(&self) -> Vec<prony_record::Finding> {
         match &self.content {
-            Content::Experiment(experiment) => experiment.verdict.findings.clone(),
-            Content::Loads(records) => {
+            StoredContent::Experiment(experiment) => experiment.verdict.findings.clone(),
+            StoredContent::Loads(records) => {
                 let mut all: Vec<prony_record::Finding> = Vec::new();
                 for finding in records.iter().flat_map(|record| &record.findings) {
                     if !all.iter().any(|other| other.id == finding.id) {
@@ -85,8 +85,8 @@ impl Stored {
     /// The values to compare.
     pub fn run(&self) -> Run {
         match &self.content {
-            Content::Experiment(experiment) => of_experiment(experiment),
-            Content::Loads(records) => of_loads(records),
+            StoredContent::Experiment(experiment) => of_experiment(experiment),
+            StoredContent::Loads(records) => of_loads(records),
         }
     }
 
@@ -95,11 +95,11 @@ impl Stored {
         let records = self.records();
         let begun = records.iter().map(|(_, _, record)| &record.started_at);
         let (name, unit, count) = match &self.content {
-            Content::Experiment(experiment) => {
+            StoredContent::Experiment(experiment) => {
                 let verdict = &experiment.verdict;
                 (verdict.name.clone(), "block", verdict.blocks)
             }
-            Content::Loads(records) => {
+            StoredContent::Loads(records) => {
                 let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
                 (String::new(), "load", count)
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony_record::Record;
 
-use super::{Content, Stored};
+use super::{Stored, StoredContent};
 use crate::folder::{self, FolderError};
 
 /// The reason for refusing a path that doesn't exist.
@@ -26,16 +26,16 @@ pub fn read(typed: &Path) -> Result<Stored, FolderError> {
         of_folder(typed)?
     } else if typed.file_name().is_some_and(|name| name == "verdict.json") {
         let dir = typed.parent().unwrap_or(Path::new("."));
-        Content::Experiment(Box::new(folder::read(dir)?))
+        StoredContent::Experiment(Box::new(folder::read(dir)?))
     } else if typed.exists() {
-        Content::Loads(vec![record(typed)?])
+        StoredContent::Loads(vec![record(typed)?])
     } else if !is_pattern(typed) {
         return Err(FolderError::Malformed {
             path: typed.to_owned(),
             reason: NOT_FOUND.to_owned(),
         });
     } else {
-        Content::Loads(records(matching(typed)?)?)
+        StoredContent::Loads(records(matching(typed)?)?)
     };
     Ok(Stored {
         source: typed.display().to_string(),
@@ -47,9 +47,9 @@ fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-fn of_folder(dir: &Path) -> Result<Content, FolderError> {
+fn of_folder(dir: &Path) -> Result<StoredContent, FolderError> {
     if dir.join("verdict.json").exists() {
-        return Ok(Content::Experiment(Box::new(folder::read(dir)?)));
+        return Ok(StoredContent::Experiment(Box::new(folder::read(dir)?)));
     }
     if dir.join("state.json").exists() && dir.join("plan.toml").exists() {
         return Err(FolderError::Malformed {
@@ -74,7 +74,7 @@ fn of_folder(dir: &Path) -> Result<Content, FolderError> {
     if paths.is_empty() {
         return Err(FolderError::NoVerdict(dir.to_owned()));
     }
-    records(paths).map(Content::Loads)
+    records(paths).map(StoredContent::Loads)
 }
 
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {

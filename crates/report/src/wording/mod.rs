@@ -10,4 +10,5 @@ pub(crate) mod runs;
 pub(crate) mod scaling;
 pub(crate) mod verdict;
 mod verdict_lines;
+mod verdict_word;
 pub(crate) mod why;

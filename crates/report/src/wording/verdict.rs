@@ -9,33 +9,12 @@ use crate::number;
 use crate::tone::Tone;
 
 pub(crate) use super::verdict_lines::{lines, noise};
-
-/// The verdict's word.
-pub(crate) fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Undecided => "undecided",
-        Verdict::Withheld => "withheld",
-    }
-}
+pub(crate) use super::verdict_word::{verdict_mark, word};
 
 /// The first metric that has verdicts.
 fn lead_metric(verdict: &VerdictDocument) -> Metric {
     let first = verdict.comparisons.first();
     first.map_or(Metric::RatePerS, |comparison| comparison.metric)
-}
-
-/// The sign of a verdict on a terminal and in summaries.
-pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Faster => "▲",
-        Verdict::Slower => "▼",
-        Verdict::Equivalent => "=",
-        Verdict::Undecided => "?",
-        Verdict::Withheld => "×",
-    }
 }
 
 /// The metrics with verdicts, in order of appearance.

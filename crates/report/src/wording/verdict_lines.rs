@@ -6,7 +6,7 @@ use prony_stats::{
     Change, Comparison, INTERVAL_BLOCKS_MIN, Metric, Scale, Verdict, VerdictDocument,
 };
 
-use super::verdict::{verdict_mark, word};
+use super::verdict_word::{verdict_mark, word};
 use crate::document::VerdictLine;
 use crate::number;
 

@@ -7,7 +7,7 @@ use prony_stats::Metric;
 use super::placeholders::placeholder_endpoints;
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::plan::model::{Plan, frozen_files, trials};
-use crate::plan::render::{self, Model, Rendered, Resolved, VariantLayout, machine_context};
+use crate::plan::render::{self, LoadModel, Rendered, Resolved, VariantLayout, machine_context};
 use crate::plan::syntax::{PlanReader, TomlNode};
 
 impl Plan {
@@ -85,8 +85,8 @@ fn default_metrics(
     let (mut closed, mut open) = (false, false);
     for model in models {
         match model {
-            Model::Closed => closed = true,
-            Model::Open => open = true,
+            LoadModel::Closed => closed = true,
+            LoadModel::Open => open = true,
         }
     }
     match (closed, open) {

@@ -43,7 +43,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// Loop model: it decides when the next request starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
+pub enum LoadModel {
     /// A connection's next request starts when its previous one ends.
     Closed,
     /// Requests start at a fixed rate, independently of the server's responses.
@@ -85,7 +85,7 @@ pub struct ResolvedLoad {
     /// HTTP or HTTPS.
     pub scheme: Scheme,
     /// Closed or open loop.
-    pub model: Model,
+    pub model: LoadModel,
     /// The URL for `prony load`, the plan's `path` included.
     pub url: String,
     /// The load's settings: the plan's, `unix` if the target is a UNIX socket, and `warmup` and
@@ -421,7 +421,7 @@ fn add_lengths(
     }
 }
 
-fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> Model {
+fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> LoadModel {
     let rate = given.get("rate");
     let model = table.get("model").and_then(|node| {
         let word = reader.choice(node, "model of [load]", &["closed", "open"])?;
@@ -432,16 +432,16 @@ fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>)
             let message = "an open loop needs a rate";
             let hint = "add rate = 1000, requests a second";
             reader.report_with_hint(DiagnosticKind::MissingKey, line, message, hint);
-            Model::Open
+            LoadModel::Open
         }
         (Some(("closed", _)), Some(rate)) => {
             let message = "a closed loop has no rate: it goes as fast as the server answers";
             let hint = "take rate out, or set model = \"open\"";
             reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, hint);
-            Model::Closed
+            LoadModel::Closed
         }
-        (Some(("open", _)), _) | (None, Some(_)) => Model::Open,
-        _ => Model::Closed,
+        (Some(("open", _)), _) | (None, Some(_)) => LoadModel::Open,
+        _ => LoadModel::Closed,
     }
 }
 

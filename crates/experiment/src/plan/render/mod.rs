@@ -19,7 +19,7 @@ mod variant;
 mod variant_layout;
 mod watch;
 
-pub use load::{Model, ResolvedLoad, Scheme, is_load_key};
+pub use load::{LoadModel, ResolvedLoad, Scheme, is_load_key};
 pub use ready::ReadySettings;
 pub(super) use service_layout::{RemoteAddress, ServiceLayout};
 pub use services::ResolvedService;

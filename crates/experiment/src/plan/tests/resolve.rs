@@ -8,7 +8,7 @@ use prony_load::{CoreList, LoadSettings, ProxyVersion, SourceOrder};
 use prony_stats::Metric;
 
 use super::{GOOD, Study, allocate};
-use crate::plan::{DiagnosticKind, MachineProfile, Model, Plan, Resolved, STARTER, Scheme};
+use crate::plan::{DiagnosticKind, LoadModel, MachineProfile, Plan, Resolved, STARTER, Scheme};
 use crate::service::{Endpoint, ListenKind, PlaceKind};
 
 fn resolved(plan: &Plan, id: &str) -> Resolved {
@@ -131,7 +131,7 @@ fn the_load_of_the_design() {
         load.target_endpoint,
         Endpoint::Tcp(([10, 0, 0, 1], 8002).into())
     );
-    assert_eq!((load.scheme, load.model), (Scheme::Http, Model::Closed));
+    assert_eq!((load.scheme, load.model), (Scheme::Http, LoadModel::Closed));
     assert_eq!(load.url, "http://10.0.0.1:8002/");
     let settings = LoadSettings {
         connections: Some(10),
@@ -409,7 +409,7 @@ fn remote_services_are_not_started() {
     assert!(far.services[0].spec.command.is_empty());
     assert_eq!(
         (far.load.url.as_str(), far.load.model),
-        ("http://127.0.0.1:8081/", Model::Open)
+        ("http://127.0.0.1:8081/", LoadModel::Open)
     );
     assert_eq!(far.load.settings.header, ["Host: 127.0.0.1:8081"]);
 }

@@ -12,7 +12,7 @@ use crate::pdf::style::{FontStyle, PAGE_HEIGHT};
 
 /// A page's content stream.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct PageContent {
     pub(super) bytes: Vec<u8>,
     /// The element of each marked part, in order.
     pub(super) marked: Vec<ElementId>,
@@ -25,8 +25,8 @@ pub(super) fn state_name(opacity: u8) -> String {
     format!("O{opacity}")
 }
 
-impl Content {
-    pub(super) fn of(page: &Page, fonts: &Fonts) -> Content {
+impl PageContent {
+    pub(super) fn of(page: &Page, fonts: &Fonts) -> PageContent {
         let mut writer = ContentWriter {
             stream: Stream::new(),
             fonts,
@@ -34,7 +34,7 @@ impl Content {
             opacities: BTreeSet::new(),
         };
         page.ops.iter().for_each(|op| writer.write(op));
-        Content {
+        PageContent {
             bytes: writer.stream.finish().into_vec(),
             marked: writer.marked,
             opacities: writer.opacities,

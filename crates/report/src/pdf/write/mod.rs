@@ -17,7 +17,7 @@ use super::PdfInfo;
 use super::block::StructureElement;
 use super::flow::{Bookmark, Page};
 use super::style::{PAGE_HEIGHT, PAGE_WIDTH};
-use content::Content;
+use content::PageContent;
 use fonts::Fonts;
 
 /// Allocates object numbers.
@@ -52,7 +52,10 @@ pub(super) fn file(
     let resources = numbers.next();
     let page_refs: Vec<Ref> = pages.iter().map(|_| numbers.next()).collect();
     let fonts = Fonts::used_by(pages);
-    let contents: Vec<Content> = pages.iter().map(|page| Content::of(page, &fonts)).collect();
+    let contents: Vec<PageContent> = pages
+        .iter()
+        .map(|page| PageContent::of(page, &fonts))
+        .collect();
 
     let mut pdf = Pdf::new();
     pdf.set_version(1, 7);
@@ -103,7 +106,7 @@ fn write_catalog(
 }
 
 /// Writes the resources that all pages share: fonts and opacities.
-fn write_resources(pdf: &mut Pdf, id: Ref, fonts: &[(String, Ref)], contents: &[Content]) {
+fn write_resources(pdf: &mut Pdf, id: Ref, fonts: &[(String, Ref)], contents: &[PageContent]) {
     let mut opacities: Vec<u8> = contents
         .iter()
         .flat_map(|content| content.opacities.iter().copied())

@@ -6,7 +6,7 @@ use pdf_writer::writers::{Catalog, StructTreeRoot};
 use pdf_writer::{Finish, Name, Pdf, Ref, TextStr};
 
 use super::Numbers;
-use super::content::Content;
+use super::content::PageContent;
 use crate::pdf::block::{Role, StructureElement};
 
 /// The structure elements, their references, and the page parts that they consist of.
@@ -26,7 +26,7 @@ pub(super) struct Structure {
 impl Structure {
     pub(super) fn new(
         elements: &[StructureElement],
-        contents: &[Content],
+        contents: &[PageContent],
         numbers: &mut Numbers,
     ) -> Structure {
         let mut drawn = vec![Vec::new(); elements.len()];

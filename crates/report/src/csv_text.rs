@@ -1,0 +1,29 @@
+//! Rows as CSV text (RFC 4180, but with a line feed alone at the end of lines).
+
+/// Headings and rows as CSV.
+pub(crate) fn write(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut out = ::csv::WriterBuilder::new()
+        .flexible(true)
+        .from_writer(Vec::new());
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        // Writing to memory has no way to fail.
+        let _ = out.write_record(cells);
+    };
+    line(&mut headings.iter().copied());
+    for row in rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+    let bytes = out.into_inner().unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_if_they_need_it() {
+        let text = write(&["a", "b"], [vec!["x,\"y\"".into(), "-1.5".into()]]);
+        assert_eq!(text, "a,b\n\"x,\"\"y\"\"\",-1.5\n");
+    }
+}

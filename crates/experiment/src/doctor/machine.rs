@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::time::Instant;
 
-use procfs::{CurrentSI, KernelStats};
-
 use prony_record::number;
 
 use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
 use crate::system::linux::{self, read};
+use crate::system::proc_files;
 use crate::system::process::ProcessTable;
 
 const PORTS: CheckTopic = CheckTopic {
@@ -104,25 +103,22 @@ const CONNTRACK: CheckTopic = CheckTopic {
 pub(super) struct CpuSnapshot {
     at: Instant,
     table: ProcessTable,
-    /// Busy time of all cores since the boot, in ticks; likewise stolen and total time.
-    busy: u64,
-    steal: u64,
-    all: u64,
+    /// Busy time of all cores since the boot; likewise stolen and total time.
+    busy_s: f64,
+    steal_s: f64,
+    all_s: f64,
 }
 
 impl CpuSnapshot {
     pub(super) fn now() -> Option<CpuSnapshot> {
-        let cpu = KernelStats::current().ok()?.total;
-        let steal = cpu.steal.unwrap_or(0);
-        let idle = cpu.idle + cpu.iowait.unwrap_or(0);
-        let busy =
-            cpu.user + cpu.nice + cpu.system + cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
+        let cpu = proc_files::machine(&read("/proc/stat")?);
+        let busy_s = cpu.cpu_user_s + cpu.cpu_system_s + cpu.cpu_irq_s + cpu.cpu_softirq_s;
         Some(CpuSnapshot {
             at: Instant::now(),
             table: linux::processes(),
-            busy,
-            steal,
-            all: busy + steal + idle,
+            busy_s,
+            steal_s: cpu.cpu_steal_s,
+            all_s: busy_s + cpu.cpu_steal_s + cpu.cpu_idle_s,
         })
     }
 }
@@ -264,9 +260,9 @@ fn check_cpu_shares(
     own: &[i32],
     results: &mut CheckResults,
 ) {
-    let all = after.all.saturating_sub(before.all).max(1) as f64;
+    let all_s = (after.all_s - before.all_s).max(1.0 / proc_files::TICKS_PER_S);
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let steal = after.steal.saturating_sub(before.steal) as f64 / all * 100.0;
+    let steal = (after.steal_s - before.steal_s).max(0.0) / all_s * 100.0;
     let status = match steal {
         s if s >= 5.0 => CheckStatus::Warning,
         s if s >= 1.0 => CheckStatus::Note,
@@ -274,7 +270,7 @@ fn check_cpu_shares(
     };
     results.add(STEAL.check(status, format!("{steal:.1}% over {seconds:.0} s")));
 
-    let busy = after.busy.saturating_sub(before.busy) as f64 / all * 100.0;
+    let busy = (after.busy_s - before.busy_s).max(0.0) / all_s * 100.0;
     let status = match busy {
         b if b >= 10.0 => CheckStatus::Warning,
         b if b >= 3.0 => CheckStatus::Note,

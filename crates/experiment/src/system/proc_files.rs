@@ -1,8 +1,8 @@
 //! Parsers for Linux's /proc, as pure functions over the text of its files. The text comes from this
 //! machine or, over ssh, from another one. Values that a kernel does not report are 0.
 //!
-//! Everything that is sampled during a load is parsed here. The `procfs` crate reads files that are needed
-//! only once, such as memory maps and limits.
+//! Everything about the machine, and everything that is sampled during a load, is parsed here. The
+//! `procfs` crate reads what is needed once of a process: memory maps, limits, open files, sockets.
 
 use std::collections::BTreeMap;
 
@@ -174,15 +174,19 @@ pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
+/// Parses `meminfo`: bytes of memory.
+pub(crate) fn memory_bytes(meminfo: &str) -> u64 {
+    memory_field(meminfo, "MemTotal:")
+}
+
 /// Parses `meminfo`: bytes of memory that are not available.
 pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
-    let kibibytes = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let total = kibibytes("MemTotal:").unwrap_or(0);
-    let available = kibibytes("MemAvailable:").unwrap_or(0);
-    total.saturating_sub(available) * 1024
+    memory_bytes(meminfo).saturating_sub(memory_field(meminfo, "MemAvailable:"))
+}
+
+fn memory_field(meminfo: &str, name: &str) -> u64 {
+    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix(name));
+    kibibytes.and_then(first_number).unwrap_or(0) * 1024
 }
 
 /// Parses `sys/fs/file-nr`: open files of the whole machine.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use procfs::Current;
 use procfs::process::{MMapPath, Process};
 use rustix::process::Resource;
 
 use super::read;
 use crate::environment::{Environment, MachineFacts};
 use crate::system::inspect::{LoadedProgram, programs};
+use crate::system::proc_files;
 
 /// Kernel settings that affect servers and loads.
 const SYSCTLS: [&str; 22] = [
@@ -75,8 +75,11 @@ fn machine() -> MachineFacts {
             .or_else(|| cpu_field("Model"))
             .unwrap_or_default()
             .to_owned(),
-        cores: procfs::CpuInfo::current().map_or(0, |info| info.num_cores()),
-        memory_bytes: procfs::Meminfo::current().map_or(0, |memory| memory.mem_total),
+        cores: cpu
+            .lines()
+            .filter(|line| line.starts_with("processor"))
+            .count(),
+        memory_bytes: proc_files::memory_bytes(&read("/proc/meminfo").unwrap_or_default()),
         cpu_governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtualised: cpu_field("flags")
             .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),

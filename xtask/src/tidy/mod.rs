@@ -17,20 +17,6 @@ mod source;
 mod type_names;
 mod words;
 
-/// Paths from the root whose language, type names and module graph are checked by every run.
-const CLEAN: &[&str] = &[
-    "bench",
-    "crates/frontends",
-    "crates/load/src/pacing",
-    "crates/load/src/pacing.rs",
-    "crates/origin",
-    "crates/protocol",
-    "crates/stats",
-    "fuzz",
-    "studies",
-    "xtask",
-];
-
 use std::fmt;
 
 use crate::Ending;
@@ -68,7 +54,7 @@ impl fmt::Display for Complaint {
 }
 
 /// Checks the workspace and prints every complaint. With `only`, a crate's name or a path from the
-/// root, prints the complaints about files below it, of every rule.
+/// root, prints the complaints about files below it.
 pub(crate) fn run(only: Option<&str>) -> Ending {
     let root = workspace_root();
     let tree = match Tree::read(&root) {
@@ -90,10 +76,8 @@ pub(crate) fn run(only: Option<&str>) -> Ending {
                 println!("{folder}: no such file or folder");
                 return Ending::Usage;
             }
-            let mut complaints = check_everywhere(&tree);
-            complaints.extend(check_language_and_structure(&tree));
+            let mut complaints = check(&tree);
             complaints.retain(|c| is_below(&c.path, &folder));
-            complaints.sort();
             complaints
         }
     };
@@ -141,9 +125,17 @@ fn folder_of(tree: &Tree, only: &str) -> String {
 
 /// All complaints about a tree, sorted by file and line.
 fn check(tree: &Tree) -> Vec<Complaint> {
-    let mut complaints = check_everywhere(tree);
-    let clean = |c: &Complaint| CLEAN.iter().any(|folder| is_below(&c.path, folder));
-    complaints.extend(check_language_and_structure(tree).into_iter().filter(clean));
+    let sources = source::parse_all(tree);
+    let items = items::read_all(tree);
+    let mut complaints = sources.complaints.clone();
+    complaints.extend(layers::check(tree));
+    complaints.extend(purity::check(&sources));
+    complaints.extend(size::check(tree, &sources));
+    complaints.extend(words::check(tree, &sources));
+    complaints.extend(documents::check(tree));
+    complaints.extend(language::check(tree));
+    complaints.extend(type_names::check(&items));
+    complaints.extend(cycles::check(&items));
     complaints.sort();
     complaints
 }
@@ -151,25 +143,6 @@ fn check(tree: &Tree) -> Vec<Complaint> {
 fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn check_everywhere(tree: &Tree) -> Vec<Complaint> {
-    let sources = source::parse_all(tree);
-    let mut complaints = sources.complaints.clone();
-    complaints.extend(layers::check(tree));
-    complaints.extend(purity::check(&sources));
-    complaints.extend(size::check(tree, &sources));
-    complaints.extend(words::check(tree, &sources));
-    complaints.extend(documents::check(tree));
-    complaints
-}
-
-fn check_language_and_structure(tree: &Tree) -> Vec<Complaint> {
-    let items = items::read_all(tree);
-    let mut complaints = language::check(tree);
-    complaints.extend(type_names::check(&items));
-    complaints.extend(cycles::check(&items));
-    complaints
 }
 
 /// The complaints as printed, for tests.

@@ -22,7 +22,7 @@ pub enum ModeError {
     Requested {
         /// The requested value.
         requested: Interleave,
-        /// Why it is not possible.
+        /// The reason why it is not possible.
         reason: String,
     },
     /// The experiment that is resumed ran its trials in another way.
@@ -31,14 +31,14 @@ pub enum ModeError {
         dir: PathBuf,
         /// The requested value.
         requested: Interleave,
-        /// How its trials ran.
+        /// The mode in which its trials ran.
         stored: TrialMode,
     },
     /// The trials of the experiment that is resumed were interleaved, which is no longer possible.
     NotPossible {
         /// Path of its folder.
         dir: PathBuf,
-        /// Why it is not possible.
+        /// The reason why it is not possible.
         reason: String,
     },
 }

@@ -176,17 +176,23 @@ pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
 
 /// Parses `meminfo`: bytes of memory.
 pub(crate) fn memory_bytes(meminfo: &str) -> u64 {
-    memory_field(meminfo, "MemTotal:")
+    memory_field(meminfo, "MemTotal:").unwrap_or(0)
+}
+
+/// Parses `meminfo`: bytes of memory that are available; `None` if the kernel does not report it.
+pub(crate) fn memory_available_bytes(meminfo: &str) -> Option<u64> {
+    memory_field(meminfo, "MemAvailable:")
 }
 
 /// Parses `meminfo`: bytes of memory that are not available.
 pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
-    memory_bytes(meminfo).saturating_sub(memory_field(meminfo, "MemAvailable:"))
+    let available = memory_available_bytes(meminfo).unwrap_or(0);
+    memory_bytes(meminfo).saturating_sub(available)
 }
 
-fn memory_field(meminfo: &str, name: &str) -> u64 {
-    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix(name));
-    kibibytes.and_then(first_number).unwrap_or(0) * 1024
+fn memory_field(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(first_number(line)? * 1024)
 }
 
 /// Parses `sys/fs/file-nr`: open files of the whole machine.

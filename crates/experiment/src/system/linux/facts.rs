@@ -92,7 +92,7 @@ fn machine() -> MachineFacts {
 
 /// Returns the memory that new processes can use without swapping, by the kernel's estimate (proc(5)).
 pub(crate) fn memory_available_bytes() -> Option<u64> {
-    procfs::Meminfo::current().ok()?.mem_available
+    proc_files::memory_available_bytes(&read("/proc/meminfo")?)
 }
 
 fn distribution(os_release: &str) -> String {

@@ -13,6 +13,7 @@ use prony_stats::{Verdict, VerdictDocument};
 
 use crate::live::experiment::ExperimentNotes;
 use crate::live::experiment_state::{ExperimentState, TrialPhase};
+use crate::live::rounds::Rounds;
 use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use prony_fleet::coordinator::Feed;
@@ -103,15 +104,10 @@ impl<'a> ExperimentWatcher<'a> {
                 let load = agents.is_none().then_some((*control, *info));
                 self.loading(latest, load, *planned);
             }
-            ExperimentEvent::InterleavedBlockBegan { block } => self.notes.note(|state| {
-                state.block = *block;
-                state.trial = Some(("all variants in turn".to_owned(), 1));
-                state.phase = TrialPhase::Between;
-            }),
-            ExperimentEvent::Interleaving {
-                latest, planned, ..
-            } => self.loading(latest, None, *planned),
-            ExperimentEvent::RoundsBegan { .. } | ExperimentEvent::RoundEnded { .. } => {}
+            ExperimentEvent::InterleavedBlockBegan { .. }
+            | ExperimentEvent::Interleaving { .. }
+            | ExperimentEvent::RoundsBegan { .. }
+            | ExperimentEvent::RoundEnded { .. } => self.observe_interleaving(event),
             ExperimentEvent::Loaded => self.notes.loaded(),
             ExperimentEvent::TrialEnded { id, result } => {
                 let line = ended(self.name(id), result);
@@ -130,6 +126,39 @@ impl<'a> ExperimentWatcher<'a> {
                 self.notes
                     .note(|state| state.take_look(document.blocks, comparisons, *next));
             }
+        }
+    }
+
+    fn observe_interleaving(&self, event: &ExperimentEvent<'_>) {
+        match event {
+            ExperimentEvent::InterleavedBlockBegan { block } => self.notes.note(|state| {
+                state.block = *block;
+                state.trial = Some(("all variants in turn".to_owned(), 1));
+                state.phase = TrialPhase::Between;
+            }),
+            ExperimentEvent::Interleaving {
+                loads,
+                latest,
+                planned,
+            } => {
+                self.loading(latest, None, *planned);
+                let named = loads
+                    .iter()
+                    .map(|load| (load.variant, self.name(load.id).to_owned()));
+                let rounds = Rounds::begin(named.collect());
+                self.notes.note(|state| state.rounds = Some(rounds));
+            }
+            ExperimentEvent::RoundsBegan { slice, rounds } => self.notes.note(|state| {
+                if let Some(of_block) = &mut state.rounds {
+                    (of_block.slice, of_block.planned) = (*slice, *rounds);
+                }
+            }),
+            ExperimentEvent::RoundEnded { slices, .. } => self.notes.note(|state| {
+                if let Some(of_block) = &mut state.rounds {
+                    of_block.round_ended(slices);
+                }
+            }),
+            _ => {}
         }
     }
 

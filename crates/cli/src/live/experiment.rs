@@ -95,6 +95,13 @@ impl NotesInner {
                 self.state
                     .cpu
                     .retain(|it| !is_by_agents || it.name != GENERATOR);
+                if let Some(rounds) = &self.state.rounds {
+                    for of_service in &mut self.state.cpu {
+                        if let Some(name) = rounds.service_name(&of_service.name) {
+                            of_service.name = name;
+                        }
+                    }
+                }
             }
             self.before = Some(newest);
         }

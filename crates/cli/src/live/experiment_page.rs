@@ -10,7 +10,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 
 use super::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use super::follower::LoadFigures;
-use super::{Theme, ViewContext, load_page, panels};
+use super::{Theme, ViewContext, load_page, panels, rounds};
 use crate::progress::rounded;
 
 /// The least size of a terminal for panels next to each other.
@@ -55,7 +55,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     panels::gauge(frame, gauge, &words, Some(share), theme);
     frame.render_widget(Line::from(trial(state)), now);
     let [left, right] = panels::halves(load);
-    running(frame, left, &figures, theme);
+    match &state.rounds {
+        Some(of_block) => rounds::draw(frame, left, of_block, theme),
+        None => running(frame, left, &figures, theme),
+    }
     cpu(frame, right, &state.cpu, theme);
     comparisons_table(frame, table, state, theme);
     last_trials(frame, ended, state, theme);
@@ -98,14 +101,18 @@ fn trial(state: &ExperimentState) -> String {
     let Some((variant, position)) = &state.trial else {
         return String::new();
     };
-    let of = format!("{variant} ({position} of {})", state.variants);
+    let of = match &state.rounds {
+        Some(_) => variant.clone(),
+        None => format!("{variant} ({position} of {})", state.variants),
+    };
     let phase = match &state.phase {
         TrialPhase::Between => "".to_owned(),
         TrialPhase::Starting(service) => format!(": starting {service}"),
         TrialPhase::Stopping => ": stopping services".to_owned(),
-        TrialPhase::Loading => match &state.load {
-            Some(figures) => format!(": {}", panels::progress(figures).0),
-            None => ": loading".to_owned(),
+        TrialPhase::Loading => match (&state.rounds, &state.load) {
+            (Some(rounds), _) => format!(": {}", rounds.progress()),
+            (None, Some(figures)) => format!(": {}", panels::progress(figures).0),
+            (None, None) => ": loading".to_owned(),
         },
     };
     of + &phase

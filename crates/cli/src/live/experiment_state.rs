@@ -7,6 +7,7 @@ use prony_experiment::runner::Forecast;
 use prony_stats::{Comparison, Effect, InterimEstimate, Metric, Verdict};
 
 use super::follower::LoadFigures;
+use super::rounds::Rounds;
 
 /// The most ended trials that are shown.
 const ENDED_TRIALS_MAX: usize = 20;
@@ -42,6 +43,8 @@ pub(crate) struct ExperimentState {
     pub(crate) phase: TrialPhase,
     /// The current load, or the last one.
     pub(crate) load: Option<LoadFigures>,
+    /// The rounds of the current block, or the last one, if blocks are interleaved.
+    pub(crate) rounds: Option<Rounds>,
     /// CPU use of the services and the machine.
     pub(crate) cpu: Vec<CpuUse>,
     /// A line for each ended trial, the newest last.

@@ -13,6 +13,7 @@ pub(crate) mod experiment_state;
 pub(crate) mod follower;
 mod load_page;
 mod panels;
+pub(crate) mod rounds;
 mod screen;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,131 @@
+//! The rounds of an interleaved block in the live view: the variants' rates next to each other.
+
+use std::time::Duration;
+
+use prony_experiment::runner::SliceResult;
+use prony_report::number;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Sparkline};
+
+use super::{Theme, panels};
+
+/// Rounds of the current block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rounds {
+    /// Length of a slice; zero during the warm-ups.
+    pub(crate) slice: Duration,
+    /// Number of rounds; 0 during the warm-ups.
+    pub(crate) planned: u32,
+    /// Rounds that have ended.
+    pub(crate) ended: u32,
+    /// In the order of the plan.
+    pub(crate) variants: Vec<VariantRounds>,
+}
+
+/// One variant's rounds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VariantRounds {
+    /// Index in the plan.
+    pub(crate) variant: usize,
+    /// Name in results.
+    pub(crate) name: String,
+    /// Rate of each round, in successful requests per second.
+    pub(crate) rates: Vec<f64>,
+    /// Failed requests of the block.
+    pub(crate) failed: u64,
+    /// Mean response time of the last round, in microseconds.
+    pub(crate) mean_response_us: Option<f64>,
+}
+
+impl Rounds {
+    /// The warm-ups of these variants begin; each has its index in the plan and its name.
+    pub(crate) fn begin(mut variants: Vec<(usize, String)>) -> Rounds {
+        variants.sort_unstable();
+        let variants = variants.into_iter().map(|(variant, name)| VariantRounds {
+            variant,
+            name,
+            ..VariantRounds::default()
+        });
+        Rounds {
+            variants: variants.collect(),
+            ..Rounds::default()
+        }
+    }
+
+    /// A round has ended.
+    pub(crate) fn round_ended(&mut self, slices: &[(usize, SliceResult)]) {
+        self.ended += 1;
+        for (variant, slice) in slices {
+            let mut variants = self.variants.iter_mut();
+            if let Some(of_variant) = variants.find(|it| it.variant == *variant) {
+                let rate = slice.ok as f64 / slice.length_s;
+                of_variant.rates.push(rate);
+                of_variant.failed += slice.failed;
+                of_variant.mean_response_us = slice.mean_response_us;
+            }
+        }
+    }
+
+    /// The progress in words.
+    pub(super) fn progress(&self) -> String {
+        match self.planned {
+            0 => "warming up".to_owned(),
+            planned => format!(
+                "round {} of {planned}, slices of {}",
+                (self.ended + 1).min(planned),
+                number::time(self.slice.as_secs_f64() * 1e6)
+            ),
+        }
+    }
+
+    /// The service's name for the reader: `web of gzip` for `web@1`.
+    pub(super) fn service_name(&self, name: &str) -> Option<String> {
+        let (service, variant) = name.rsplit_once('@')?;
+        let variant: usize = variant.parse().ok()?;
+        let found = self.variants.iter().find(|it| it.variant == variant)?;
+        Some(format!("{service} of {}", found.name))
+    }
+}
+
+/// Draws one line for each variant, as far as there is room.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Theme) {
+    let block = panels::titled("rate by round", theme);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let room = usize::from(inner.height / 2).max(1);
+    let shown = &rounds.variants[..rounds.variants.len().min(room)];
+    let most = shown.iter().flat_map(|it| it.rates.iter().copied());
+    let most = most.fold(1.0, f64::max) as u64;
+    let rows = Layout::vertical(shown.iter().map(|_| Constraint::Fill(1))).split(inner);
+    for (variant, row) in shown.iter().zip(rows.iter()) {
+        let [words, line] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*row);
+        frame.render_widget(Paragraph::new(words_of(variant, theme)), words);
+        let from = variant.rates.len().saturating_sub(usize::from(line.width));
+        let rates: Vec<u64> = variant.rates[from..]
+            .iter()
+            .map(|rate| *rate as u64)
+            .collect();
+        let chart = Sparkline::default().data(rates).max(most);
+        frame.render_widget(chart.style(theme.good()), line);
+    }
+}
+
+fn words_of(variant: &VariantRounds, theme: Theme) -> Line<'static> {
+    let rate = match variant.rates.last() {
+        None => "–".to_owned(),
+        Some(rate) => format!("{} req/s", number::count(*rate as u64)),
+    };
+    let mean = variant.mean_response_us.map(number::time);
+    let mean = mean.map_or(String::new(), |mean| format!(", mean {mean}"));
+    let words = format!("{}: {rate}{mean}", variant.name);
+    match variant.failed {
+        0 => Line::from(words),
+        failed => Line::styled(
+            format!("{words}, x {} failed", number::count(failed)),
+            theme.bad(),
+        ),
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
         ..RunSettings::new(out)
     };
     let mode = trial_mode(&plan, &settings).map_err(Failure::wrong)?;
-    if !mode.is_some_and(|mode| mode.is_interleaved()) {
+    if !mode.is_interleaved() {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
     experiment::run(&plan, &settings, typed.progress, None, None)

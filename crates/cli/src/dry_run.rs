@@ -27,7 +27,7 @@ pub(crate) fn run(
     let variants = outlook::resolved(plan, &address_of).map_err(Failure::wrong)?;
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let mut failed = None;
-    let block_time = match BlockTime::of(&variants, mode.as_ref()) {
+    let block_time = match BlockTime::of(&variants, Some(&mode)) {
         BlockTime::NeedsProbe if settings.precheck => match probe(plan, &variants, flag)? {
             Ok(Some(probed)) => probed,
             Ok(None) => return Ok(Ending::Interrupted),
@@ -42,8 +42,7 @@ pub(crate) fn run(
     let summary = outlook::summary(plan, settings, &block_time);
     let details = outlook::details(plan, settings, &variants);
     let hosts = hosts.map(Hosts::summary).unwrap_or_default();
-    let mode = mode.map(|mode| format!("{mode}\n")).unwrap_or_default();
-    terminal::print(&format!("{summary}\n{mode}{details}{hosts}"));
+    terminal::print(&format!("{summary}\n{mode}\n{details}{hosts}"));
     Ok(match failed {
         Some(error) => {
             terminal::print_message(&format!("prony: {error}"));

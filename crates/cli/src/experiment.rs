@@ -54,7 +54,7 @@ pub(crate) fn run(
     let progress = Arc::new(Progress::new(flag));
     sweep_up(&progress);
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
-    let block_time = outlook::planned_block_time(plan, mode.as_ref());
+    let block_time = outlook::planned_block_time(plan, Some(&mode));
     let forecast = forecast(plan, settings, &block_time);
     progress.line(&outlook::summary(plan, settings, &block_time));
     progress.line(&format!("results: {}", settings.out.display()));

@@ -15,19 +15,16 @@ use super::trial::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use super::trial_result::{SliceResult, TrialResult};
 use super::{ExperimentEvent, TrialError};
 use crate::host::{Host, ScopedHost, SharedHost};
+use crate::interleaving::{DEFAULT_SLICE, SETTLING_PART};
 use crate::schedule;
 use crate::service::ScopedName;
 use crate::system::avoid_cores;
 use crate::telemetry::{SlicedTelemetry, TelemetrySample};
 
-/// Default length of a slice.
-pub(crate) const SLICE_LENGTH: Nanos = Nanos::from_millis(250);
 /// Shortest warm-up. The settling part of the first slice must not begin before the load.
 const WARMUP_MIN: Nanos = Nanos::from_millis(100);
 /// Requests that every variant has in a slice at least.
 const SLICE_REQUESTS_MIN: f64 = 50.0;
-/// The settling part of a slice is this part of its length.
-const SETTLING_PART: u64 = 10;
 /// CPU in percent of one core that the services of a variant may use in the slices of others.
 const IDLE_PERCENT_MAX: f64 = 2.0;
 
@@ -432,7 +429,7 @@ impl Driver<'_> {
                 let load = &self.loads[index];
                 let slice = LoadSlice {
                     from: driven[index].until,
-                    settling: Nanos(length.0 / SETTLING_PART).min(driven[index].until),
+                    settling: Nanos(length.0 / u64::from(SETTLING_PART)).min(driven[index].until),
                     length,
                 };
                 let Some(report) = load.run(slice) else {
@@ -485,7 +482,7 @@ fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos)
         true => Nanos::from(Duration::from_secs_f64(SLICE_REQUESTS_MIN / slowest)),
         false => Nanos::ZERO,
     };
-    let length = wanted.unwrap_or_else(|| SLICE_LENGTH.max(enough));
+    let length = wanted.unwrap_or_else(|| Nanos::from(DEFAULT_SLICE).max(enough));
     let rounds = (duration.0 as f64 / length.0.max(1) as f64)
         .round()
         .max(1.0);

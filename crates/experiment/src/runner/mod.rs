@@ -52,7 +52,7 @@ pub use folder::ExperimentFolder;
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};
 pub use interrupt::Interrupt;
-pub use mode::{INTERLEAVING, ModeError, trial_mode};
+pub use mode::{ModeError, trial_mode};
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};
@@ -192,7 +192,7 @@ pub fn run_on(
     } else {
         let seed = settings.seed.or(plan.trials.seed);
         let seed = seed.unwrap_or_else(random_seed);
-        ExperimentFolder::create(plan, &settings.out, seed, mode)?
+        ExperimentFolder::create(plan, &settings.out, seed, Some(mode))?
     };
     Experiment::new(plan, design, settings, stored, on).run(&mut machines, interrupt)
 }

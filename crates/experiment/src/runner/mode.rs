@@ -10,9 +10,6 @@ use super::{RunSettings, RunnerError};
 use crate::interleaving::{self, MachineResources};
 use crate::plan::{Interleave, Plan, PlanError};
 
-/// Set once this version can run interleaved blocks. Without it all trials run one after the other.
-pub const INTERLEAVING: bool = false;
-
 /// Reason why a requested way to run trials is refused.
 #[derive(Debug)]
 pub enum ModeError {
@@ -84,12 +81,10 @@ impl std::error::Error for ModeError {}
 
 /// Chooses how the trials of a run share the time. A resumed experiment continues as it began.
 ///
-/// Returns `None` if this version can't interleave and nothing requests it.
-///
 /// # Errors
 /// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an experiment
 /// would be resumed in another way than it began.
-pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<Option<TrialMode>, RunnerError> {
+pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<TrialMode, RunnerError> {
     let mode = match settings.resume {
         true => {
             let stored = ExperimentFolder::stored_mode(&settings.out);
@@ -97,8 +92,7 @@ pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<Option<TrialMod
         }
         false => chosen(plan, settings.interleave),
     };
-    let mode = mode.map_err(RunnerError::Mode)?;
-    Ok(Some(mode).filter(|_| INTERLEAVING))
+    mode.map_err(RunnerError::Mode)
 }
 
 /// Chooses the mode of a new experiment.
@@ -124,10 +118,6 @@ fn chosen(plan: &Plan, typed: Option<Interleave>) -> Result<TrialMode, ModeError
 
 /// The mode that the plan and this machine allow.
 fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
-    if !INTERLEAVING && matches!(requested, Interleave::Slices(_)) {
-        let reason = "this version of prony can't do it".to_owned();
-        return TrialMode::Sequential { reason };
-    }
     let mode = interleaving::decide(plan, requested);
     if !mode.is_interleaved() {
         return mode;

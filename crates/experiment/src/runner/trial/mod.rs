@@ -55,6 +55,8 @@ pub(super) struct RunningVariant {
     pub(super) netns: Option<NetnsHandle>,
     pub(super) spec: LoadSpec,
     responses: ResponseDigests,
+    /// The trial's folder.
+    dir: PathBuf,
 }
 
 /// Measurements of a variant's load.
@@ -164,6 +166,7 @@ impl Trial<'_> {
             netns,
             spec,
             responses,
+            dir: dir.to_owned(),
         })
     }
 
@@ -203,10 +206,10 @@ impl Trial<'_> {
         loaded: LoadedVariant,
     ) -> Result<TrialResult, TrialError> {
         let TrialPosition { block, variant, .. } = position;
-        let dir = self.trial_dir(block, variant)?;
         let RunningVariant {
             resolved,
             responses,
+            dir,
             ..
         } = running;
         let LoadedVariant {

@@ -14,6 +14,7 @@ pub(crate) mod test_plans;
 #[cfg(test)]
 mod tests;
 
+use prony_record::quantity;
 use prony_stats::TrialMode;
 
 use crate::plan::{Interleave, Plan, Resolved};
@@ -58,6 +59,7 @@ fn obstacle(plan: &Plan, variants: &[Resolved], requested: Interleave) -> Option
         .or_else(|| of_telemetry(all))
         .or_else(|| listening::shared_address(all))
         .or_else(|| of_lengths(all, requested))
+        .or_else(|| of_requests(all))
 }
 
 /// The variants of a plan, rendered, with their names.
@@ -183,13 +185,31 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
         },
     };
     let least = length.saturating_mul(ROUNDS_MIN);
+    let text = quantity::time_text;
     (first < least).then(|| {
-        let text = prony_record::quantity::time_text;
         format!(
             "{ROUNDS_MIN} rounds with slices of {} need a duration of {}, and the duration is {}",
             text(length),
             text(least),
             text(first)
         )
+    })
+}
+
+/// A judged percentile needs enough requests in each block. The rate of a closed loop is not known yet.
+fn of_requests(all: NamedVariants<'_>) -> Option<String> {
+    all.iter().find_map(|(index, variant)| {
+        let settings = &variant.load.settings;
+        let least = minimum_duration(settings.rate?, &all.plan.metrics)?;
+        let duration = settings.planned()?;
+        (duration < least).then(|| {
+            format!(
+                "p99 needs {COUNTED_REQUESTS_MIN} requests of {} in a block, which take {} at its rate, \
+                 and the duration is {}",
+                all.name(index),
+                quantity::time_text(least),
+                quantity::time_text(duration)
+            )
+        })
     })
 }

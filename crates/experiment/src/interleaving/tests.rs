@@ -112,6 +112,11 @@ fn the_reason_names_the_culprit() {
             "the load has no warm-up",
         ),
         (
+            "connections = 4",
+            "rate = 100",
+            "p99 needs 1000 requests of variant \"one\" in a block, which take 10s at its rate, and the duration is 5s",
+        ),
+        (
             "duration = \"5s\"",
             "duration = \"900ms\"",
             "4 rounds with slices of 250ms need a duration of 1s, and the duration is 900ms",

@@ -319,6 +319,17 @@ mod tests {
     }
 
     #[test]
+    fn an_interleaved_block_adds_the_settling_parts() {
+        let plan = crate::interleaving::test_plans::read(crate::interleaving::test_plans::PLAN);
+        let variants = plan.with_placeholders().unwrap();
+        let time = |mode| BlockTime::of(&variants, mode).known();
+        // Two variants, each with 1 s of warm-up, 5 s of measuring and half a second for its start.
+        assert_eq!(time(None), Some(Duration::from_secs(13)));
+        let sliced = TrialMode::Sliced { length: None };
+        assert_eq!(time(Some(&sliced)), Some(Duration::from_secs(14)));
+    }
+
+    #[test]
     fn only_a_closed_loop_that_counts_requests_has_no_planned_time() {
         let planned = |words: &[&str]| planned_load(&settings(words)).map(|time| time.as_secs());
         assert_eq!(planned(&["duration=5s", "warmup=1s"]), Some(6));

@@ -221,6 +221,27 @@ mod tests {
     }
 
     #[test]
+    fn the_mode_is_stored_in_the_folder() {
+        let plan = read(PLAN);
+        let parent = tempfile::tempdir().unwrap();
+        for (name, mode) in [
+            ("a", Some(sliced(None))),
+            ("b", Some(sliced(Some(Duration::from_millis(100))))),
+            ("c", Some(sequential())),
+            ("d", None),
+        ] {
+            let dir = parent.path().join(name);
+            assert_eq!(ExperimentFolder::stored_mode(&dir), None);
+            let created = ExperimentFolder::create(&plan, &dir, 1, mode.clone()).unwrap();
+            assert_eq!(created.trial_mode(), mode.as_ref());
+            drop(created);
+            assert_eq!(ExperimentFolder::stored_mode(&dir), mode);
+            let opened = ExperimentFolder::open(&plan, &dir, false).unwrap();
+            assert_eq!(opened.trial_mode(), mode.as_ref());
+        }
+    }
+
+    #[test]
     fn another_mode_is_refused_on_resume() {
         let plan = read(PLAN);
         let dir = Path::new("results");

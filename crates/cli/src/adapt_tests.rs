@@ -120,7 +120,7 @@ fn levels_can_be_typed() {
     assert_eq!(plan.factors[2].levels[2].name, "3");
     let text = with_level(PLAN, "cores={ name = \"3\", list = \"0-2\" }").unwrap();
     assert_eq!(adapted(&text, 5).1.factors[0].levels[3].name, "3");
-    for (typed, said) in [
+    for (typed, text) in [
         ("stack", "FACTOR=LEVEL"),
         ("stak=x", "its factors are: cores, size, stack"),
         ("stack={ name = slow }", "FACTOR=LEVEL"),
@@ -128,7 +128,7 @@ fn levels_can_be_typed() {
     ] {
         let failure = with_level(PLAN, typed).err().map(|f| f.to_string());
         assert!(
-            failure.as_ref().is_some_and(|f| f.contains(said)),
+            failure.as_ref().is_some_and(|f| f.contains(text)),
             "{typed}: {failure:?}"
         );
     }

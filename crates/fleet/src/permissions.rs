@@ -160,19 +160,19 @@ mod tests {
 
     fn may_say(role: &Role, subject: &str) -> bool {
         let permissions = role.permissions();
-        let mut said = permissions
+        let mut published = permissions
             .publish
             .iter()
             .chain(&permissions.within_account);
-        said.any(|it| covers(it, subject))
+        published.any(|it| covers(it, subject))
     }
 
     fn may_hear(role: &Role, subject: &str) -> bool {
         let permissions = role.permissions();
         let inbox = std::iter::once(&permissions.inbox);
-        let heard = permissions.subscribe.iter().chain(inbox);
-        let mut heard = heard.chain(&permissions.within_account);
-        heard.any(|it| covers(it, subject))
+        let received = permissions.subscribe.iter().chain(inbox);
+        let mut received = received.chain(&permissions.within_account);
+        received.any(|it| covers(it, subject))
     }
 
     #[test]
@@ -213,10 +213,13 @@ mod tests {
     #[test]
     fn all_agent_subjects_pass_to_the_coordinators_account() {
         let agent = Role::Agent("one".parse().unwrap());
-        for said in agent.permissions().publish {
-            let said = said.replace('*', "r1");
-            let heard = subjects_from_agents();
-            assert!(heard.iter().any(|it| covers(it, &said)), "{said}");
+        for published in agent.permissions().publish {
+            let published = published.replace('*', "r1");
+            let received = subjects_from_agents();
+            assert!(
+                received.iter().any(|it| covers(it, &published)),
+                "{published}"
+            );
         }
     }
 

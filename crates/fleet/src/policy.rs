@@ -438,15 +438,15 @@ mod tests {
     fn targets_that_are_named_are_the_only_ones() {
         let policy =
             "[load]\ntargets = ['10.1.0.0/16', 'shop.example.org', '*.test', 'unix:/run/a']";
-        let says = |name: &str, address: &str| allows(policy, name, address);
-        assert!(says("10.1.9.9", "10.1.9.9"));
-        assert!(says("Shop.Example.org.", "192.0.2.1"));
-        assert!(says("a.b.test", "192.0.2.1") && says("a.b.test", ""));
-        assert!(says("unix:/run/a", ""));
-        assert!(!says("unix:/run/b", "") && !says("unix:/RUN/a", ""));
-        assert!(!says("10.2.0.1", "10.2.0.1"));
-        assert!(!says("evilshop.example.org", "192.0.2.1"));
-        assert!(!says("test", "127.0.0.1"));
+        let permits = |name: &str, address: &str| allows(policy, name, address);
+        assert!(permits("10.1.9.9", "10.1.9.9"));
+        assert!(permits("Shop.Example.org.", "192.0.2.1"));
+        assert!(permits("a.b.test", "192.0.2.1") && permits("a.b.test", ""));
+        assert!(permits("unix:/run/a", ""));
+        assert!(!permits("unix:/run/b", "") && !permits("unix:/RUN/a", ""));
+        assert!(!permits("10.2.0.1", "10.2.0.1"));
+        assert!(!permits("evilshop.example.org", "192.0.2.1"));
+        assert!(!permits("test", "127.0.0.1"));
     }
 
     #[test]
@@ -470,13 +470,16 @@ mod tests {
 
     #[test]
     fn a_policy_has_a_short_summary() {
-        let says = |text: &str| Policy::parse(text).unwrap().summary();
-        assert_eq!(says(""), "private and loopback addresses; no services");
+        let summary_of = |text: &str| Policy::parse(text).unwrap().summary();
+        assert_eq!(
+            summary_of(""),
+            "private and loopback addresses; no services"
+        );
         let policy = "[load]\ntargets = ['10.0.0.0/8']\nrate = 5000\nconnections = 50\nseconds = 60\n\
                       [services]\ncommands = ['nginx']";
         let whole = "10.0.0.0/8, up to 5000 requests per second, 50 connections, 60 s; nginx";
-        assert_eq!(says(policy), whole);
-        assert_eq!(says("[load]\nrefuse = true"), "no load; no services");
+        assert_eq!(summary_of(policy), whole);
+        assert_eq!(summary_of("[load]\nrefuse = true"), "no load; no services");
     }
 
     #[test]

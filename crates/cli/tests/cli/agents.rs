@@ -8,30 +8,34 @@ use prony_record::{Delta, Outcome};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::running::{CommandOutput, Origin, Room, Running, SOON};
+use crate::running::{CommandOutput, Origin, Running, TEST_TIMEOUT, Workdir};
 
 /// A NATS server for two agents, and an origin to load.
 struct AgentSetup {
-    room: Room,
+    workdir: Workdir,
     up: Running,
     origin: Origin,
 }
 
 impl AgentSetup {
     fn new() -> AgentSetup {
-        let room = Room::new();
+        let workdir = Workdir::new();
         let words = [
             "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
         ];
-        let mut up = Running::start(room.command(&words));
+        let mut up = Running::start(workdir.command(&words));
         up.wait_for("nats-server listens on");
-        let origin = Origin::tcp(&room);
-        AgentSetup { room, up, origin }
+        let origin = Origin::tcp(&workdir);
+        AgentSetup {
+            workdir,
+            up,
+            origin,
+        }
     }
 
     fn agent(&self) -> Running {
         let words = ["agent", "--creds", "up/agent-1.creds", "--state", "state"];
-        let mut agent = Running::start(self.room.command(&words));
+        let mut agent = Running::start(self.workdir.command(&words));
         agent.wait_for("registered as agent-1");
         agent
     }
@@ -52,7 +56,7 @@ impl AgentSetup {
             "-",
             &self.origin.url("/"),
         ];
-        let mut load = Running::start(self.room.command(&words));
+        let mut load = Running::start(self.workdir.command(&words));
         load.wait_for("started;");
         load
     }
@@ -61,7 +65,7 @@ impl AgentSetup {
     fn measures(&self) -> PathBuf {
         let began = Instant::now();
         loop {
-            for entry in std::fs::read_dir(self.room.path("state/runs")).unwrap() {
+            for entry in std::fs::read_dir(self.workdir.path("state/runs")).unwrap() {
                 let path = entry.unwrap().path();
                 // It may have been collected in the meantime.
                 let messages = spool::read(&path).unwrap_or_default();
@@ -69,7 +73,7 @@ impl AgentSetup {
                     return path;
                 }
             }
-            assert!(began.elapsed() < SOON, "nothing is measured");
+            assert!(began.elapsed() < TEST_TIMEOUT, "nothing is measured");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -78,7 +82,7 @@ impl AgentSetup {
         self.origin.stop();
         self.up.signal(Signal::INT);
         self.up.end();
-        self.room.wait_until_quiet();
+        self.workdir.wait_until_quiet();
     }
 }
 
@@ -88,22 +92,22 @@ fn json(output: &CommandOutput) -> Value {
 
 #[test]
 fn invalid_arguments_are_reported_at_the_start() {
-    let room = Room::new();
-    room.write(
+    let workdir = Workdir::new();
+    workdir.write(
         "key.creds",
         "role = 'agent'\nname = 'one'\nseed = 'SU'\nservers = []\n",
     );
-    room.write(
+    workdir.write(
         "boss.creds",
         "role = 'coordinator'\nseed = 'SU'\nservers = []\n",
     );
-    room.write("bad.creds", "role = 'agent'\nseed = 'SUSECRET'\n");
+    workdir.write("bad.creds", "role = 'agent'\nseed = 'SUSECRET'\n");
     for creds in ["key.creds", "boss.creds", "bad.creds"] {
-        room.set_mode(creds, 0o600);
+        workdir.set_mode(creds, 0o600);
     }
-    room.write("open.creds", &room.read("key.creds"));
-    room.set_mode("open.creds", 0o644);
-    room.write("policy.toml", "[load]\ntarget = ['x']\n");
+    workdir.write("open.creds", &workdir.read("key.creds"));
+    workdir.set_mode("open.creds", 0o644);
+    workdir.write("policy.toml", "[load]\ntarget = ['x']\n");
     for (words, output) in [
         (&["--creds", "none"][..], "none: No such file"),
         (
@@ -139,9 +143,9 @@ fn invalid_arguments_are_reported_at_the_start() {
         (&[], "--creds"),
     ] {
         let words: Vec<&str> = ["agent"].iter().chain(words).copied().collect();
-        let heard = room.run(&words).expect(2);
-        assert!(heard.err.contains(output), "{words:?}: {}", heard.err);
-        assert!(!heard.err.contains("SECRET"), "{}", heard.err);
+        let finished = workdir.run(&words).expect(2);
+        assert!(finished.err.contains(output), "{words:?}: {}", finished.err);
+        assert!(!finished.err.contains("SECRET"), "{}", finished.err);
     }
     let words = [
         "agent",
@@ -152,8 +156,8 @@ fn invalid_arguments_are_reported_at_the_start() {
         "--nats",
         "tls://127.0.0.1:1",
     ];
-    let heard = room.run(&words).expect(3);
-    assert!(heard.err.contains("--state"), "{}", heard.err);
+    let finished = workdir.run(&words).expect(3);
+    assert!(finished.err.contains("--state"), "{}", finished.err);
 }
 
 #[test]
@@ -207,7 +211,7 @@ fn results_of_a_killed_agent_are_collected_after_its_restart() {
         "--json",
         "-",
     ];
-    let record = json(&ground.room.run(&words));
+    let record = json(&ground.workdir.run(&words));
     let ok = kept.outcomes.get(Outcome::Ok);
     assert!(ok > 0);
     assert_eq!(record["totals"]["ok"], ok, "{record}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::running::{CommandOutput, Origin, Room, check_schema, names};
+use crate::running::{CommandOutput, Origin, Workdir, check_schema, names};
 
 /// Two variants of the embedded origin, in trials of a fifth of a second.
 pub(crate) const TINY: &str = r#"
@@ -41,10 +41,10 @@ fn expect_status_of(output: CommandOutput, verdict: &Value) -> CommandOutput {
 
 #[test]
 fn a_plan_becomes_a_folder_and_a_verdict() {
-    let room = Room::new();
-    room.write("tiny.toml", TINY);
-    let output = room.run(&["compare", "tiny.toml", "--out", "r", "--seed", "7"]);
-    let verdict = room.json("r/verdict.json");
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    let output = workdir.run(&["compare", "tiny.toml", "--out", "r", "--seed", "7"]);
+    let verdict = workdir.json("r/verdict.json");
     let output = expect_status_of(output, &verdict);
     let expected = [
         "environment.json",
@@ -56,11 +56,14 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         "trials",
         "verdict.json",
     ];
-    assert_eq!(names(&room.path("r")), expected);
+    assert_eq!(names(&workdir.path("r")), expected);
     let trials = ["1-tcp", "1-unix", "2-tcp", "2-unix", "3-tcp", "3-unix"];
-    assert_eq!(names(&room.path("r/trials")), trials);
+    assert_eq!(names(&workdir.path("r/trials")), trials);
     for file in ["record.json", "telemetry.csv", "origin.log"] {
-        assert!(room.path("r/trials/2-unix").join(file).is_file(), "{file}");
+        assert!(
+            workdir.path("r/trials/2-unix").join(file).is_file(),
+            "{file}"
+        );
     }
     check_schema("prony.verdict-1.schema.json", &verdict);
     assert_eq!(verdict["schema"], "prony.verdict/1");
@@ -101,40 +104,43 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         "{}",
         output.out
     );
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
 
-    rendered_again_it_is_the_same(&room, &verdict, &output.out);
+    rendered_again_it_is_the_same(&workdir, &verdict, &output.out);
 
     // The folder is in use now.
-    let output = room.run(&["compare", "tiny.toml", "--out", "r"]).expect(2);
+    let output = workdir
+        .run(&["compare", "tiny.toml", "--out", "r"])
+        .expect(2);
     assert!(output.err.contains("--resume"), "{}", output.err);
 }
 
-fn rendered_again_it_is_the_same(room: &Room, verdict: &Value, printed_first: &str) {
-    let again = room
+fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, printed_first: &str) {
+    let again = workdir
         .run(&["report", "r", "--html", "again.html", "--json", "-"])
         .expect(0);
-    assert_eq!(room.read("again.html"), room.read("r/report.html"));
+    assert_eq!(workdir.read("again.html"), workdir.read("r/report.html"));
     assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), *verdict);
-    room.run(&["report", "r", "--pdf", "again.pdf", "--svg", "charts/of/it"])
+    workdir
+        .run(&["report", "r", "--pdf", "again.pdf", "--svg", "charts/of/it"])
         .expect(0);
-    let bytes = |path: &str| std::fs::read(room.path(path)).unwrap();
+    let bytes = |path: &str| std::fs::read(workdir.path(path)).unwrap();
     assert!(bytes("again.pdf") == bytes("r/report.pdf"), "to the byte");
     assert!(bytes("again.pdf").starts_with(b"%PDF-"));
-    let charts = names(&room.path("charts/of/it"));
+    let charts = names(&workdir.path("charts/of/it"));
     assert!(
         charts.contains(&"response-times.svg".to_owned()),
         "{charts:?}"
     );
-    let page = room.read("r/report.html");
+    let page = workdir.read("r/report.html");
     assert_eq!(charts.len(), page.matches("<svg class=\"wide\"").count());
-    let table = room.run(&["report", "r", "--csv", "-"]).expect(0);
+    let table = workdir.run(&["report", "r", "--csv", "-"]).expect(0);
     assert!(
         table.out.starts_with("variant,socket,metric,"),
         "{}",
         table.out
     );
-    let printed = room.run(&["report", "r"]).expect(0);
+    let printed = workdir.run(&["report", "r"]).expect(0);
     assert!(
         printed_first.starts_with(printed.out.trim_end()),
         "{}",
@@ -144,9 +150,9 @@ fn rendered_again_it_is_the_same(room: &Room, verdict: &Value, printed_first: &s
 
 #[test]
 fn a_dry_run_prints_the_order_and_the_commands_and_leaves_nothing() {
-    let room = Room::new();
-    room.write("tiny.toml", TINY);
-    let output = room
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    let output = workdir
         .run(&[
             "compare",
             "tiny.toml",
@@ -181,17 +187,17 @@ fn a_dry_run_prints_the_order_and_the_commands_and_leaves_nothing() {
         output.out
     );
     assert_eq!(output.err, "");
-    assert_eq!(room.names(), ["tiny.toml"]);
+    assert_eq!(workdir.names(), ["tiny.toml"]);
 }
 
 #[test]
 fn servers_are_compared_with_the_first_without_a_plan() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let (a, _b) = (
-        Origin::tcp(&room),
-        Origin::start(&room, &["--unix", "b.sock"]),
+        Origin::tcp(&workdir),
+        Origin::start(&workdir, &["--unix", "b.sock"]),
     );
-    let unix = format!("unix:{}:/bytes/10", room.path("b.sock").display());
+    let unix = format!("unix:{}:/bytes/10", workdir.path("b.sock").display());
     let a_url = a.url("/bytes/10");
     let lengths = [
         "-c", "2", "-d", "200ms", "--warmup", "0s", "-r", "100", "--blocks", "3",
@@ -202,8 +208,8 @@ fn servers_are_compared_with_the_first_without_a_plan() {
         &judged,
     ]
     .concat();
-    let output = room.run(&args);
-    let verdict = room.json("r/verdict.json");
+    let output = workdir.run(&args);
+    let verdict = workdir.json("r/verdict.json");
     let output = expect_status_of(output, &verdict);
     assert_eq!(verdict["baseline"]["server"], Value::from(unix.as_str()));
     let comparisons = verdict["comparisons"].as_array().unwrap();
@@ -234,11 +240,11 @@ fn servers_are_compared_with_the_first_without_a_plan() {
     );
     // Comparing a server with itself is allowed, too. The results go to the default folder.
     let args = [&["compare", &a_url, &a_url][..], &lengths].concat();
-    let output = room.run(&args);
-    let runs = names(&room.path("prony-runs"));
+    let output = workdir.run(&args);
+    let runs = names(&workdir.path("prony-runs"));
     assert_eq!(runs.len(), 1);
     assert!(runs[0].ends_with("-two-servers"), "{runs:?}");
-    let verdict = room.json(&format!("prony-runs/{}/verdict.json", runs[0]));
+    let verdict = workdir.json(&format!("prony-runs/{}/verdict.json", runs[0]));
     let output = expect_status_of(output, &verdict);
     assert!(
         output.out.contains("(A)") && output.out.contains("(B)"),
@@ -249,9 +255,9 @@ fn servers_are_compared_with_the_first_without_a_plan() {
 
 #[test]
 fn an_experiment_that_ended_undecided_is_not_made_longer() {
-    let room = Room::new();
-    room.write("tiny.toml", TINY);
-    room.run(&["compare", "tiny.toml", "--out", "r"]);
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    workdir.run(&["compare", "tiny.toml", "--out", "r"]);
     // Values that can't give a verdict, regardless of other work on this machine.
     let p99s_us = [
         ("1-tcp", 100.0),
@@ -263,21 +269,21 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
     ];
     for (trial, p99_us) in p99s_us {
         let path = format!("r/trials/{trial}/trial.json");
-        let mut result = room.json(&path);
+        let mut result = workdir.json(&path);
         result["values"]["p99_us"] = p99_us.into();
         // The folder identifies the trial, regardless of the file's content.
         result["variant"] = 99.into();
-        room.write(&path, &result.to_string());
+        workdir.write(&path, &result.to_string());
     }
-    let before = room.read("r/verdict.json");
-    let output = room
+    let before = workdir.read("r/verdict.json");
+    let output = workdir
         .run(&["compare", "--resume", "r", "--blocks", "4"])
         .expect(2);
     assert!(output.err.contains("after block 3"), "{}", output.err);
-    assert_eq!(room.read("r/verdict.json"), before);
-    assert_eq!(names(&room.path("r/trials")).len(), 6);
+    assert_eq!(workdir.read("r/verdict.json"), before);
+    assert_eq!(names(&workdir.path("r/trials")).len(), 6);
     let study = ["study", "run", "gunicorn-sockets", "--resume", "r"];
-    let output = room.run(&study).expect(2);
+    let output = workdir.run(&study).expect(2);
     assert!(
         output.err.contains("not study gunicorn-sockets"),
         "{}",
@@ -287,10 +293,10 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
 
 #[test]
 fn the_first_block_is_forecast_regardless_of_the_budget() {
-    let room = Room::new();
-    room.write("tiny.toml", TINY);
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
     let args = ["compare", "tiny.toml", "--dry-run", "--budget", "1ms"];
-    let output = room.run(&args).expect(0);
+    let output = workdir.run(&args).expect(0);
     assert!(
         output.out.contains("warm-up; about 2 s\n"),
         "{}",
@@ -300,9 +306,9 @@ fn the_first_block_is_forecast_regardless_of_the_budget() {
 
 #[test]
 fn servers_that_are_gone_are_3() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let url = crate::running::closed_url();
-    let output = room
+    let output = workdir
         .run(&["compare", &url, &url, "--blocks", "3", "-d", "1s"])
         .expect(3);
     assert!(output.err.contains("does not respond"), "{}", output.err);
@@ -316,9 +322,9 @@ fn servers_that_are_gone_are_3() {
 
 #[test]
 fn options_for_urls_are_refused_with_a_plan() {
-    let room = Room::new();
-    room.write("tiny.toml", TINY);
-    let output = room
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    let output = workdir
         .run(&["compare", "tiny.toml", "--connections", "3", "--dry-run"])
         .expect(2);
     assert!(output.err.contains("[load]"), "{}", output.err);
@@ -326,12 +332,12 @@ fn options_for_urls_are_refused_with_a_plan() {
         ("--judge=p99", "metrics = "),
         ("--names=a,b", "names its variants"),
     ] {
-        let output = room
+        let output = workdir
             .run(&["compare", "tiny.toml", option, "--dry-run"])
             .expect(2);
         assert!(output.err.contains(hint), "{}", output.err);
     }
-    let output = room
+    let output = workdir
         .run(&["compare", "a:1", "b:1", "--judge", "p98"])
         .expect(2);
     assert!(
@@ -343,31 +349,36 @@ fn options_for_urls_are_refused_with_a_plan() {
 
 #[test]
 fn init_writes_a_plan_that_can_be_run() {
-    let room = Room::new();
-    room.run(&["init", "mine.toml"]).expect(0);
-    let output = room.run(&["compare", "mine.toml", "--dry-run"]).expect(0);
+    let workdir = Workdir::new();
+    workdir.run(&["init", "mine.toml"]).expect(0);
+    let output = workdir
+        .run(&["compare", "mine.toml", "--dry-run"])
+        .expect(0);
     assert!(output.out.contains("origin --unix"), "{}", output.out);
-    let output = room.run(&["init", "mine.toml"]).expect(2);
+    let output = workdir.run(&["init", "mine.toml"]).expect(2);
     assert!(output.err.contains("already exists"), "{}", output.err);
-    let written = room.read("mine.toml");
-    let plain = room.run(&["init", "-"]).expect(0).out;
+    let written = workdir.read("mine.toml");
+    let plain = workdir.run(&["init", "-"]).expect(0).out;
     let with_schema = format!("#:schema ./plan.schema.json\n{plain}");
     assert_eq!(written, with_schema);
-    room.run(&["init", "--no-schema"]).expect(0);
-    assert_eq!(room.read("plan.toml"), plain);
-    assert_eq!(room.names(), ["mine.toml", "plan.schema.json", "plan.toml"]);
-    let schema = room.run(&["init", "--schema"]).expect(0).out;
-    assert_eq!(room.read("plan.schema.json"), schema);
-    let manual = room.run(&["man", "plan"]).expect(0).out;
+    workdir.run(&["init", "--no-schema"]).expect(0);
+    assert_eq!(workdir.read("plan.toml"), plain);
+    assert_eq!(
+        workdir.names(),
+        ["mine.toml", "plan.schema.json", "plan.toml"]
+    );
+    let schema = workdir.run(&["init", "--schema"]).expect(0).out;
+    assert_eq!(workdir.read("plan.schema.json"), schema);
+    let manual = workdir.run(&["man", "plan"]).expect(0).out;
     assert!(manual.contains("[service.NAME]"), "{manual}");
 }
 
 #[test]
 fn studies_can_be_listed_shown_and_tried() {
-    let room = Room::new();
-    let listed = room.run(&["study", "list"]).expect(0).out;
+    let workdir = Workdir::new();
+    let listed = workdir.run(&["study", "list"]).expect(0).out;
     assert!(listed.contains("\ngunicorn-sockets  What do "), "{listed}");
-    let shown = room
+    let shown = workdir
         .run(&["study", "show", "gunicorn-sockets"])
         .expect(0)
         .out;
@@ -375,7 +386,7 @@ fn studies_can_be_listed_shown_and_tried() {
         shown.starts_with("# gunicorn-sockets\n") && shown.contains("[service.app]"),
         "{shown}"
     );
-    let output = room.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
+    let output = workdir.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
     let installed = |program| {
         let here = std::path::Path::new("/");
         prony_experiment::system::program::find(program, here, None).is_ok()
@@ -391,7 +402,7 @@ fn studies_can_be_listed_shown_and_tried() {
         let output = output.expect(2);
         assert!(output.err.contains("is not installed"), "{}", output.err);
     }
-    let output = room.run(&["study", "run", "nginx-http2", "--dry-run"]);
+    let output = workdir.run(&["study", "run", "nginx-http2", "--dry-run"]);
     if installed("nginx") && installed("php-fpm") {
         let output = output.expect(0);
         for part in [
@@ -406,5 +417,5 @@ fn studies_can_be_listed_shown_and_tried() {
         let output = output.expect(2);
         assert!(output.err.contains("is not installed"), "{}", output.err);
     }
-    assert_eq!(room.names(), Vec::<String>::new());
+    assert_eq!(workdir.names(), Vec::<String>::new());
 }

@@ -10,21 +10,26 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::running::{Room, SOON};
+use crate::running::{TEST_TIMEOUT, Workdir};
 
 /// A server in the foreground; dropping it kills it and its children.
 struct Server(Child);
 
 impl Server {
     /// Starts a system program in its own process group.
-    fn start(room: &Room, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Server {
+    fn start(
+        workdir: &Workdir,
+        program: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Server {
         let child = Command::new(program)
             .args(args)
             .envs(variables.iter().copied())
-            .current_dir(room.path(""))
+            .current_dir(workdir.path(""))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(fs::File::create(room.path("server.err")).unwrap())
+            .stderr(fs::File::create(workdir.path("server.err")).unwrap())
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("{program} (cargo xtask test installs it): {error}"));
@@ -37,7 +42,7 @@ impl Server {
 
     /// Waits until the server has this number of children, because it has read its settings by
     /// then.
-    fn with_children(mut self, room: &Room, children: usize) -> Server {
+    fn with_children(mut self, workdir: &Workdir, children: usize) -> Server {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let began = Instant::now();
         loop {
@@ -46,9 +51,9 @@ impl Server {
                 return self;
             }
             let ended = self.0.try_wait().unwrap();
-            let output = room.read("server.err");
+            let output = workdir.read("server.err");
             assert!(
-                ended.is_none() && began.elapsed() < SOON,
+                ended.is_none() && began.elapsed() < TEST_TIMEOUT,
                 "{ended:?}: {output}"
             );
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -65,25 +70,26 @@ impl Drop for Server {
 }
 
 /// Starts nginx on a UNIX socket: no test connects to it, and it can't conflict with another port.
-fn nginx(room: &Room, variables: &[(&str, &str)]) -> Server {
+fn nginx(workdir: &Workdir, variables: &[(&str, &str)]) -> Server {
     let text = format!(
         "daemon off; user root; pid {0}/pid; error_log stderr; worker_processes 2;\n\
          events {{ include events.conf; }}\n\
          http {{ access_log off; server {{ listen unix:{0}/web; return 200 x; }} }}\n",
-        room.path("").display()
+        workdir.path("").display()
     );
-    room.write("nginx.conf", &text);
-    room.write("events.conf", "worker_connections 256;\n");
-    let conf = room.path("nginx.conf");
+    workdir.write("nginx.conf", &text);
+    workdir.write("events.conf", "worker_connections 256;\n");
+    let conf = workdir.path("nginx.conf");
     let args = ["-c", conf.to_str().unwrap()];
-    Server::start(room, "/usr/sbin/nginx", &args, variables).with_children(room, 2)
+    Server::start(workdir, "/usr/sbin/nginx", &args, variables).with_children(workdir, 2)
 }
 
 /// The doctor's report on a server, checked against the schema.
-fn seen(room: &Room, pid: &str) -> Value {
-    room.run(&["doctor", "--pid", pid, "--json", "seen.json"])
+fn seen(workdir: &Workdir, pid: &str) -> Value {
+    workdir
+        .run(&["doctor", "--pid", pid, "--json", "seen.json"])
         .expect(0);
-    let report = room.json("seen.json");
+    let report = workdir.json("seen.json");
     let schema =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/prony.doctor-1.schema.json");
     let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
@@ -105,9 +111,9 @@ fn line<'s>(subject: &'s Value, id: &str) -> Option<&'s Value> {
 
 #[test]
 fn a_usual_nginx_is_accelerated_and_its_settings_are_read() {
-    let room = Room::new();
-    let server = nginx(&room, &[]);
-    let subject = seen(&room, &server.pid());
+    let workdir = Workdir::new();
+    let server = nginx(&workdir, &[]);
+    let subject = seen(&workdir, &server.pid());
     let crypto = &subject["crypto"];
     let library = crypto["library"].as_str().unwrap();
     assert!(library.contains("libcrypto.so"), "{subject:#}");
@@ -144,9 +150,9 @@ fn an_nginx_that_runs_masked_is_named_though_it_wiped_its_environment() {
         eprintln!("this processor has no AES instructions that could be masked");
         return;
     }
-    let room = Room::new();
-    let server = nginx(&room, &[("OPENSSL_ia32cap", "~0x200000200000000")]);
-    let subject = seen(&room, &server.pid());
+    let workdir = Workdir::new();
+    let server = nginx(&workdir, &[("OPENSSL_ia32cap", "~0x200000200000000")]);
+    let subject = seen(&workdir, &server.pid());
     let crypto = &subject["crypto"];
     assert_eq!(crypto["acceleration"], "masked", "{subject:#}");
     assert_eq!(level(&subject, "crypto-unaccelerated"), Some("error"));
@@ -154,24 +160,28 @@ fn an_nginx_that_runs_masked_is_named_though_it_wiped_its_environment() {
     assert_eq!(aes["algorithm"], "aes-128-gcm");
     let rate = |state: &str| aes[state].as_f64().unwrap();
     assert!(rate("on") / rate("as_server") > 2.0, "{aes}");
-    let text = room.run(&["doctor", "--pid", &server.pid()]).expect(0).out;
+    let text = workdir
+        .run(&["doctor", "--pid", &server.pid()])
+        .expect(0)
+        .out;
     assert!(text.contains("crypto-unaccelerated: "), "{text}");
     assert!(text.contains("no AES-NI, no PCLMULQDQ"), "{text}");
 }
 
 #[test]
 fn haproxy_s_and_apache_s_caps_are_named() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let text = format!(
         "global\n maxconn 77\n nbthread 1\n master-worker\ndefaults\n timeout client 1s\n timeout \
          connect 1s\n timeout server 1s\nfrontend web\n mode http\n bind unix@{}/haproxy\n",
-        room.path("").display()
+        workdir.path("").display()
     );
-    room.write("haproxy.cfg", &text);
+    workdir.write("haproxy.cfg", &text);
     let args = ["-f", "haproxy.cfg"];
-    let haproxy = Server::start(&room, "/usr/sbin/haproxy", &args, &[]).with_children(&room, 1);
+    let haproxy =
+        Server::start(&workdir, "/usr/sbin/haproxy", &args, &[]).with_children(&workdir, 1);
     // A relative path is resolved in the server's folder, which is read from the process.
-    let subject = seen(&room, &haproxy.pid());
+    let subject = seen(&workdir, &haproxy.pid());
     let maxconn = line(&subject, "haproxy-maxconn").unwrap_or_else(|| panic!("{subject:#}"));
     assert_eq!(
         (&maxconn["level"], &maxconn["seen"]),
@@ -186,18 +196,19 @@ fn haproxy_s_and_apache_s_caps_are_named() {
          LoadModule mpm_event_module {modules}/mod_mpm_event.so\n\
          LoadModule authz_core_module {modules}/mod_authz_core.so\nUser #65534\nGroup #65534\n\
          Include limits.conf\n",
-        room.path("").display(),
+        workdir.path("").display(),
         free_port(),
     );
-    room.write("apache.conf", &text);
-    room.write(
+    workdir.write("apache.conf", &text);
+    workdir.write(
         "limits.conf",
         "ThreadsPerChild 10\nServerLimit 3\nMaxRequestWorkers 40\nStartServers 1\n",
     );
-    let conf = room.path("apache.conf");
+    let conf = workdir.path("apache.conf");
     let args = ["-DFOREGROUND", "-f", conf.to_str().unwrap()];
-    let apache = Server::start(&room, "/usr/sbin/apache2", &args, &[]).with_children(&room, 1);
-    let subject = seen(&room, &apache.pid());
+    let apache =
+        Server::start(&workdir, "/usr/sbin/apache2", &args, &[]).with_children(&workdir, 1);
+    let subject = seen(&workdir, &apache.pid());
     let workers =
         line(&subject, "apache-max-request-workers").unwrap_or_else(|| panic!("{subject:#}"));
     assert!(
@@ -220,8 +231,8 @@ fn free_port() -> u16 {
 
 #[test]
 fn a_missing_process_is_an_error() {
-    let room = Room::new();
-    let output = room.run(&["doctor", "--pid", "1073741824"]).expect(2);
+    let workdir = Workdir::new();
+    let output = workdir.run(&["doctor", "--pid", "1073741824"]).expect(2);
     assert_eq!(output.out, "");
     assert!(
         output.err.contains("there is no process 1073741824"),
@@ -229,18 +240,20 @@ fn a_missing_process_is_an_error() {
         output.err
     );
     for wrong in ["0", "-1", "nginx"] {
-        room.run(&["doctor", &format!("--pid={wrong}")]).expect(2);
+        workdir
+            .run(&["doctor", &format!("--pid={wrong}")])
+            .expect(2);
     }
 }
 
 #[test]
 fn without_root_unreadable_settings_are_reported() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     assert!(
         rustix::process::geteuid().is_root(),
         "this test starts a server as root and looks at it as nobody: run it as root"
     );
-    let server = nginx(&room, &[]);
+    let server = nginx(&workdir, &[]);
     // The user nobody has no access to the program in its own folder.
     let program = Path::new("/tmp").join(format!("prony-doctor-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
@@ -274,8 +287,8 @@ fn without_root_unreadable_settings_are_reported() {
 
 #[test]
 fn this_machine_is_looked_at_alone() {
-    let room = Room::new();
-    let output = room.run(&["doctor", "--json", "-"]).expect(0);
+    let workdir = Workdir::new();
+    let output = workdir.run(&["doctor", "--json", "-"]).expect(0);
     let report: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(report["schema"], "prony.doctor/1");
     let subjects = report["subjects"].as_array().unwrap();
@@ -283,6 +296,6 @@ fn this_machine_is_looked_at_alone() {
         (subjects.len(), &subjects[0]["kind"]),
         (1, &"machine".into())
     );
-    let all = room.run(&["doctor", "--all"]).expect(0).out;
+    let all = workdir.run(&["doctor", "--all"]).expect(0).out;
     assert!(all.contains("ok       ") && !all.contains("--all"), "{all}");
 }

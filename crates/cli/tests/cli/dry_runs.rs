@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::running::{CommandOutput, Origin, Room, Running};
+use crate::running::{CommandOutput, Origin, Running, Workdir};
 
 /// Two variants of the embedded origin, each loaded with this number of requests. `option` is
 /// appended to the origin's command.
@@ -30,18 +30,18 @@ requests    = {requests}
     )
 }
 
-fn dry_run(room: &Room, more: &[&str]) -> CommandOutput {
-    let output = room.run(&[&["compare", "counted.toml", "--dry-run"], more].concat());
-    assert_eq!(room.left_running(), Vec::<String>::new());
-    assert_eq!(room.names(), ["counted.toml"]);
+fn dry_run(workdir: &Workdir, more: &[&str]) -> CommandOutput {
+    let output = workdir.run(&[&["compare", "counted.toml", "--dry-run"], more].concat());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.names(), ["counted.toml"]);
     output
 }
 
 #[test]
 fn requests_are_forecast_by_a_probe() {
-    let room = Room::new();
-    room.write("counted.toml", &counted_plan(20_000_000, ""));
-    let output = dry_run(&room, &["--progress", "lines"]).expect(0);
+    let workdir = Workdir::new();
+    workdir.write("counted.toml", &counted_plan(20_000_000, ""));
+    let output = dry_run(&workdir, &["--progress", "lines"]).expect(0);
     for part in [
         "measures 20,000,000 requests after ",
         "; about ",
@@ -53,7 +53,7 @@ fn requests_are_forecast_by_a_probe() {
     for line in ["probe 1 of 2: socket = tcp", "probe 2 of 2: socket = unix"] {
         assert!(output.err.contains(line), "{line}: {}", output.err);
     }
-    let output = dry_run(&room, &["--no-precheck"]).expect(0);
+    let output = dry_run(&workdir, &["--no-precheck"]).expect(0);
     let why = "time unknown: the load ends after a number of requests, and --no-precheck skips";
     assert!(output.out.contains(why), "{}", output.out);
     assert!(!output.out.contains("about "), "{}", output.out);
@@ -62,9 +62,9 @@ fn requests_are_forecast_by_a_probe() {
 
 #[test]
 fn a_service_that_does_not_start_in_a_probe_is_reported_with_its_log() {
-    let room = Room::new();
-    room.write("counted.toml", &counted_plan(100, ", \"--nonsense\""));
-    let output = dry_run(&room, &[]).expect(3);
+    let workdir = Workdir::new();
+    workdir.write("counted.toml", &counted_plan(100, ", \"--nonsense\""));
+    let output = dry_run(&workdir, &[]).expect(3);
     let failure = "prony: variant socket = tcp: service \"origin\" ended before it was ready";
     assert!(output.err.contains(failure), "{}", output.err);
     assert!(output.err.contains("  origin | "), "{}", output.err);
@@ -75,14 +75,14 @@ fn a_service_that_does_not_start_in_a_probe_is_reported_with_its_log() {
 
 #[test]
 fn requests_that_may_change_data_and_running_servers_are_not_probed() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let plan = counted_plan(100, "") + "method = \"POST\"\n";
-    room.write("counted.toml", &plan);
-    let output = dry_run(&room, &[]).expect(0);
+    workdir.write("counted.toml", &plan);
+    let output = dry_run(&workdir, &[]).expect(0);
     assert!(output.out.contains("may change data"), "{}", output.out);
-    let origin = Origin::tcp(&room);
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
-    let output = room
+    let output = workdir
         .run(&["compare", &url, &url, "-n", "100", "--dry-run"])
         .expect(0);
     let why = "time unknown: the load ends after a number of requests";
@@ -94,14 +94,14 @@ fn requests_that_may_change_data_and_running_servers_are_not_probed() {
 
 #[test]
 fn an_interrupt_during_a_probe_takes_the_services_down() {
-    let room = Room::new();
-    room.write("counted.toml", &counted_plan(1_000_000_000, ""));
+    let workdir = Workdir::new();
+    workdir.write("counted.toml", &counted_plan(1_000_000_000, ""));
     let args = ["compare", "counted.toml", "--dry-run"];
-    let mut running = Running::start(room.command(&args));
+    let mut running = Running::start(workdir.command(&args));
     running.wait_for("probe 1 of 2");
     running.signal(Signal::INT);
     let output = running.end().expect(130);
     assert_eq!(output.out, "");
     assert!(output.err.contains("prony: interrupted"), "{}", output.err);
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
 }

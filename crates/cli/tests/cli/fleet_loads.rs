@@ -9,11 +9,11 @@ use prony_record::{Delta, Nanos, Record};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::running::{CommandOutput, Origin, Room, Running, SOON, check_schema};
+use crate::running::{CommandOutput, Origin, Running, TEST_TIMEOUT, Workdir, check_schema};
 
 /// A NATS server, agents, and an origin to load.
 pub(crate) struct FleetSetup {
-    pub(crate) room: Room,
+    pub(crate) workdir: Workdir,
     up: Running,
     agents: Vec<Running>,
     pub(crate) origin: Origin,
@@ -21,16 +21,16 @@ pub(crate) struct FleetSetup {
 
 impl FleetSetup {
     pub(crate) fn new(agents: usize) -> FleetSetup {
-        let room = Room::new();
+        let workdir = Workdir::new();
         let count = agents.to_string();
         let words = [
             "fleet", "up", "--dir", "up", "--listen", "0", "--agents", &count,
         ];
-        let mut up = Running::start(room.command(&words));
+        let mut up = Running::start(workdir.command(&words));
         up.wait_for("nats-server listens on");
-        let origin = Origin::tcp(&room);
+        let origin = Origin::tcp(&workdir);
         let mut ground = FleetSetup {
-            room,
+            workdir,
             up,
             agents: Vec::new(),
             origin,
@@ -45,14 +45,14 @@ impl FleetSetup {
         let words = [
             "agent", "--creds", &creds, "--state", "state", "--label", &label,
         ];
-        let mut agent = Running::start(self.room.command(&words));
+        let mut agent = Running::start(self.workdir.command(&words));
         agent.wait_for("registered as");
         agent
     }
 
     /// Runs a command as the coordinator.
     fn run(&self, words: &[&str]) -> CommandOutput {
-        self.room.run(&self.words(words))
+        self.workdir.run(&self.words(words))
     }
 
     pub(crate) fn words<'a>(&self, words: &[&'a str]) -> Vec<&'a str> {
@@ -61,7 +61,7 @@ impl FleetSetup {
 
     /// The agents' result files.
     fn files(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.room.path("state/runs")).into_iter();
+        let entries = std::fs::read_dir(self.workdir.path("state/runs")).into_iter();
         let paths = entries.flatten().flatten().map(|entry| entry.path());
         let mut files: Vec<PathBuf> = paths
             .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
@@ -73,13 +73,13 @@ impl FleetSetup {
     /// Waits until this number of agents have measured something, and links their files: agents
     /// remove them once all results are collected.
     fn keep_files(&self, of: usize) -> Vec<PathBuf> {
-        let until = Instant::now() + SOON;
+        let until = Instant::now() + TEST_TIMEOUT;
         loop {
             let files = self.files();
             let measured = |path: &PathBuf| spool::read(path).is_ok_and(|read| !read.is_empty());
             if files.len() == of && files.iter().all(measured) {
                 let kept = files.iter().enumerate().map(|(number, file)| {
-                    let link = self.room.path(&format!("kept-{number}.jsonl"));
+                    let link = self.workdir.path(&format!("kept-{number}.jsonl"));
                     std::fs::hard_link(file, &link).unwrap();
                     link
                 });
@@ -99,7 +99,7 @@ impl FleetSetup {
         self.up.signal(Signal::INT);
         self.up.end().expect(0);
         assert_eq!(self.origin.stop(), Some(0));
-        self.room.wait_until_quiet();
+        self.workdir.wait_until_quiet();
     }
 }
 
@@ -151,8 +151,11 @@ fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
         output.out
     );
     assert!(output.out.contains("agent-3 "), "{}", output.out);
-    check_schema("prony.record-1.schema.json", &ground.room.json("one.json"));
-    let record = Record::from_json(&ground.room.read("one.json")).unwrap();
+    check_schema(
+        "prony.record-1.schema.json",
+        &ground.workdir.json("one.json"),
+    );
+    let record = Record::from_json(&ground.workdir.read("one.json")).unwrap();
     assert_eq!(record.totals.ok, 1001);
     let fleet = record.fleet.as_ref().unwrap();
     assert_eq!(fleet.agents.iter().map(|it| it.ok).sum::<u64>(), 1001);
@@ -166,10 +169,10 @@ fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
         "load", "--agents", "number=1", "-c", "4", "-r", "200", "-d", "2s", "--json", "two.json",
         &url,
     ];
-    let running = Running::start(ground.room.command(&ground.words(&words)));
+    let running = Running::start(ground.workdir.command(&ground.words(&words)));
     let kept = ground.keep_files(1);
     running.end().expect(0);
-    let record = Record::from_json(&ground.room.read("two.json")).unwrap();
+    let record = Record::from_json(&ground.workdir.read("two.json")).unwrap();
     let mut expected = sum(&kept, &record);
     (expected.rate.offered_per_s, expected.rate.started_per_s) = (None, None);
     same(&record, &expected);
@@ -215,10 +218,10 @@ fn agents_are_listed_checked_and_refuse_by_name() {
         output.err
     );
     // Outputs are not written before the load is accepted.
-    ground.room.write("kept.json", "old");
+    ground.workdir.write("kept.json", "old");
     let words = ["load", "--agents", "3", "--json", "kept.json", &url];
     let output = ground.run(&words).expect(3);
-    assert_eq!(ground.room.read("kept.json"), "old");
+    assert_eq!(ground.workdir.read("kept.json"), "old");
     assert!(
         output
             .err
@@ -241,7 +244,10 @@ fn agents_are_listed_checked_and_refuse_by_name() {
     let tight = ["load", "--agents", "2", "--clock-bound", "0.001ms", &url];
     let output = ground.run(&tight).expect(3);
     assert!(output.err.contains("--clock-bound"), "{}", output.err);
-    let output = ground.room.run(&["load", "--agents", "2", &url]).expect(2);
+    let output = ground
+        .workdir
+        .run(&["load", "--agents", "2", &url])
+        .expect(2);
     assert!(output.err.contains("--creds"), "{}", output.err);
     ground.end();
 }
@@ -253,7 +259,7 @@ fn a_second_interrupt_ends_at_once_and_names_the_run() {
     let words = [
         "load", "--agents", "2", "-c", "2", "-d", "60s", "--json", "-", &url,
     ];
-    let mut load = Running::start(ground.room.command(&ground.words(&words)));
+    let mut load = Running::start(ground.workdir.command(&ground.words(&words)));
     load.wait_for("started;");
     ground.keep_files(2);
     // A suspended agent.
@@ -286,14 +292,14 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
     let words = [
         "load", "--agents", "2", "-c", "4", "-r", "200", "-d", "4s", &url,
     ];
-    let mut load = Running::start(ground.room.command(&ground.words(&words)));
+    let mut load = Running::start(ground.workdir.command(&ground.words(&words)));
     load.wait_for("started;");
     let kept = ground.keep_files(2);
     load.signal(Signal::KILL);
     drop(load);
     let words = ["fleet", "attach", "--json", "attached.json"];
     ground.run(&words).expect(0);
-    let record = Record::from_json(&ground.room.read("attached.json")).unwrap();
+    let record = Record::from_json(&ground.workdir.read("attached.json")).unwrap();
     assert_eq!(
         (record.totals.started, findings(&record)),
         (800, Vec::new())
@@ -320,7 +326,7 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
         "{}",
         output.err
     );
-    let again = Record::from_json(&ground.room.read("collected.json")).unwrap();
+    let again = Record::from_json(&ground.workdir.read("collected.json")).unwrap();
     same(&again, &record);
     let output = ground.run(&["fleet", "collect", "r0"]).expect(2);
     assert!(output.err.contains("there is no run r0"), "{}", output.err);

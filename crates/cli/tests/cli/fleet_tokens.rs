@@ -5,24 +5,24 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 
-use crate::running::{Origin, Room, Running};
+use crate::running::{Origin, Running, Workdir};
 
 const COORDINATOR: [&str; 2] = ["--creds", "up/coordinator.creds"];
 const TOKEN: [&str; 4] = ["fleet", "token", "--dir", "up"];
 
 /// Starts a server.
-fn up(room: &Room) -> Running {
+fn up(workdir: &Workdir) -> Running {
     let words = [
         "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
     ];
-    let mut up = Running::start(room.command(&words));
+    let mut up = Running::start(workdir.command(&words));
     up.wait_for("nats-server listens on");
     up
 }
 
 /// Starts an agent with a token, or with its stored credentials.
-fn agent(room: &Room, name: &str) -> Running {
-    Running::start(room.command(&[
+fn agent(workdir: &Workdir, name: &str) -> Running {
+    Running::start(workdir.command(&[
         "agent",
         "--creds",
         "fleet.token",
@@ -47,31 +47,31 @@ fn fetch(address: &str, path: &str) -> String {
     text
 }
 
-fn end(room: &Room, up: Running, agents: Vec<Running>) {
+fn end(workdir: &Workdir, up: Running, agents: Vec<Running>) {
     for agent in agents {
         agent.signal(Signal::INT);
         agent.end().expect(130);
     }
     up.signal(Signal::INT);
     up.end().expect(0);
-    room.wait_until_quiet();
+    workdir.wait_until_quiet();
 }
 
 #[test]
 fn one_token_enrolls_the_agents_that_a_load_waits_for() {
-    let room = Room::new();
-    let up = up(&room);
+    let workdir = Workdir::new();
+    let up = up(&workdir);
     let words = [&TOKEN[..], &["--uses", "2", "--valid", "10m"]].concat();
-    let token = room.run(&words).expect(0);
+    let token = workdir.run(&words).expect(0);
     let output = "enrolls up to 2 new agents until";
     assert!(token.err.contains(output), "{}", token.err);
-    room.write("fleet.token", &token.out);
+    workdir.write("fleet.token", &token.out);
     let closed = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(room.path("fleet.token"), closed).unwrap();
-    let origin = Origin::tcp(&room);
+    std::fs::set_permissions(workdir.path("fleet.token"), closed).unwrap();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
 
-    let mut first = agent(&room, "web-1");
+    let mut first = agent(&workdir, "web-1");
     let line = first.wait_for("metrics at http://");
     first.wait_for("registered as web-1");
     let served = line.split("http://").nth(1).unwrap();
@@ -101,9 +101,9 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
         "one.json",
         &url,
     ];
-    let mut waiting = Running::start(room.command(&[&load[..], &COORDINATOR].concat()));
+    let mut waiting = Running::start(workdir.command(&[&load[..], &COORDINATOR].concat()));
     waiting.wait_for("waiting for up to");
-    let mut second = agent(&room, "web-2");
+    let mut second = agent(&workdir, "web-2");
     second.wait_for("registered as web-2");
     let output = waiting.end().expect(0);
     assert!(
@@ -113,35 +113,35 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
     );
     // The summary lists each agent's part.
     assert!(output.out.contains("start skew"), "{}", output.out);
-    let record = room.json("one.json");
+    let record = workdir.json("one.json");
     let agents = record["fleet"]["agents"].as_array().unwrap();
     let p99 = |agent: &serde_json::Value| agent["p99_us"].as_f64().unwrap();
     assert!(agents.iter().all(|agent| p99(agent) > 0.0), "{agents:?}");
 
-    let output = agent(&room, "web-3").end().expect(3);
+    let output = agent(&workdir, "web-3").end().expect(3);
     assert!(output.err.contains("used up"), "{}", output.err);
     assert_eq!(origin.stop(), Some(0));
-    end(&room, up, vec![first, second]);
+    end(&workdir, up, vec![first, second]);
 }
 
 #[test]
 fn tokens_are_listed_and_revoked_where_a_server_runs() {
-    let room = Room::new();
-    let output = room.run(&TOKEN).expect(3);
+    let workdir = Workdir::new();
+    let output = workdir.run(&TOKEN).expect(3);
     let none = "`prony fleet up` is not running on";
     assert!(output.err.contains(none), "{}", output.err);
-    let up = up(&room);
-    let made = room.run(&TOKEN).expect(0);
+    let up = up(&workdir);
+    let made = workdir.run(&TOKEN).expect(0);
     let id = made.err.split_whitespace().nth(2).unwrap().to_owned();
-    let list = room.run(&[&TOKEN[..], &["--list"]].concat()).expect(0);
+    let list = workdir.run(&[&TOKEN[..], &["--list"]].concat()).expect(0);
     assert!(list.out.contains(&id), "{}", list.out);
     let revoke = [&TOKEN[..], &["--revoke", &id]].concat();
-    let output = room.run(&revoke).expect(0);
+    let output = workdir.run(&revoke).expect(0);
     assert!(output.err.contains("revoked token"), "{}", output.err);
-    let output = room.run(&revoke).expect(2);
+    let output = workdir.run(&revoke).expect(2);
     assert!(output.err.contains("there is no token"), "{}", output.err);
     for wrong in [["--uses", "0"], ["--valid", "31d"], ["--valid", "0"]] {
-        room.run(&[&TOKEN[..], &wrong].concat()).expect(2);
+        workdir.run(&[&TOKEN[..], &wrong].concat()).expect(2);
     }
-    end(&room, up, Vec::new());
+    end(&workdir, up, Vec::new());
 }

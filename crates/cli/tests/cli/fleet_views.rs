@@ -6,7 +6,7 @@ use prony_record::Record;
 
 use crate::fleet_loads::FleetSetup;
 use crate::metrics::answer;
-use crate::running::{Running, SOON};
+use crate::running::{Running, TEST_TIMEOUT};
 use crate::terminals::{TerminalStreams, TerminalUser, after_the_view};
 
 #[test]
@@ -17,7 +17,7 @@ fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
         "load", "--agents", "2", "-c", "4", "-r", "100", "-d", "60s", &url,
     ];
     let mut typist = TerminalUser::start(
-        &ground.room,
+        &ground.workdir,
         &ground.words(&words),
         TerminalStreams::All,
         &[],
@@ -53,7 +53,7 @@ fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
         &url,
     ];
     let typist = TerminalUser::start(
-        &ground.room,
+        &ground.workdir,
         &ground.words(&words),
         TerminalStreams::All,
         &[],
@@ -94,7 +94,7 @@ fn the_numbers_of_a_load_that_agents_make_are_served_while_they_make_it() {
         "r.json",
         &url,
     ];
-    let mut load = Running::start(ground.room.command(&ground.words(&words)));
+    let mut load = Running::start(ground.workdir.command(&ground.words(&words)));
     let line = load.wait_for("prony: metrics at http://");
     let (_, at) = line.trim().split_once("http://").unwrap();
     let address = at.strip_suffix("/metrics").unwrap();
@@ -106,7 +106,7 @@ fn the_numbers_of_a_load_that_agents_make_are_served_while_they_make_it() {
         if ok(&text).is_some_and(|ok| ok > 0) {
             break text;
         }
-        assert!(began.elapsed() < SOON, "no numbers: {text}");
+        assert!(began.elapsed() < TEST_TIMEOUT, "no numbers: {text}");
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!(
@@ -116,7 +116,7 @@ fn the_numbers_of_a_load_that_agents_make_are_served_while_they_make_it() {
     assert!(text.contains("connections=\"4\""), "{text}");
     assert_eq!(sample(&text, "prony_generator_cpu_seconds_total"), None);
     load.end().expect(0);
-    let record = Record::from_json(&ground.room.read("r.json")).unwrap();
+    let record = Record::from_json(&ground.workdir.read("r.json")).unwrap();
     assert_eq!(record.totals.ok, 800);
     assert!(ok(&text) <= Some(800));
     ground.end();

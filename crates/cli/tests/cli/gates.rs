@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::running::{Origin, Room, check_schema};
+use crate::running::{Origin, Workdir, check_schema};
 
 /// Arguments that compare the origin with itself, with a delay on one side.
 fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
@@ -31,8 +31,8 @@ fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let args = compared(
         &origin,
         &[
@@ -52,7 +52,7 @@ fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
         ],
     );
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let output = room.run(&args).expect(1);
+    let output = workdir.run(&args).expect(1);
     assert!(
         output
             .out
@@ -84,22 +84,22 @@ fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
         "{}",
         output.err
     );
-    let junit = room.read("junit.xml");
+    let junit = workdir.read("junit.xml");
     assert!(
         junit.contains("<failure message=\"p50 of new is "),
         "{junit}"
     );
-    assert!(room.read("summary.md").contains("× failed"));
+    assert!(workdir.read("summary.md").contains("× failed"));
 
-    judged_again_from_what_is_stored(&room);
-    held_against_itself_nothing_is_worse(&room);
+    judged_again_from_what_is_stored(&workdir);
+    held_against_itself_nothing_is_worse(&workdir);
 }
 
-fn judged_again_from_what_is_stored(room: &Room) {
-    let report = |condition: &str| room.run(&["report", "r", "--fail-if", condition]);
+fn judged_again_from_what_is_stored(workdir: &Workdir) {
+    let report = |condition: &str| workdir.run(&["report", "r", "--fail-if", condition]);
     report("p50 of new > old + 5%").expect(1);
     report("p50 of new < old").expect(0);
-    let require = |condition: &str| room.run(&["report", "r", "--require", condition]);
+    let require = |condition: &str| workdir.run(&["report", "r", "--require", condition]);
     require("p50 of new > old + 5%").expect(0);
     let output = require("p50 of new < old + 5%").expect(1);
     assert!(
@@ -130,50 +130,52 @@ fn judged_again_from_what_is_stored(room: &Room) {
         "--fail-if",
         "server_memory_bytes > 1GiB",
     ];
-    room.run(&strict).expect(1);
+    workdir.run(&strict).expect(1);
     // The summary is appended to the file.
     let github = ["report", "r", "--github", "summary.md"];
-    let before = room.read("summary.md").len();
-    room.run(&github).expect(0);
-    assert!(room.read("summary.md").len() > before);
+    let before = workdir.read("summary.md").len();
+    workdir.run(&github).expect(0);
+    assert!(workdir.read("summary.md").len() > before);
 }
 
-fn held_against_itself_nothing_is_worse(room: &Room) {
+fn held_against_itself_nothing_is_worse(workdir: &Workdir) {
     let args = ["report", "--against", "r", "r", "--json", "-"];
-    let output = room.run(&args).expect(0);
+    let output = workdir.run(&args).expect(0);
     let document: Value = serde_json::from_str(&output.out).unwrap();
     check_schema("prony.runs-1.schema.json", &document);
     assert_eq!(document["differences"], Value::Array(Vec::new()));
-    let printed = room.run(&["report", "r", "r"]).expect(0);
+    let printed = workdir.run(&["report", "r", "r"]).expect(0);
     assert!(printed.out.contains("baseline") && !printed.out.contains("in B"));
     assert!(
         printed.out.contains("Nothing else differs"),
         "{}",
         printed.out
     );
-    room.run(&[
-        "report",
-        "r",
-        "r",
-        "--html",
-        "two.html",
-        "--markdown",
-        "two.md",
-        "--tables",
-        "t",
-    ])
-    .expect(0);
-    assert!(room.read("two.html").contains("What else differs"));
+    workdir
+        .run(&[
+            "report",
+            "r",
+            "r",
+            "--html",
+            "two.html",
+            "--markdown",
+            "two.md",
+            "--tables",
+            "t",
+        ])
+        .expect(0);
+    assert!(workdir.read("two.html").contains("What else differs"));
     assert!(
-        room.read("t/comparisons.csv")
+        workdir
+            .read("t/comparisons.csv")
             .starts_with("variant,metric,")
     );
 }
 
 #[test]
 fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let refused: &[(&[&str], &str)] = &[
         (&["--fail-if", "p99 of nwe > 5ms"], "         ^^^"),
         (&["--fail-if", "speed > 5"], "the metrics are p50"),
@@ -188,42 +190,48 @@ fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
     for (more, expected_text) in refused {
         let args = compared(&origin, more);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let output = room.run(&args).expect(2);
+        let output = workdir.run(&args).expect(2);
         assert!(
             output.err.contains(expected_text),
             "{more:?}: {}",
             output.err
         );
-        assert!(!room.path("prony-runs").exists(), "{more:?}");
+        assert!(!workdir.path("prony-runs").exists(), "{more:?}");
     }
 }
 
 #[test]
 fn records_are_rendered_and_set_against_one_another() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     for side in ["before", "after"] {
-        std::fs::create_dir(room.path(side)).unwrap();
+        std::fs::create_dir(workdir.path(side)).unwrap();
         for number in 0..3 {
             let file = format!("{side}/{number}.json");
             let path = if side == "after" { "/delay/5ms" } else { "/" };
             let url = origin.url(path);
-            room.run(&["load", "-n", "20", "-c", "1", "--json", &file, &url])
+            workdir
+                .run(&["load", "-n", "20", "-c", "1", "--json", &file, &url])
                 .expect(0);
         }
     }
     // A single record is rendered as `load` prints it.
-    let one = room.run(&["report", "before/0.json"]).expect(0);
+    let one = workdir.run(&["report", "before/0.json"]).expect(0);
     assert!(one.out.contains("20 requests: 20 ok"), "{}", one.out);
     let args = ["report", "before/0.json", "--json", "-"];
-    assert_eq!(room.run(&args).expect(0).out, room.read("before/0.json"));
-    room.run(&["report", "before/0.json", "--fail-if", "p99 > 1m"])
+    assert_eq!(
+        workdir.run(&args).expect(0).out,
+        workdir.read("before/0.json")
+    );
+    workdir
+        .run(&["report", "before/0.json", "--fail-if", "p99 > 1m"])
         .expect(0);
-    room.run(&["report", "before/0.json", "--fail-if", "p99>1us"])
+    workdir
+        .run(&["report", "before/0.json", "--fail-if", "p99>1us"])
         .expect(1);
     // With one record on each side, the comparison only describes the difference.
     let two = ["report", "before/0.json", "after/0.json"];
-    let output = room.run(&two).expect(0);
+    let output = workdir.run(&two).expect(0);
     assert!(
         output.out.contains("verdict withheld: one load per run"),
         "{}",
@@ -232,7 +240,7 @@ fn records_are_rendered_and_set_against_one_another() {
     // With several records on each side there is a verdict, whether they are named by folder or by
     // file.
     for sides in [["before", "after"], ["before/*.json", "after/*.json"]] {
-        let output = room.run(&["report", sides[0], sides[1]]).expect(0);
+        let output = workdir.run(&["report", sides[0], sides[1]]).expect(0);
         let words: Vec<&str> = output.out.split_whitespace().collect();
         assert!(words.join(" ").contains("3 loads each"), "{}", output.out);
     }
@@ -244,7 +252,7 @@ fn records_are_rendered_and_set_against_one_another() {
         "--fail-if",
         "p50 > stored + 5%",
     ];
-    let output = room.run(&gated).expect(1);
+    let output = workdir.run(&gated).expect(1);
     assert!(
         output.err.contains("rate_per_s against the stored run"),
         "{}",
@@ -252,24 +260,26 @@ fn records_are_rendered_and_set_against_one_another() {
     );
     let many = ["report", "before/0.json", "before/1.json", "after/0.json"];
     assert!(
-        room.run(&many)
+        workdir
+            .run(&many)
             .expect(2)
             .err
             .contains("compares at most two")
     );
     assert!(
-        room.run(&["report", "before"])
+        workdir
+            .run(&["report", "before"])
             .expect(2)
             .err
             .contains("3 records")
     );
     let files = ["--pdf", "x.pdf", "--svg", "charts"];
     let both = [&["report", "before", "after"][..], &files].concat();
-    room.run(&both).expect(0);
+    workdir.run(&both).expect(0);
     assert!(
-        std::fs::read(room.path("x.pdf"))
+        std::fs::read(workdir.path("x.pdf"))
             .unwrap()
             .starts_with(b"%PDF-")
     );
-    assert!(room.path("charts").is_dir());
+    assert!(workdir.path("charts").is_dir());
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
-use crate::running::{Origin, Room, names};
+use crate::running::{Origin, Workdir, names};
 
 /// A server that responds to every request and reports the head of each.
 struct Listening {
@@ -43,8 +43,8 @@ fn listening() -> Listening {
 
 #[test]
 fn flags_of_other_tools_that_mean_the_same_are_taken() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = [
         "load",
@@ -60,7 +60,7 @@ fn flags_of_other_tools_that_mean_the_same_are_taken() {
         "-",
         &url,
     ];
-    let record: Value = serde_json::from_str(&room.run(&args).expect(0).out).unwrap();
+    let record: Value = serde_json::from_str(&workdir.run(&args).expect(0).out).unwrap();
     assert_eq!(record["load"]["connections"], 2);
     assert_eq!(record["load"]["keepalive"], false);
     assert_eq!(record["load"]["duration_s"], 5.0);
@@ -68,14 +68,14 @@ fn flags_of_other_tools_that_mean_the_same_are_taken() {
         let args = [
             "load", rate, "50", "-n", "2", "-c", "1", "--json", "-", &url,
         ];
-        let record: Value = serde_json::from_str(&room.run(&args).expect(0).out).unwrap();
+        let record: Value = serde_json::from_str(&workdir.run(&args).expect(0).out).unwrap();
         assert_eq!(record["load"]["rate_per_s"], 50.0);
     }
 }
 
 #[test]
 fn flags_of_other_tools_that_mean_something_else_get_a_hint() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     for (typed, hint) in [
         (&["-q", "10"][..], "-r N sets requests per second"),
         (&["-m", "POST"], "-X METHOD"),
@@ -86,7 +86,7 @@ fn flags_of_other_tools_that_mean_something_else_get_a_hint() {
     ] {
         for command in ["load", "compare"] {
             let args = [&[command][..], typed, &["http://127.0.0.1:1/"]].concat();
-            let printed = room.run(&args).expect(2);
+            let printed = workdir.run(&args).expect(2);
             let start = format!(
                 "prony: {command} has no option {}: ",
                 typed[0].trim_end_matches("=x")
@@ -108,7 +108,7 @@ fn flags_of_other_tools_that_mean_something_else_get_a_hint() {
 
 #[test]
 fn user_and_password_are_sent_and_stored_nowhere() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let server = listening();
     let with_user = format!("http://me:s%65cret@{}", server.url);
     let plain = format!("http://{}", server.url);
@@ -119,15 +119,15 @@ fn user_and_password_are_sent_and_stored_nowhere() {
             load,
         ]
         .concat();
-        let printed = room.run(&args).expect(0);
+        let printed = workdir.run(&args).expect(0);
         let head = server.heads.recv().unwrap();
         assert!(
             head.contains("\r\nauthorization: basic bwu6c2vjcmv0\r\n"),
             "{head}"
         );
-        let record = room.read("r.json");
+        let record = workdir.read("r.json");
         assert_eq!(
-            room.json("r.json")["load"]["url"],
+            workdir.json("r.json")["load"]["url"],
             Value::from(plain.as_str())
         );
         for text in [&record, &printed.out, &printed.err] {
@@ -145,11 +145,11 @@ fn user_and_password_are_sent_and_stored_nowhere() {
         "-H",
         "Authorization: Bearer x",
     ];
-    room.run(&[&typed[..], &[&with_user]].concat()).expect(0);
+    workdir.run(&[&typed[..], &[&with_user]].concat()).expect(0);
     let head = server.heads.recv().unwrap();
     assert!(head.contains("\r\nauthorization: bearer x\r\n"), "{head}");
     assert!(!head.contains("basic"), "{head}");
-    let printed = room
+    let printed = workdir
         .run(&[&typed[..], &["-u", "a:b", &plain]].concat())
         .expect(2);
     assert!(
@@ -157,15 +157,15 @@ fn user_and_password_are_sent_and_stored_nowhere() {
         "{}",
         printed.err
     );
-    let printed = room.run(&["load", "-u", "me", &plain]).expect(2);
+    let printed = workdir.run(&["load", "-u", "me", &plain]).expect(2);
     assert!(printed.err.contains("USER:PASSWORD"), "{}", printed.err);
-    let printed = room.run(&["load", "http://me:secret@h:0/"]).expect(2);
+    let printed = workdir.run(&["load", "http://me:secret@h:0/"]).expect(2);
     assert!(!printed.err.contains("secret"), "{}", printed.err);
 }
 
 #[test]
 fn an_experiment_stores_credentials_only_until_it_is_complete() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let server = listening();
     let with_user = format!("http://me:s3cret@{}", server.url);
     let plain = format!("http://{}", server.url);
@@ -183,7 +183,7 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
     ];
     let urls = ["compare", &plain, &with_user, "--out", "r"];
     // The server isn't quick, but this checks only the requests and the stored results.
-    let printed = room.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
+    let printed = workdir.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
     let printed = printed.expect(0);
     assert!(
         !printed.out.contains("t0ken") && !printed.out.contains("s3cret"),
@@ -191,16 +191,16 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
         printed.out
     );
     assert!(printed.out.contains("[redacted]"), "{}", printed.out);
-    room.run(&[&urls[..], &lengths, &["--blocks", "3"]].concat());
-    assert!(room.path("r/verdict.json").is_file());
+    workdir.run(&[&urls[..], &lengths, &["--blocks", "3"]].concat());
+    assert!(workdir.path("r/verdict.json").is_file());
     let mut basic = 0;
     for head in server.heads.try_iter() {
         assert!(head.contains("cookie: id=t0ken"), "{head}");
         basic += usize::from(head.contains("authorization: basic"));
     }
     assert!(basic > 0);
-    for name in names(&room.path("r")) {
-        let path = room.path("r").join(&name);
+    for name in names(&workdir.path("r")) {
+        let path = workdir.path("r").join(&name);
         let text = match path.is_file() {
             true => String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned(),
             false => String::new(),
@@ -210,7 +210,7 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
             "{name}"
         );
     }
-    let printed = room
+    let printed = workdir
         .run(&["compare", "--resume", "r", "--blocks", "4"])
         .expect(2);
     assert!(printed.err.contains("credentials"), "{}", printed.err);
@@ -218,30 +218,30 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
 
 #[test]
 fn a_body_comes_from_a_file_or_from_standard_input() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    room.write("in.json", "{\"a\":1}");
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    workdir.write("in.json", "{\"a\":1}");
     let url = origin.url("/echo");
     for body in ["@in.json", "-", "@-"] {
         let args = [
             "load", "-n", "2", "-c", "1", "-X", "POST", "--json", "-", "--body", body, &url,
         ];
-        let mut command = room.command(&args);
-        command.stdin(std::fs::File::open(room.path("in.json")).unwrap());
+        let mut command = workdir.command(&args);
+        command.stdin(std::fs::File::open(workdir.path("in.json")).unwrap());
         let output = command.output().unwrap();
         let record: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(record["totals"]["body_bytes_in"], 14, "{body}");
     }
     let args = ["load", "-n", "1", "--body", "@missing", &url];
-    assert!(room.run(&args).expect(2).err.contains("missing"));
+    assert!(workdir.run(&args).expect(2).err.contains("missing"));
 }
 
 #[test]
 fn a_requirement_that_does_not_hold_is_1() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let load = |condition: &str| {
-        room.run(&[
+        workdir.run(&[
             "load",
             "-n",
             "5",
@@ -269,9 +269,9 @@ fn a_requirement_that_does_not_hold_is_1() {
 
 #[test]
 fn the_environment_names_credentials_and_progress() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let mut command = room.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let mut command = workdir.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
     command
         .env("PRONY_CREDS", "coordinator.creds")
         .env("PRONY_NATS", "tls://127.0.0.1:1");
@@ -279,18 +279,18 @@ fn the_environment_names_credentials_and_progress() {
         command.output().unwrap().status.success(),
         "they are of no concern here"
     );
-    let mut command = room.command(&["fleet", "list"]);
+    let mut command = workdir.command(&["fleet", "list"]);
     let output = command
         .env("PRONY_CREDS", "nowhere.creds")
         .output()
         .unwrap();
     let printed = String::from_utf8(output.stderr).unwrap();
     assert!(printed.contains("nowhere.creds"), "{printed}");
-    let mut command = room.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
+    let mut command = workdir.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
     let output = command.env("PRONY_PROGRESS", "loud").output().unwrap();
     let printed = String::from_utf8(output.stderr).unwrap();
     assert!(printed.contains("auto, lines, none"), "{printed}");
-    let printed = room
+    let printed = workdir
         .run(&["load", "--creds", "x", &origin.url("/")])
         .expect(2);
     assert!(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::running::Room;
+use crate::running::Workdir;
 
 const COMMANDS: &[&[&str]] = &[
     &[],
@@ -37,10 +37,10 @@ const COMMANDS: &[&[&str]] = &[
 
 #[test]
 fn the_help_of_each_command_matches_its_golden_file() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     for command in COMMANDS {
         let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
-        let printed = room.run(&args).expect(0);
+        let printed = workdir.run(&args).expect(0);
         assert_eq!(printed.err, "");
         let name = ["prony"]
             .iter()
@@ -59,15 +59,19 @@ fn the_help_of_each_command_matches_its_golden_file() {
 
 #[test]
 fn help_fits_into_80_columns_with_its_examples_on_one_line_each() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     for command in COMMANDS {
         let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
-        let output = room.command(&args).env("COLUMNS", "80").output().unwrap();
+        let output = workdir
+            .command(&args)
+            .env("COLUMNS", "80")
+            .output()
+            .unwrap();
         let narrow = String::from_utf8(output.stdout).unwrap();
         for line in narrow.lines() {
             assert!(line.chars().count() <= 80, "{command:?}: {line}");
         }
-        let wide = room.run(&args).out;
+        let wide = workdir.run(&args).out;
         let examples = wide.split("\nExamples:\n").nth(1).unwrap_or_default();
         for example in examples.lines().take_while(|line| !line.is_empty()) {
             assert!(narrow.contains(example), "{command:?}: {example}");
@@ -77,12 +81,12 @@ fn help_fits_into_80_columns_with_its_examples_on_one_line_each() {
 
 #[test]
 fn the_short_flag_prints_the_same_and_the_version_is_printed() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     assert_eq!(
-        room.run(&["load", "-h"]).out,
-        room.run(&["load", "--help"]).out
+        workdir.run(&["load", "-h"]).out,
+        workdir.run(&["load", "--help"]).out
     );
-    let version = room.run(&["--version"]).expect(0);
+    let version = workdir.run(&["--version"]).expect(0);
     assert_eq!(
         version.out,
         format!("prony {}\n", env!("CARGO_PKG_VERSION"))
@@ -91,15 +95,15 @@ fn the_short_flag_prints_the_same_and_the_version_is_printed() {
 
 #[test]
 fn unsupported_values_are_refused_and_absent_from_help() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let unbuilt: &[(&str, &[&str])] = &[("--http 3", &["compare", "--http=3", "a", "b"])];
     let mut help = String::new();
     for command in COMMANDS {
         let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
-        help += &room.run(&args).out;
+        help += &workdir.run(&args).out;
     }
     for (name, args) in unbuilt {
-        let printed = room.run(args).expect(2);
+        let printed = workdir.run(args).expect(2);
         assert_eq!(
             printed.err,
             format!("prony: {name} is not supported in this version (see --help)\n")
@@ -115,19 +119,19 @@ fn unsupported_values_are_refused_and_absent_from_help() {
 
 #[test]
 fn completions_and_manual_pages_know_every_command() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = room.run(&["completions", shell]).expect(0).out;
+        let script = workdir.run(&["completions", shell]).expect(0).out;
         for word in ["compare", "connections", "study"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    let page = room.run(&["man"]).expect(0).out;
+    let page = workdir.run(&["man"]).expect(0).out;
     assert!(
         page.starts_with(".ie") && page.contains(".TH prony 1"),
         "{page}"
     );
-    let page = room.run(&["man", "load"]).expect(0).out;
+    let page = workdir.run(&["man", "load"]).expect(0).out;
     assert!(
         page.contains("prony\\-load") && page.contains("fail\\-if"),
         "{page}"
@@ -146,8 +150,8 @@ fn completions_and_manual_pages_know_every_command() {
     }
     assert!(!page.contains("EXTRA"), "{page}");
     assert!(page.contains("PRONY_PROGRESS"), "{page}");
-    let page = room.run(&["man", "runs", "prune"]).expect(0).out;
+    let page = workdir.run(&["man", "runs", "prune"]).expect(0).out;
     assert!(page.contains("prony\\-runs\\-prune"), "{page}");
-    room.run(&["man", "nothing"]).expect(2);
-    room.run(&["man", "runs", "nothing"]).expect(2);
+    workdir.run(&["man", "nothing"]).expect(2);
+    workdir.run(&["man", "runs", "nothing"]).expect(2);
 }

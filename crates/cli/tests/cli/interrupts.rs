@@ -9,18 +9,18 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::compares::TINY;
-use crate::running::{Room, Running, names};
+use crate::running::{Running, Workdir, names};
 
 /// Writes the plan with this number of blocks.
-fn tiny(room: &Room, blocks: u32) {
-    room.write(
+fn tiny(workdir: &Workdir, blocks: u32) {
+    workdir.write(
         "tiny.toml",
         &TINY.replace("blocks   = 3", &format!("blocks   = {blocks}")),
     );
 }
 
 /// Starts the plan and waits until both trials of block 1 have ended.
-fn into_block_2(room: &Room) -> Running {
+fn into_block_2(workdir: &Workdir) -> Running {
     let args = [
         "compare",
         "tiny.toml",
@@ -31,7 +31,7 @@ fn into_block_2(room: &Room) -> Running {
         "--progress",
         "lines",
     ];
-    let mut running = Running::start(room.command(&args));
+    let mut running = Running::start(workdir.command(&args));
     running.wait_for("block 1, ");
     running.wait_for("block 1, ");
     running
@@ -49,30 +49,30 @@ fn order(blocks: usize) -> Value {
 
 #[test]
 fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
-    let room = Room::new();
-    tiny(&room, 4);
+    let workdir = Workdir::new();
+    tiny(&workdir, 4);
     for signal in [Signal::INT, Signal::TERM] {
-        let running = into_block_2(&room);
+        let running = into_block_2(&workdir);
         running.signal(signal);
         let output = running.end().expect(130);
-        assert_eq!(room.left_running(), Vec::<String>::new());
+        assert_eq!(workdir.left_running(), Vec::<String>::new());
         assert!(output.err.contains("block 1 is stored"), "{}", output.err);
         assert!(
             output.err.contains("prony compare --resume r"),
             "{}",
             output.err
         );
-        let verdict = room.json("r/verdict.json");
+        let verdict = workdir.json("r/verdict.json");
         assert_eq!(
             (&verdict["blocks"], &verdict["seed"]),
             (&Value::from(1), &Value::from(11))
         );
-        assert!(room.path("r/report.html").is_file() && !output.out.is_empty());
+        assert!(workdir.path("r/report.html").is_file() && !output.out.is_empty());
         if signal == Signal::INT {
-            std::fs::remove_dir_all(room.path("r")).unwrap();
+            std::fs::remove_dir_all(workdir.path("r")).unwrap();
         }
     }
-    let output = room.run(&["compare", "--resume", "r"]);
+    let output = workdir.run(&["compare", "--resume", "r"]);
     assert!([0, 1].contains(&output.status), "{}", output.err);
     assert!(
         output.err.contains("resuming after 1 block"),
@@ -87,15 +87,15 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
             .count(),
         6
     );
-    let verdict = room.json("r/verdict.json");
+    let verdict = workdir.json("r/verdict.json");
     assert_eq!(
         (&verdict["blocks"], &verdict["seed"]),
         (&Value::from(4), &Value::from(11))
     );
     assert_eq!(verdict["order"], order(4));
     // A different plan can't resume the experiment.
-    tiny(&room, 5);
-    let output = room
+    tiny(&workdir, 5);
+    let output = workdir
         .run(&["compare", "tiny.toml", "--resume", "r"])
         .expect(2);
     assert!(
@@ -109,46 +109,46 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
 
 #[test]
 fn a_folder_in_use_is_refused_with_the_process_that_uses_it() {
-    let room = Room::new();
-    tiny(&room, 4);
-    let running = into_block_2(&room);
+    let workdir = Workdir::new();
+    tiny(&workdir, 4);
+    let running = into_block_2(&workdir);
     let first = format!("another prony (process {})", running.id());
     let resume = ["compare", "--resume", "r"];
     for arguments in [&resume[..], &["compare", "tiny.toml", "--out", "r"]] {
-        let output = room.run(arguments).expect(3);
+        let output = workdir.run(arguments).expect(3);
         assert!(output.err.contains(&first), "{}", output.err);
     }
     running.signal(Signal::INT);
     running.end().expect(130);
     // An edited plan is refused by name, unless the change is accepted.
-    let plan = room.read("r/plan.toml");
-    room.write(
+    let plan = workdir.read("r/plan.toml");
+    workdir.write(
         "r/plan.toml",
         &plan.replace("connections = 2", "connections = 3"),
     );
-    let output = room.run(&resume).expect(2);
+    let output = workdir.run(&resume).expect(2);
     let change = "`connections = 3`, was `connections = 2`";
     assert!(output.err.contains(change), "{}", output.err);
-    let output = room.run(&["compare", "--resume", "r", "--accept-plan-changes"]);
+    let output = workdir.run(&["compare", "--resume", "r", "--accept-plan-changes"]);
     assert!([0, 1].contains(&output.status), "{}", output.err);
-    assert!(room.read("r/verdict.json").contains("plan-changed"));
+    assert!(workdir.read("r/verdict.json").contains("plan-changed"));
 }
 
 #[test]
 fn the_demo_is_an_experiment_like_any_other() {
-    let room = Room::new();
-    let mut running = Running::start(room.command(&["demo", "--out", "d"]));
+    let workdir = Workdir::new();
+    let mut running = Running::start(workdir.command(&["demo", "--out", "d"]));
     running.wait_for("demo: What does TCP cost");
     running.wait_for("block 1, ");
     running.signal(Signal::INT);
     let output = running.end().expect(130);
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
     assert!(
         output.err.contains("prony compare --resume d"),
         "{}",
         output.err
     );
-    let output = room
+    let output = workdir
         .run(&["compare", "--resume", "d", "--dry-run"])
         .expect(0);
     assert!(
@@ -160,45 +160,45 @@ fn the_demo_is_an_experiment_like_any_other() {
 
 #[test]
 fn a_second_interrupt_still_takes_everything_down() {
-    let room = Room::new();
-    tiny(&room, 4);
-    let running = into_block_2(&room);
+    let workdir = Workdir::new();
+    tiny(&workdir, 4);
+    let running = into_block_2(&workdir);
     for _ in 0..3 {
         running.signal(Signal::INT);
     }
     running.end().expect(130);
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
 }
 
 #[test]
 fn leftovers_of_a_killed_run_are_removed_at_the_next_start() {
-    let room = Room::new();
-    tiny(&room, 4);
-    let running = into_block_2(&room);
+    let workdir = Workdir::new();
+    tiny(&workdir, 4);
+    let running = into_block_2(&workdir);
     let state_of_run = format!("{}-", running.id());
     running.signal(Signal::KILL);
     running.end();
     // Supervisors end the services; the next run of prony removes the rest.
-    let output = room.run(&["compare", "--resume", "r", "--blocks", "3"]);
+    let output = workdir.run(&["compare", "--resume", "r", "--blocks", "3"]);
     assert!([0, 1].contains(&output.status), "{}", output.err);
-    room.wait_until_quiet();
+    workdir.wait_until_quiet();
     let left = names(&run_state::base().unwrap());
     assert!(
         !left.iter().any(|name| name.starts_with(&state_of_run)),
         "{left:?}"
     );
-    let verdict = room.json("r/verdict.json");
+    let verdict = workdir.json("r/verdict.json");
     assert_eq!(verdict["blocks"], 3);
     assert_eq!(verdict["order"], order(3));
 }
 
 #[test]
 fn an_interrupted_load_prints_the_results_so_far() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let args = ["load", "-d", "10m", "-c", "1", "--json", "r.json", &url];
-    let running = Running::start(room.command(&args));
+    let running = Running::start(workdir.command(&args));
     let (mut peer, _) = listener.accept().unwrap();
     let mut request = [0; 1024];
     for answered in 0..4 {
@@ -213,16 +213,16 @@ fn an_interrupted_load_prints_the_results_so_far() {
     let output = running.end().expect(130);
     assert!(output.out.contains("3 ok"), "{}", output.out);
     assert!(output.err.contains("interrupted"), "{}", output.err);
-    assert_eq!(room.json("r.json")["totals"]["ok"], 3);
+    assert_eq!(workdir.json("r.json")["totals"]["ok"], 3);
 }
 
 #[test]
 fn an_interrupt_ends_the_wait_for_a_server_that_never_responds() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let args = ["compare", &url, &url, "-d", "1s", "--out", "r"];
-    let running = Running::start(room.command(&args));
+    let running = Running::start(workdir.command(&args));
     let (mut peer, _) = listener.accept().unwrap();
     assert!(peer.read(&mut [0; 1024]).unwrap() > 0);
     running.signal(Signal::INT);

@@ -4,11 +4,11 @@ use std::os::unix::process::CommandExt;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::running::{CommandOutput, Origin, Room};
+use crate::running::{CommandOutput, Origin, Workdir};
 
 /// Runs a command under a limit.
-fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> CommandOutput {
-    let mut command = room.command(args);
+fn run_within(workdir: &Workdir, args: &[&str], resource: Resource, limit: u64) -> CommandOutput {
+    let mut command = workdir.command(args);
     // SAFETY: only system calls are made between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -29,7 +29,7 @@ fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> Com
 
 #[test]
 fn files_without_an_end_are_refused() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let url = "https://localhost:1/";
     for args in [
         &["--ca", "/dev/zero"][..],
@@ -38,11 +38,11 @@ fn files_without_an_end_are_refused() {
         &["--body-file", "/dev/zero"],
     ] {
         let all = [&["load", "-n", "1", "-c", "1"], args, &[url]].concat();
-        let printed = room.run(&all).expect(2);
+        let printed = workdir.run(&all).expect(2);
         let expected = format!("{} /dev/zero: larger than ", args[0]);
         assert!(printed.err.contains(&expected), "{}", printed.err);
     }
-    let printed = room.run(&["wrk", "-s", "/dev/zero", "http://localhost:1/"]);
+    let printed = workdir.run(&["wrk", "-s", "/dev/zero", "http://localhost:1/"]);
     assert!(
         printed
             .err
@@ -54,11 +54,11 @@ fn files_without_an_end_are_refused() {
 
 #[test]
 fn a_file_beyond_the_limit_of_sizes_is_a_write_error() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = ["load", "-n", "20", "-c", "2", "--json", "r.json", &url];
-    let printed = run_within(&room, &args, Resource::Fsize, 512).expect(3);
+    let printed = run_within(&workdir, &args, Resource::Fsize, 512).expect(3);
     assert!(
         printed.err.contains("r.json: File too large"),
         "{}",
@@ -68,8 +68,8 @@ fn a_file_beyond_the_limit_of_sizes_is_a_write_error() {
 
 #[test]
 fn the_connections_that_a_low_limit_of_files_allows_work() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     assert!(
         getrlimit(Resource::Nofile)
@@ -77,12 +77,12 @@ fn the_connections_that_a_low_limit_of_files_allows_work() {
             .is_none_or(|limit| limit > 80)
     );
     let args = ["load", "-n", "60", "-c", "50", "-t", "2", &url];
-    let printed = run_within(&room, &args, Resource::Nofile, 80).expect(3);
+    let printed = run_within(&workdir, &args, Resource::Nofile, 80).expect(3);
     assert!(printed.err.contains("ulimit -n 106"), "{}", printed.err);
     let (_, fits) = printed.err.split_once("use --connections ").unwrap();
     let fits = fits.split(' ').next().unwrap();
     let args = ["load", "-n", "60", "-c", fits, "-t", "2", &url];
-    let printed = run_within(&room, &args, Resource::Nofile, 80).expect(0);
+    let printed = run_within(&workdir, &args, Resource::Nofile, 80).expect(0);
     assert!(
         printed.out.contains("60 requests: 60 ok"),
         "{}",

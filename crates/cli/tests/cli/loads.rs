@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::running::{Origin, Room, check_schema};
+use crate::running::{Origin, Workdir, check_schema};
 
 #[test]
 fn the_record_alone_goes_to_standard_output_and_adds_up() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let output = room
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let output = workdir
         .run(&[
             "load",
             "-n",
@@ -38,8 +38,8 @@ fn the_record_alone_goes_to_standard_output_and_adds_up() {
 
 #[test]
 fn series_and_timeline_hold_every_success() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let files = [
         "--json",
         "r.json",
@@ -55,33 +55,33 @@ fn series_and_timeline_hold_every_success() {
         &files,
         &[&origin.url("/")],
     ];
-    let output = room.run(&args.concat()).expect(0);
+    let output = workdir.run(&args.concat()).expect(0);
     assert!(output.out.contains("req/s"), "{}", output.out);
-    let ok = room.json("r.json")["totals"]["ok"].as_u64().unwrap();
+    let ok = workdir.json("r.json")["totals"]["ok"].as_u64().unwrap();
     assert!(ok > 0);
-    let timeline = room.json("t.json");
+    let timeline = workdir.json("t.json");
     let completions = timeline
         .as_array()
         .unwrap()
         .iter()
         .map(|pair| pair[1].as_u64().unwrap());
     assert_eq!(completions.sum::<u64>(), ok);
-    let csv = room.read("r.csv");
+    let csv = workdir.read("r.csv");
     let mut lines = csv.lines();
     assert!(lines.next().unwrap().starts_with("t_s,ok,"));
     let column = lines.map(|line| line.split(',').nth(1).unwrap().parse::<u64>().unwrap());
     assert_eq!(column.sum::<u64>(), ok);
     assert!(
-        room.read("r.html").starts_with("<!doctype html>")
-            || room.read("r.html").starts_with("<!DOCTYPE html>")
+        workdir.read("r.html").starts_with("<!doctype html>")
+            || workdir.read("r.html").starts_with("<!DOCTYPE html>")
     );
 }
 
 #[test]
 fn csv_takes_the_place_of_the_summary() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let output = room
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let output = workdir
         .run(&["load", "-n", "5", "-c", "1", "--csv", "-", &origin.url("/")])
         .expect(0);
     assert!(output.out.starts_with("t_s,ok,"), "{}", output.out);
@@ -90,15 +90,15 @@ fn csv_takes_the_place_of_the_summary() {
 
 #[test]
 fn lists_of_urls_and_sockets_are_loaded() {
-    let room = Room::new();
-    let socket = room.path("o.sock");
+    let workdir = Workdir::new();
+    let socket = workdir.path("o.sock");
     let origin = Origin::start(
-        &room,
+        &workdir,
         &["--listen", "0", "--unix", socket.to_str().unwrap()],
     );
     assert_eq!(origin.addresses[1], format!("unix:{}", socket.display()));
-    room.write("urls.txt", "# three\n/\n/bytes/10 \n/echo POST hello\n");
-    let output = room.run(&[
+    workdir.write("urls.txt", "# three\n/\n/bytes/10 \n/echo POST hello\n");
+    let output = workdir.run(&[
         "load",
         "-n",
         "9",
@@ -124,7 +124,7 @@ fn lists_of_urls_and_sockets_are_loaded() {
         "-",
         "http://localhost/",
     ];
-    let record: Value = serde_json::from_str(&room.run(&unix).expect(0).out).unwrap();
+    let record: Value = serde_json::from_str(&workdir.run(&unix).expect(0).out).unwrap();
     assert_eq!(record["totals"]["ok"], 4);
     assert_eq!(origin.stop(), Some(0));
     assert!(!socket.exists());
@@ -132,25 +132,26 @@ fn lists_of_urls_and_sockets_are_loaded() {
 
 #[test]
 fn tls_is_verified_by_default() {
-    let room = Room::new();
-    let origin = Origin::start(&room, &["--listen", "0", "--tls"]);
+    let workdir = Workdir::new();
+    let origin = Origin::start(&workdir, &["--listen", "0", "--tls"]);
     assert!(
         origin.addresses[0].starts_with("https://"),
         "{:?}",
         origin.addresses
     );
-    let output = room
+    let output = workdir
         .run(&["load", "-n", "2", "-c", "1", &origin.addresses[0]])
         .expect(1);
     assert!(output.out.contains("tls"), "{}", output.out);
-    room.run(&[
-        "load",
-        "-n",
-        "2",
-        "-c",
-        "1",
-        "--insecure",
-        &origin.addresses[0],
-    ])
-    .expect(0);
+    workdir
+        .run(&[
+            "load",
+            "-n",
+            "2",
+            "-c",
+            "1",
+            "--insecure",
+            &origin.addresses[0],
+        ])
+        .expect(0);
 }

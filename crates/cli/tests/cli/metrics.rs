@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::running::{Origin, Room, Running, SOON};
+use crate::running::{Origin, Running, TEST_TIMEOUT, Workdir};
 
 /// The response to one request.
 pub(crate) fn answer(address: &str, request: &str) -> String {
@@ -21,8 +21,8 @@ pub(crate) fn answer(address: &str, request: &str) -> String {
 
 #[test]
 fn a_running_load_serves_metrics_and_ends_as_usual() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/delay/1ms");
     let args = [
         "load",
@@ -38,7 +38,7 @@ fn a_running_load_serves_metrics_and_ends_as_usual() {
         "r.json",
         &url,
     ];
-    let mut child = room
+    let mut child = workdir
         .command(&args)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -73,27 +73,27 @@ fn a_running_load_serves_metrics_and_ends_as_usual() {
     assert!(answer(address, "GET /other").starts_with("HTTP/1.0 404"));
     assert!(answer(address, "POST /metrics").starts_with("HTTP/1.0 405"));
     assert!(child.wait().unwrap().success());
-    assert!(room.json("r.json")["totals"]["ok"].as_u64().unwrap() > 0);
+    assert!(workdir.json("r.json")["totals"]["ok"].as_u64().unwrap() > 0);
 }
 
 #[test]
 fn an_address_that_can_not_be_had_is_refused_before_the_load() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
-    let output = room.run(&["load", "--metrics", "port", &url]).expect(2);
+    let output = workdir.run(&["load", "--metrics", "port", &url]).expect(2);
     assert!(output.err.contains("--metrics port"), "{}", output.err);
     // The origin uses this address.
     let taken = url.trim_start_matches("http://").trim_end_matches('/');
-    let output = room.run(&["load", "--metrics", taken, &url]).expect(3);
+    let output = workdir.run(&["load", "--metrics", taken, &url]).expect(3);
     assert!(output.err.contains("--metrics"), "{}", output.err);
 }
 
 /// Starts a long load whose metrics are served. Returns the address, too.
-fn served(room: &Room, origin: &Origin) -> (Running, String) {
+fn served(workdir: &Workdir, origin: &Origin) -> (Running, String) {
     let url = origin.url("/delay/1ms");
     let args = ["load", "-d", "10m", "-c", "1", "--metrics", ":0", &url];
-    let mut command = room.command(&args);
+    let mut command = workdir.command(&args);
     command.stdout(Stdio::null());
     let mut load = Running::start(command);
     let line = load.wait_for("prony: metrics at ");
@@ -104,8 +104,8 @@ fn served(room: &Room, origin: &Origin) -> (Running, String) {
 
 fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    stream.set_write_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
@@ -128,9 +128,9 @@ fn is_served(address: &str) {
 
 #[test]
 fn a_head_without_an_end_is_refused() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let (load, address) = served(&room, &origin);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let (load, address) = served(&workdir, &origin);
     let mut stream = connect(&address);
     stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
     let piece = vec![b'x'; 1 << 16];
@@ -149,9 +149,9 @@ fn a_head_without_an_end_is_refused() {
 
 #[test]
 fn a_request_head_that_is_too_slow_is_dropped() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let (load, address) = served(&room, &origin);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let (load, address) = served(&workdir, &origin);
     let mut stream = connect(&address);
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHos").unwrap();
     let text = rest(stream);
@@ -169,9 +169,9 @@ fn a_request_head_that_is_too_slow_is_dropped() {
 
 #[test]
 fn idle_connections_use_no_threads_and_block_no_clients() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let (load, address) = served(&room, &origin);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let (load, address) = served(&workdir, &origin);
     let threads = || {
         let tasks = format!("/proc/{}/task", load.id());
         std::fs::read_dir(tasks).unwrap().count()

@@ -1,7 +1,7 @@
 //! Invalid plans, and services that don't start.
 
 use crate::compares::TINY;
-use crate::running::{Room, names};
+use crate::running::{Workdir, names};
 
 #[test]
 fn an_invalid_plan_is_reported_with_its_line_and_leaves_nothing() {
@@ -42,11 +42,11 @@ fn an_invalid_plan_is_reported_with_its_line_and_leaves_nothing() {
         ),
     ];
     for (right, wrong, reason) in mistakes {
-        let room = Room::new();
+        let workdir = Workdir::new();
         let text = TINY.replacen(right, wrong, 1);
         assert_ne!(text, TINY, "{right}");
-        room.write("plan.toml", &text);
-        let output = room.run(&["compare", "plan.toml"]);
+        workdir.write("plan.toml", &text);
+        let output = workdir.run(&["compare", "plan.toml"]);
         assert_eq!(output.status, 2, "{wrong}: {}", output.err);
         let named = output.err.lines().all(|line| {
             let rest = line.strip_prefix("prony: plan.toml:").unwrap_or_default();
@@ -58,20 +58,20 @@ fn an_invalid_plan_is_reported_with_its_line_and_leaves_nothing() {
             output.err
         );
         assert_eq!(output.out, "", "{wrong}");
-        assert_eq!(room.names(), ["plan.toml"], "{wrong}");
+        assert_eq!(workdir.names(), ["plan.toml"], "{wrong}");
     }
 }
 
 #[test]
 fn several_mistakes_are_reported_together() {
-    let room = Room::new();
-    room.write(
+    let workdir = Workdir::new();
+    workdir.write(
         "plan.toml",
         &TINY
             .replace("blocks ", "blok ")
             .replace("warmup ", "warmpu "),
     );
-    let output = room.run(&["compare", "plan.toml"]).expect(2);
+    let output = workdir.run(&["compare", "plan.toml"]).expect(2);
     assert!(
         output.err.contains("blok") && output.err.contains("warmpu"),
         "{}",
@@ -82,71 +82,77 @@ fn several_mistakes_are_reported_together() {
 
 #[test]
 fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
     let ends = "command = [\"sh\", \"-c\", \"echo the reason is this >&2; exit 4\"]";
-    room.write("plan.toml", &TINY.replace(command, ends));
-    let output = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    workdir.write("plan.toml", &TINY.replace(command, ends));
+    let output = workdir
+        .run(&["compare", "plan.toml", "--out", "r"])
+        .expect(3);
     assert!(output.err.contains("the reason is this"), "{}", output.err);
     assert!(output.err.contains("exit status: 4"), "{}", output.err);
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
 }
 
 #[test]
 fn a_service_that_fails_later_keeps_what_was_measured() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     // A variant starts twice: for the pre-check and for block 1. The third start finds the folders
     // of both and exits.
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
     let once = r#"command = ["sh", "-c", "mkdir once-$2 || mkdir twice-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
     let once = once.replace("PROGRAM", env!("CARGO_BIN_EXE_prony"));
-    room.write("plan.toml", &TINY.replace(command, &once));
-    let output = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    workdir.write("plan.toml", &TINY.replace(command, &once));
+    let output = workdir
+        .run(&["compare", "plan.toml", "--out", "r"])
+        .expect(3);
     assert!(output.err.contains("exit status: 4"), "{}", output.err);
     assert!(output.err.contains("block 1 is stored"), "{}", output.err);
-    assert_eq!(room.json("r/verdict.json")["blocks"], 1);
-    assert!(names(&room.path("r")).contains(&"report.html".to_owned()));
+    assert_eq!(workdir.json("r/verdict.json")["blocks"], 1);
+    assert!(names(&workdir.path("r")).contains(&"report.html".to_owned()));
     assert!(!output.out.is_empty());
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
 }
 
 #[test]
 fn an_experiment_without_a_block_is_reported_as_that() {
-    let room = Room::new();
-    room.write(
+    let workdir = Workdir::new();
+    workdir.write(
         "plan.toml",
         &TINY.replacen("[\"prony\", ", "[\"false\", ", 1),
     );
-    room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
-    let output = room.run(&["report", "r"]).expect(2);
+    workdir
+        .run(&["compare", "plan.toml", "--out", "r"])
+        .expect(3);
+    let output = workdir.run(&["report", "r"]).expect(2);
     assert!(output.err.contains("no complete block"), "{}", output.err);
     assert_eq!(output.out, "");
 }
 
 #[test]
 fn slices_that_are_not_possible_are_refused_before_anything_runs() {
-    let room = Room::new();
-    room.write(
+    let workdir = Workdir::new();
+    workdir.write(
         "plan.toml",
         &TINY.replace("rate        = 200", "rate        = 200\nrequests    = 20"),
     );
     for more in [&["--out", "r"][..], &["--dry-run"]] {
         let typed = ["compare", "plan.toml", "--interleave", "250ms"];
-        let output = room.run(&[&typed[..], more].concat()).expect(2);
+        let output = workdir.run(&[&typed[..], more].concat()).expect(2);
         let refusal = "prony: --interleave 250ms: variants can't be interleaved: ";
         assert!(output.err.contains(refusal), "{}", output.err);
         assert_eq!(output.out, "");
-        assert_eq!(room.names(), ["plan.toml"]);
+        assert_eq!(workdir.names(), ["plan.toml"]);
     }
     let typed = ["compare", "plan.toml", "--interleave", "sometimes"];
-    let output = room.run(&typed).expect(2);
+    let output = workdir.run(&typed).expect(2);
     let hint = "write auto, off, or a length of slices";
     assert!(output.err.contains(hint), "{}", output.err);
 }
 
 #[test]
 fn plan_options_are_refused_with_two_urls() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let urls = ["compare", "http://127.0.0.1:1/", "http://127.0.0.1:2/"];
     for (option, reason) in [
         (
@@ -155,8 +161,8 @@ fn plan_options_are_refused_with_two_urls() {
         ),
         (["--resume", "runs/1"], "--resume takes the plan"),
     ] {
-        let output = room.run(&[&urls[..], &option].concat()).expect(2);
+        let output = workdir.run(&[&urls[..], &option].concat()).expect(2);
         assert!(output.err.contains(reason), "{}", output.err);
-        assert_eq!(room.names(), [""; 0]);
+        assert_eq!(workdir.names(), [""; 0]);
     }
 }

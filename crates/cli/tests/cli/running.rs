@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Timeout of waits, long enough for a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time in which a process that was asked to end has to end its children.
-const LEAVE: Duration = Duration::from_secs(5);
+/// Time for a process to end its children after a signal.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The variable that all child processes of a test inherit.
 const MARK: &str = "PRONY_TEST_MARK";
 
 /// A test's folder and mark.
-pub(crate) struct Room {
+pub(crate) struct Workdir {
     dir: tempfile::TempDir,
     mark: String,
 }
@@ -42,11 +42,11 @@ impl CommandOutput {
     }
 }
 
-impl Room {
-    pub(crate) fn new() -> Room {
+impl Workdir {
+    pub(crate) fn new() -> Workdir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Room {
+        Workdir {
             dir: tempfile::tempdir().unwrap(),
             mark: format!("{}-{number}", std::process::id()),
         }
@@ -73,7 +73,7 @@ impl Room {
         serde_json::from_str(&self.read(name)).unwrap()
     }
 
-    /// The names in the room's folder, sorted.
+    /// The names in the folder, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.dir.path())
     }
@@ -107,7 +107,7 @@ impl Room {
         }
     }
 
-    /// Processes of this room's commands that still run.
+    /// Processes of commands in this folder that still run.
     pub(crate) fn left_running(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.mark);
         let mut left = Vec::new();
@@ -126,12 +126,12 @@ impl Room {
         left
     }
 
-    /// Waits until no process of this room runs.
+    /// Waits until no command in this folder runs.
     pub(crate) fn wait_until_quiet(&self) {
         let began = Instant::now();
         while !self.left_running().is_empty() {
             assert!(
-                began.elapsed() < SOON,
+                began.elapsed() < TEST_TIMEOUT,
                 "still running: {:?}",
                 self.left_running()
             );
@@ -156,7 +156,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 pub(crate) struct Running {
     child: Child,
     err: BufReader<ChildStderr>,
-    heard: String,
+    stderr_text: String,
 }
 
 impl Running {
@@ -166,7 +166,7 @@ impl Running {
         Running {
             child,
             err,
-            heard: String::new(),
+            stderr_text: String::new(),
         }
     }
 
@@ -175,8 +175,8 @@ impl Running {
         loop {
             let mut line = String::new();
             let read = self.err.read_line(&mut line).unwrap();
-            assert_ne!(read, 0, "ended without \"{text}\":\n{}", self.heard);
-            self.heard += &line;
+            assert_ne!(read, 0, "ended without \"{text}\":\n{}", self.stderr_text);
+            self.stderr_text += &line;
             if line.contains(text) {
                 return line;
             }
@@ -198,12 +198,12 @@ impl Running {
         if let Some(mut stdout) = self.child.stdout.take() {
             stdout.read_to_string(&mut out).unwrap();
         }
-        self.err.read_to_string(&mut self.heard).unwrap();
+        self.err.read_to_string(&mut self.stderr_text).unwrap();
         let status: ExitStatus = self.child.wait().unwrap();
         CommandOutput {
             status: status.code().unwrap_or(-1),
             out,
-            err: std::mem::take(&mut self.heard),
+            err: std::mem::take(&mut self.stderr_text),
         }
     }
 }
@@ -217,7 +217,7 @@ impl Drop for Running {
         ) {
             let _ = kill_process(pid, Signal::TERM);
             let began = Instant::now();
-            while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < LEAVE {
+            while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < EXIT_TIMEOUT {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
@@ -234,13 +234,13 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(crate) fn start(room: &Room, args: &[&str]) -> Origin {
+    pub(crate) fn start(workdir: &Workdir, args: &[&str]) -> Origin {
         let args: Vec<&str> = ["origin"].iter().chain(args).copied().collect();
         let listeners = args
             .iter()
             .filter(|arg| ["--listen", "--unix"].contains(arg))
             .count();
-        let mut child = room.command(&args).spawn().unwrap();
+        let mut child = workdir.command(&args).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let addresses = (0..listeners)
             .map(|_| {
@@ -253,8 +253,8 @@ impl Origin {
     }
 
     /// Starts it on TCP only.
-    pub(crate) fn tcp(room: &Room) -> Origin {
-        Origin::start(room, &["--listen", "127.0.0.1:0"])
+    pub(crate) fn tcp(workdir: &Workdir) -> Origin {
+        Origin::start(workdir, &["--listen", "127.0.0.1:0"])
     }
 
     /// A URL at its first address.

@@ -1,12 +1,12 @@
 //! Each exit status, and the messages on each stream.
 
-use crate::running::{Origin, Room, Running, closed_url};
+use crate::running::{Origin, Running, Workdir, closed_url};
 
 #[test]
 fn done_is_0_and_leaves_standard_error_alone() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
-    let printed = room
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let printed = workdir
         .run(&["load", "-n", "20", "-c", "2", &origin.url("/")])
         .expect(0);
     assert!(
@@ -20,10 +20,12 @@ fn done_is_0_and_leaves_standard_error_alone() {
 
 #[test]
 fn a_load_without_a_success_is_1() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/status/500");
-    let printed = room.run(&["load", "-n", "20", "-c", "2", &url]).expect(1);
+    let printed = workdir
+        .run(&["load", "-n", "20", "-c", "2", &url])
+        .expect(1);
     assert!(
         printed.err.contains("prony: no request succeeded"),
         "{}",
@@ -33,16 +35,16 @@ fn a_load_without_a_success_is_1() {
 
 #[test]
 fn a_load_that_is_refused_ends_soon_and_is_1() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let url = closed_url();
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     // Without its own end, the load would take five minutes.
     let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
-    let printed = room.run(&args).expect(1);
+    let printed = workdir.run(&args).expect(1);
     let expected = format!("prony: Nothing listens at {address}: ");
     assert!(printed.err.contains(&expected), "{}", printed.err);
     assert!(printed.err.contains("--wait-for-server"), "{}", printed.err);
-    let record = room.json("r.json");
+    let record = workdir.json("r.json");
     assert!(record["totals"]["elapsed_s"].as_f64().unwrap() < 60.0);
     let ids = record["findings"].as_array().unwrap().iter();
     assert!(
@@ -57,7 +59,7 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
         "app.sock",
         "http://localhost/",
     ];
-    let printed = room.run(&socket).expect(1);
+    let printed = workdir.run(&socket).expect(1);
     assert!(
         printed.err.contains("Nothing listens at app.sock"),
         "{}",
@@ -67,7 +69,7 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
 
 #[test]
 fn a_load_may_wait_for_its_server() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let load = [
         "load",
         "-n",
@@ -80,9 +82,9 @@ fn a_load_may_wait_for_its_server() {
     ];
     let mut waiting = load.to_vec();
     waiting.push("--wait-for-server=60s");
-    let mut running = Running::start(room.command(&waiting));
+    let mut running = Running::start(workdir.command(&waiting));
     running.wait_for("prony: waiting for app.sock");
-    let origin = Origin::start(&room, &["--unix", "app.sock"]);
+    let origin = Origin::start(&workdir, &["--unix", "app.sock"]);
     let printed = running.end().expect(0);
     assert!(
         printed.out.contains("20 requests: 20 ok"),
@@ -90,16 +92,16 @@ fn a_load_may_wait_for_its_server() {
         printed.out
     );
     drop(origin);
-    let _ = std::fs::remove_file(room.path("app.sock"));
+    let _ = std::fs::remove_file(workdir.path("app.sock"));
     waiting.pop();
     waiting.push("--wait-for-server=200ms");
-    let printed = room.run(&waiting).expect(1);
+    let printed = workdir.run(&waiting).expect(1);
     let expected = "nothing listens at app.sock after 200ms";
     assert!(printed.err.contains(expected), "{}", printed.err);
     assert_eq!(printed.out, "");
     waiting.push("--agents=1");
     waiting.push("--creds=none");
-    let printed = room.run(&waiting).expect(2);
+    let printed = workdir.run(&waiting).expect(2);
     assert!(
         printed.err.contains("--wait-for-server with --agents"),
         "{}",
@@ -109,16 +111,16 @@ fn a_load_may_wait_for_its_server() {
 
 #[test]
 fn a_comparison_may_wait_for_its_servers() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let (a, b) = (closed_url(), closed_url());
     let waiting = ["compare", &a, &b, "--out", "r", "--wait-for-server=200ms"];
-    let printed = room.run(&waiting).expect(3);
+    let printed = workdir.run(&waiting).expect(3);
     assert!(printed.err.contains("after 200ms"), "{}", printed.err);
     let log = "log is empty";
     assert!(!printed.err.contains(log), "{}", printed.err);
     // Without a value, it waits for 30 s.
     let dry = ["compare", &a, &b, "--dry-run", "--wait-for-server"];
-    let printed = room.run(&dry).expect(0);
+    let printed = workdir.run(&dry).expect(0);
     assert!(
         printed.out.contains("--wait-for-server=30s"),
         "{}",
@@ -128,8 +130,8 @@ fn a_comparison_may_wait_for_its_servers() {
 
 #[test]
 fn a_condition_that_holds_is_1_and_one_that_does_not_is_0() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let missing = origin.url("/status/404");
     let args = [
         "load",
@@ -140,20 +142,21 @@ fn a_condition_that_holds_is_1_and_one_that_does_not_is_0() {
         "--fail-if",
         "failed>0.1%",
     ];
-    let printed = room.run(&[&args[..], &[&missing]].concat()).expect(1);
+    let printed = workdir.run(&[&args[..], &[&missing]].concat()).expect(1);
     assert!(
         printed.err.contains("--fail-if failed>0.1%"),
         "{}",
         printed.err
     );
     assert!(!printed.err.contains("p99>60m"), "{}", printed.err);
-    room.run(&[&args[..], &[&origin.url("/")]].concat())
+    workdir
+        .run(&[&args[..], &[&origin.url("/")]].concat())
         .expect(0);
 }
 
 #[test]
 fn wrong_arguments_are_2_before_anything_is_run() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let refused: &[(&[&str], &str)] = &[
         (&["load"], "URL"),
         (&["load", "-c", "0", "http://localhost/"], "--connections"),
@@ -213,22 +216,22 @@ fn wrong_arguments_are_2_before_anything_is_run() {
         (&[], "Usage"),
     ];
     for (args, reason) in refused {
-        let printed = room.run(args);
+        let printed = workdir.run(args);
         assert_eq!(printed.status, 2, "{args:?}: {}", printed.err);
         assert!(printed.err.contains(reason), "{args:?}: {}", printed.err);
         assert_eq!(printed.out, "", "{args:?}");
     }
-    assert_eq!(room.names(), Vec::<String>::new());
+    assert_eq!(workdir.names(), Vec::<String>::new());
 }
 
 #[test]
 fn the_environment_that_refuses_is_3() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let taken = origin.addresses[0]
         .trim_start_matches("http://")
         .trim_end_matches('/');
-    let printed = room.run(&["origin", "--listen", taken]).expect(3);
+    let printed = workdir.run(&["origin", "--listen", taken]).expect(3);
     assert!(
         printed
             .err
@@ -236,7 +239,7 @@ fn the_environment_that_refuses_is_3() {
         "{}",
         printed.err
     );
-    let printed = room
+    let printed = workdir
         .run(&[
             "load",
             "-n",
@@ -253,7 +256,7 @@ fn the_environment_that_refuses_is_3() {
 
 #[test]
 fn public_targets_are_allowed_by_flag_and_by_environment() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     // The plan is refused later, for a reason other than the address.
     for (flag, variable, allowed) in [
         (true, None, true),
@@ -263,7 +266,7 @@ fn public_targets_are_allowed_by_flag_and_by_environment() {
     ] {
         let mut args = vec!["load", "--json", "nowhere/x", "http://192.0.2.1/"];
         args.extend(flag.then_some("--public"));
-        let mut command = room.command(&args);
+        let mut command = workdir.command(&args);
         if let Some(value) = variable {
             command.env("PRONY_PUBLIC", value);
         }

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use crate::compares::TINY;
-use crate::running::{Room, check_schema, names};
+use crate::running::{Workdir, check_schema, names};
 
 /// A folder with one real run, two older copies of it, and entries that aren't runs.
-fn room_with_runs() -> Room {
-    let room = Room::new();
-    room.write("tiny.toml", TINY);
-    let printed = room.run(&[
+fn room_with_runs() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    let printed = workdir.run(&[
         "compare",
         "tiny.toml",
         "--out",
@@ -20,14 +20,14 @@ fn room_with_runs() -> Room {
         "{}",
         printed.err
     );
-    let first = room.path("prony-runs/2026-11-20-100000-tiny");
+    let first = workdir.path("prony-runs/2026-11-20-100000-tiny");
     for other in ["2026-11-21-100000-tiny", "2026-11-22-100000-tiny"] {
-        copy(&first, &room.path("prony-runs").join(other));
+        copy(&first, &workdir.path("prony-runs").join(other));
     }
-    std::fs::create_dir(room.path("prony-runs/photos")).unwrap();
-    room.write("prony-runs/photos/plan.toml", "mine");
-    room.write("prony-runs/notes.txt", "mine");
-    room
+    std::fs::create_dir(workdir.path("prony-runs/photos")).unwrap();
+    workdir.write("prony-runs/photos/plan.toml", "mine");
+    workdir.write("prony-runs/notes.txt", "mine");
+    workdir
 }
 
 fn copy(from: &std::path::Path, to: &std::path::Path) {
@@ -44,9 +44,9 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 
 #[test]
 fn stored_runs_are_listed_named_and_removed() {
-    let room = room_with_runs();
+    let workdir = room_with_runs();
     let list = || -> Value {
-        let printed = room.run(&["runs", "--json", "-"]).expect(0);
+        let printed = workdir.run(&["runs", "--json", "-"]).expect(0);
         serde_json::from_str(&printed.out).unwrap()
     };
     let document = list();
@@ -58,17 +58,17 @@ fn stored_runs_are_listed_named_and_removed() {
     assert_eq!(runs[0]["question"], "Which socket?");
     assert_eq!(runs[0]["blocks"], 3);
     assert!(runs[0]["bytes"].as_u64().unwrap() > 1000);
-    let table = room.run(&["runs"]).expect(0).out;
+    let table = workdir.run(&["runs"]).expect(0).out;
     assert!(
         table.contains("2026-11-21 10:00") && table.contains("Which socket?"),
         "{table}"
     );
 
-    named_and_used_as_a_baseline(&room);
+    named_and_used_as_a_baseline(&workdir);
 
     // Runs are not removed without confirmation, and other folders never are.
     let oldest = "2026-11-20-100000-tiny";
-    let printed = room.run(&["runs", "rm", oldest]).expect(2);
+    let printed = workdir.run(&["runs", "rm", oldest]).expect(2);
     assert!(printed.err.contains("--yes"), "{}", printed.err);
     for other in [
         "prony-runs/photos",
@@ -76,25 +76,27 @@ fn stored_runs_are_listed_named_and_removed() {
         "prony-runs/notes.txt",
         ".",
     ] {
-        let printed = room.run(&["runs", "rm", "--yes", other]).expect(2);
+        let printed = workdir.run(&["runs", "rm", "--yes", other]).expect(2);
         assert!(
             printed.err.contains("not a run"),
             "{other}: {}",
             printed.err
         );
     }
-    room.run(&["runs", "prune"]).expect(2);
-    let printed = room
+    workdir.run(&["runs", "prune"]).expect(2);
+    let printed = workdir
         .run(&["runs", "prune", "--keep", "1", "--dry-run"])
         .expect(0);
     assert_eq!(
         printed.out, "prony-runs/2026-11-21-100000-tiny\n",
         "the oldest has a name"
     );
-    room.run(&["runs", "prune", "--older-than", "36500d", "--yes"])
+    workdir
+        .run(&["runs", "prune", "--older-than", "36500d", "--yes"])
         .expect(0);
     assert_eq!(list()["runs"].as_array().unwrap().len(), 3);
-    room.run(&["runs", "prune", "--keep", "1", "--yes"])
+    workdir
+        .run(&["runs", "prune", "--keep", "1", "--yes"])
         .expect(0);
     let kept = [
         "2026-11-20-100000-tiny",
@@ -103,35 +105,38 @@ fn stored_runs_are_listed_named_and_removed() {
         "notes.txt",
         "photos",
     ];
-    assert_eq!(names(&room.path("prony-runs")), kept);
+    assert_eq!(names(&workdir.path("prony-runs")), kept);
     // A name refers to its run; both are removed.
-    room.run(&["runs", "rm", "-y", "main"]).expect(0);
+    workdir.run(&["runs", "rm", "-y", "main"]).expect(0);
     let kept = ["2026-11-22-100000-tiny", "notes.txt", "photos"];
-    assert_eq!(names(&room.path("prony-runs")), kept);
+    assert_eq!(names(&workdir.path("prony-runs")), kept);
 }
 
-fn named_and_used_as_a_baseline(room: &Room) {
-    room.run(&["runs", "name", "2026-11-21-100000-tiny", "main"])
+fn named_and_used_as_a_baseline(workdir: &Workdir) {
+    workdir
+        .run(&["runs", "name", "2026-11-21-100000-tiny", "main"])
         .expect(0);
     // The name moves.
-    room.run(&["runs", "name", "prony-runs/2026-11-20-100000-tiny", "main"])
+    workdir
+        .run(&["runs", "name", "prony-runs/2026-11-20-100000-tiny", "main"])
         .expect(0);
     for bad in ["../x", "-x", ".x", "", "a b"] {
-        room.run(&["runs", "name", "main", "--", bad]).expect(2);
+        workdir.run(&["runs", "name", "main", "--", bad]).expect(2);
     }
-    room.run(&["runs", "name", "main", "2026-11-22-100000-tiny"])
+    workdir
+        .run(&["runs", "name", "main", "2026-11-22-100000-tiny"])
         .expect(2);
-    let table = room.run(&["runs"]).expect(0).out;
+    let table = workdir.run(&["runs"]).expect(0).out;
     let named = table.lines().find(|line| line.contains(" main ")).unwrap();
     assert!(named.starts_with("2026-11-20"), "{table}");
-    let newest = room.run(&["report"]).expect(0);
+    let newest = workdir.run(&["report"]).expect(0);
     assert!(
         newest.err.contains("prony-runs/2026-11-22-100000-tiny"),
         "{}",
         newest.err
     );
     assert!(!newest.out.is_empty());
-    let printed = room
+    let printed = workdir
         .run(&["report", "--against", "main", "2026-11-22-100000-tiny"])
         .expect(0);
     assert!(
@@ -140,32 +145,37 @@ fn named_and_used_as_a_baseline(room: &Room) {
         printed.out
     );
     let dry = ["compare", "tiny.toml", "--against", "main", "--dry-run"];
-    room.run(&dry).expect(0);
-    let printed = room
+    workdir.run(&dry).expect(0);
+    let printed = workdir
         .run(&["compare", "tiny.toml", "--against", "mian", "--dry-run"])
         .expect(2);
     assert!(printed.err.contains("mian"), "{}", printed.err);
-    room.run(&["runs", "name", "main", "other"]).expect(0);
-    room.run(&["runs", "name", "--delete", "other"]).expect(0);
-    room.run(&["runs", "name", "--delete", "other"]).expect(2);
+    workdir.run(&["runs", "name", "main", "other"]).expect(0);
+    workdir
+        .run(&["runs", "name", "--delete", "other"])
+        .expect(0);
+    workdir
+        .run(&["runs", "name", "--delete", "other"])
+        .expect(2);
 }
 
 #[test]
 fn damaged_and_unfinished_runs_are_listed_as_such() {
-    let room = Room::new();
-    let printed = room.run(&["runs"]).expect(0);
+    let workdir = Workdir::new();
+    let printed = workdir.run(&["runs"]).expect(0);
     assert!(
         printed.err.contains("no runs in prony-runs"),
         "{}",
         printed.err
     );
     assert!(
-        room.run(&["report"])
+        workdir
+            .run(&["report"])
             .expect(2)
             .err
             .contains("no run with a verdict")
     );
-    room.run(&["runs", "nowhere"]).expect(2);
+    workdir.run(&["runs", "nowhere"]).expect(2);
     let contents = [
         ("cut", "{\"seed\": 1, \"variants\": [", None),
         ("odd", "{}", Some("[]")),
@@ -173,19 +183,19 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
         ("begun", "{\"seed\": 1, \"variants\": []}", None),
     ];
     for (name, state, verdict) in contents {
-        std::fs::create_dir_all(room.path("prony-runs").join(name)).unwrap();
-        room.write(
+        std::fs::create_dir_all(workdir.path("prony-runs").join(name)).unwrap();
+        workdir.write(
             &format!("prony-runs/{name}/plan.toml"),
             "question = \"Why?\"\nname = 3",
         );
-        room.write(&format!("prony-runs/{name}/state.json"), state);
+        workdir.write(&format!("prony-runs/{name}/state.json"), state);
         if let Some(verdict) = verdict {
-            room.write(&format!("prony-runs/{name}/verdict.json"), verdict);
+            workdir.write(&format!("prony-runs/{name}/verdict.json"), verdict);
         }
     }
-    std::os::unix::fs::symlink("gone", room.path("prony-runs/dangling")).unwrap();
-    std::os::unix::fs::symlink("loop", room.path("prony-runs/loop")).unwrap();
-    let table = room.run(&["runs"]).expect(0).out;
+    std::os::unix::fs::symlink("gone", workdir.path("prony-runs/dangling")).unwrap();
+    std::os::unix::fs::symlink("loop", workdir.path("prony-runs/loop")).unwrap();
+    let table = workdir.run(&["runs"]).expect(0).out;
     for (name, word) in [
         ("cut", "damaged: state.json"),
         ("odd", "damaged: verdict.json"),
@@ -195,35 +205,36 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
         let line = table.lines().find(|line| line.contains(name)).unwrap();
         assert!(line.contains(word) && line.contains("Why?"), "{line}");
     }
-    let printed = room.run(&["runs", "open", "begun"]).expect(2);
+    let printed = workdir.run(&["runs", "open", "begun"]).expect(2);
     assert!(printed.err.contains("report.html"), "{}", printed.err);
     // A run in progress holds a lock and is not removed.
-    room.write("prony-runs/begun/.lock", "1");
-    let lock = std::fs::File::open(room.path("prony-runs/begun/.lock")).unwrap();
+    workdir.write("prony-runs/begun/.lock", "1");
+    let lock = std::fs::File::open(workdir.path("prony-runs/begun/.lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    assert!(room.run(&["runs"]).expect(0).out.contains("  running "));
-    let printed = room.run(&["runs", "rm", "-y", "begun"]).expect(2);
+    assert!(workdir.run(&["runs"]).expect(0).out.contains("  running "));
+    let printed = workdir.run(&["runs", "rm", "-y", "begun"]).expect(2);
     assert!(printed.err.contains("in progress"), "{}", printed.err);
-    room.run(&["runs", "prune", "--keep", "0", "--dry-run"])
+    workdir
+        .run(&["runs", "prune", "--keep", "0", "--dry-run"])
         .expect(0);
     drop(lock);
     // Removal doesn't follow links.
-    room.write("kept.txt", "kept");
-    std::os::unix::fs::symlink(room.path("."), room.path("prony-runs/cut/trials")).unwrap();
-    room.run(&["runs", "rm", "-y", "cut"]).expect(0);
-    assert_eq!(room.read("kept.txt"), "kept");
+    workdir.write("kept.txt", "kept");
+    std::os::unix::fs::symlink(workdir.path("."), workdir.path("prony-runs/cut/trials")).unwrap();
+    workdir.run(&["runs", "rm", "-y", "cut"]).expect(0);
+    assert_eq!(workdir.read("kept.txt"), "kept");
 }
 
 #[test]
 fn a_report_is_opened_in_the_browser_that_the_environment_names() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.path("prony-runs/x")).unwrap();
-    room.write("prony-runs/x/report.html", "<p>");
-    let mut command = room.command(&["runs", "open", "x"]);
+    let workdir = Workdir::new();
+    std::fs::create_dir_all(workdir.path("prony-runs/x")).unwrap();
+    workdir.write("prony-runs/x/report.html", "<p>");
+    let mut command = workdir.command(&["runs", "open", "x"]);
     let output = command.env("BROWSER", "true").output().unwrap();
     assert!(output.status.success());
     assert_eq!(output.stdout, b"prony-runs/x/report.html\n");
-    let mut command = room.command(&["runs", "open", "x"]);
+    let mut command = workdir.command(&["runs", "open", "x"]);
     command
         .env("BROWSER", "/nowhere/browser")
         .env("PATH", "/nowhere");

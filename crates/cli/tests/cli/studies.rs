@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use prony_record::Record;
 
-use crate::running::Room;
+use crate::running::Workdir;
 
 /// A copy of a study with other lengths, outside the source tree.
-fn short(room: &Room, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathBuf {
+fn short(workdir: &Workdir, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathBuf {
     let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
-    let folder = room.path(name);
+    let folder = workdir.path(name);
     std::fs::create_dir(&folder).unwrap();
     for entry in std::fs::read_dir(study.join(name)).unwrap() {
         let entry = entry.unwrap();
@@ -30,9 +30,9 @@ fn short(room: &Room, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathB
 }
 
 /// Runs one block of a plan. Returns its verdict, and its trials' records by variant.
-fn run(room: &Room, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
+fn run(workdir: &Workdir, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
     let plan = plan.to_str().unwrap();
-    let output = room.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
+    let output = workdir.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
     // On a busy machine the verdict may be withheld.
     assert!(
         matches!(output.status, 0 | 1),
@@ -40,7 +40,7 @@ fn run(room: &Room, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
         output.out,
         output.err
     );
-    let out = room.path("out");
+    let out = workdir.path("out");
     let text = |path: &Path| std::fs::read_to_string(path).unwrap();
     let verdict: serde_json::Value =
         serde_json::from_str(&text(&out.join("verdict.json"))).unwrap();
@@ -76,13 +76,13 @@ fn processor_has_aes() -> bool {
 
 #[test]
 fn a_masked_libcrypto_is_found_and_drawn_next_to_the_systems() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let changes = [
         ("requests     = 3000", "requests = 60"),
         ("connections  = 300", "connections = 20"),
     ];
-    let plan = short(&room, "openssl-build", "plan.toml", &changes);
-    let (verdict, records) = run(&room, &plan);
+    let plan = short(&workdir, "openssl-build", "plan.toml", &changes);
+    let (verdict, records) = run(&workdir, &plan);
     assert_eq!(records.len(), 2);
     for (id, record) in &records {
         assert_eq!(record.totals.ok, 60, "{id}");
@@ -108,7 +108,7 @@ fn a_masked_libcrypto_is_found_and_drawn_next_to_the_systems() {
     } else {
         assert_eq!(found, [""; 0], "there is nothing to mask");
     }
-    let page = std::fs::read_to_string(room.path("out/report.html")).unwrap();
+    let page = std::fs::read_to_string(workdir.path("out/report.html")).unwrap();
     assert!(page.contains("Until all requests were done"));
 }
 
@@ -116,13 +116,13 @@ fn a_masked_libcrypto_is_found_and_drawn_next_to_the_systems() {
 fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
     let somaxconn = || std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let before = somaxconn();
-    let room = Room::new();
+    let workdir = Workdir::new();
     let changes = [
         ("warmup   = \"4s\"", "warmup = \"500ms\""),
         ("duration = \"10s\"", "duration = \"1s\""),
     ];
-    let plan = short(&room, "apache-clients", "plan.toml", &changes);
-    let (_, records) = run(&room, &plan);
+    let plan = short(&workdir, "apache-clients", "plan.toml", &changes);
+    let (_, records) = run(&workdir, &plan);
     assert_eq!(records.len(), 4);
     for (id, record) in &records {
         let opened = record.totals.connections_opened as f64 / record.totals.ok as f64;
@@ -133,7 +133,7 @@ fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
         // The server's log shows the sources that the record lists.
         let sources = record.sources.as_ref().unwrap();
         assert_eq!(sources.given, 12_000, "{id}");
-        let log = room.path(&format!("out/trials/1-{id}/web.log"));
+        let log = workdir.path(&format!("out/trials/1-{id}/web.log"));
         let log = std::fs::read_to_string(log).unwrap();
         let seen: BTreeSet<&str> = log
             .lines()
@@ -148,20 +148,20 @@ fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
         assert!(seen.len() > 100, "{id}");
     }
     assert_eq!(somaxconn(), before);
-    let environment = room.path("out/environment.json");
+    let environment = workdir.path("out/environment.json");
     let environment = std::fs::read_to_string(environment).unwrap();
     assert!(environment.contains("tcp_synack_retries") && environment.contains("fs.file-max"));
 }
 
 #[test]
 fn without_root_apache_s_clients_come_from_the_loopback() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let changes = [
         ("warmup   = \"4s\"", "warmup = \"300ms\""),
         ("duration = \"10s\"", "duration = \"700ms\""),
     ];
-    let plan = short(&room, "apache-clients", "without-root.toml", &changes);
-    let (_, records) = run(&room, &plan);
+    let plan = short(&workdir, "apache-clients", "without-root.toml", &changes);
+    let (_, records) = run(&workdir, &plan);
     assert_eq!(records.len(), 2);
     for (id, record) in &records {
         let sources = record.sources.as_ref().unwrap();
@@ -174,13 +174,13 @@ fn without_root_apache_s_clients_come_from_the_loopback() {
 
 #[test]
 fn the_balancer_study_runs_with_and_without_a_balancer() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let changes = [
         ("warmup   = \"1s\"", "warmup = \"200ms\""),
         ("duration = \"5s\"", "duration = \"1s\""),
     ];
-    let plan = short(&room, "lb-cores", "plan.toml", &changes);
-    let (_, records) = run(&room, &plan);
+    let plan = short(&workdir, "lb-cores", "plan.toml", &changes);
+    let (_, records) = run(&workdir, &plan);
     for size in ["1K", "10K", "100K"] {
         for cores in ["direct", "1"] {
             let id = format!("{size}-{cores}");
@@ -196,13 +196,13 @@ fn the_balancer_study_runs_with_and_without_a_balancer() {
 
 #[test]
 fn both_fronts_run_and_the_lines_share_and_overhead_are_reported() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let changes = [
         ("warmup   = \"2s\"", "warmup = \"500ms\""),
         ("duration = \"8s\"", "duration = \"1500ms\""),
     ];
-    let plan = short(&room, "lb-topology", "plan.toml", &changes);
-    let (verdict, records) = run(&room, &plan);
+    let plan = short(&workdir, "lb-topology", "plan.toml", &changes);
+    let (verdict, records) = run(&workdir, &plan);
     assert_eq!(records.len(), 8);
     for (id, record) in &records {
         let version = if id.contains("HTTP_2") { "2" } else { "1.1" };
@@ -225,7 +225,7 @@ fn both_fronts_run_and_the_lines_share_and_overhead_are_reported() {
 
 #[test]
 fn each_study_prints_its_dry_run() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let parts: [(&str, &[&str]); 4] = [
         (
             "openssl-build",
@@ -263,7 +263,7 @@ fn each_study_prints_its_dry_run() {
         ),
     ];
     for (name, parts) in parts {
-        let output = room.run(&["study", "run", name, "--dry-run"]).expect(0);
+        let output = workdir.run(&["study", "run", name, "--dry-run"]).expect(0);
         for part in parts {
             assert!(output.out.contains(part), "{name} {part}: {}", output.out);
         }
@@ -272,9 +272,9 @@ fn each_study_prints_its_dry_run() {
 
 #[test]
 fn a_level_that_is_added_runs_or_is_refused() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let level = "crypto={ name = \"third\", lib = \"/\" }";
-    let output = room.run(&[
+    let output = workdir.run(&[
         "study",
         "run",
         "openssl-build",
@@ -295,7 +295,7 @@ fn a_level_that_is_added_runs_or_is_refused() {
     for dry_run in [&["--dry-run"][..], &[]] {
         let mut typed = vec!["study", "run", "openssl-build", "--level", lost];
         typed.extend(dry_run);
-        let refused = room.run(&typed).expect(2);
+        let refused = workdir.run(&typed).expect(2);
         assert!(
             refused.err.contains(
                 "this machine can't run \"third\": library_path of service \"web\": /nonexistent"
@@ -304,7 +304,7 @@ fn a_level_that_is_added_runs_or_is_refused() {
             refused.err
         );
     }
-    let typo = room.run(&[
+    let typo = workdir.run(&[
         "study",
         "run",
         "openssl-build",
@@ -317,16 +317,16 @@ fn a_level_that_is_added_runs_or_is_refused() {
             .err
             .contains("no factor \"cripto\"; its factors are: crypto")
     );
-    assert_eq!(room.names(), Vec::<String>::new());
+    assert_eq!(workdir.names(), Vec::<String>::new());
 }
 
 #[test]
 fn a_study_takes_lengths_and_can_be_copied() {
-    let room = Room::new();
+    let workdir = Workdir::new();
     let typed = ["--duration", "3s", "--warmup", "500ms", "--requests", "70"];
     let mut args = vec!["study", "run", "openssl-build", "--dry-run"];
     args.extend(typed);
-    let output = room.run(&args).expect(0);
+    let output = workdir.run(&args).expect(0);
     assert!(
         output
             .out
@@ -334,7 +334,7 @@ fn a_study_takes_lengths_and_can_be_copied() {
         "{}",
         output.out
     );
-    let copied = room
+    let copied = workdir
         .run(&["study", "copy", "openssl-build", "mine"])
         .expect(0);
     assert!(
@@ -342,9 +342,9 @@ fn a_study_takes_lengths_and_can_be_copied() {
         "{}",
         copied.out
     );
-    let plan = room.read("mine/plan.toml");
+    let plan = workdir.read("mine/plan.toml");
     assert!(plan.contains("requests     = 3000"), "{plan}");
-    let again = room
+    let again = workdir
         .run(&["study", "copy", "openssl-build", "mine"])
         .expect(2);
     assert!(again.err.contains("mine is not empty"), "{}", again.err);

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::running::{Origin, Room, SOON};
+use crate::running::{Origin, TEST_TIMEOUT, Workdir};
 
 /// The first sequence of the view.
 const TAKEN: &str = "\x1b[?1049h";
@@ -43,7 +43,7 @@ pub(crate) enum TerminalStreams {
 
 impl TerminalUser {
     pub(crate) fn start(
-        room: &Room,
+        workdir: &Workdir,
         args: &[&str],
         has: TerminalStreams,
         variables: &[(&str, &str)],
@@ -70,7 +70,7 @@ impl TerminalUser {
             .unwrap()
         };
         let screen = open();
-        let mut command = room.command(args);
+        let mut command = workdir.command(args);
         command.env("TERM", "xterm").envs(variables.iter().copied());
         command.stderr(Stdio::from(open()));
         if has != TerminalStreams::NoKeys {
@@ -116,7 +116,11 @@ impl TerminalUser {
     pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !is_so(&self.seen()) {
-            assert!(began.elapsed() < SOON, "no {what}: {:?}", self.seen());
+            assert!(
+                began.elapsed() < TEST_TIMEOUT,
+                "no {what}: {:?}",
+                self.seen()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -150,7 +154,7 @@ impl TerminalUser {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            if began.elapsed() > SOON {
+            if began.elapsed() > TEST_TIMEOUT {
                 let _ = self.child.kill();
                 panic!("it doesn't end: {:?}", self.seen());
             }
@@ -177,8 +181,8 @@ impl TerminalUser {
 }
 
 /// The output of a command on a terminal that isn't its standard input.
-fn on_terminal(room: &Room, args: &[&str], variables: &[(&str, &str)]) -> String {
-    TerminalUser::start(room, args, TerminalStreams::NoKeys, variables)
+fn on_terminal(workdir: &Workdir, args: &[&str], variables: &[(&str, &str)]) -> String {
+    TerminalUser::start(workdir, args, TerminalStreams::NoKeys, variables)
         .end()
         .1
 }
@@ -198,28 +202,28 @@ pub(crate) fn after_the_view(seen: &str) -> &str {
 
 #[test]
 fn colour_is_for_terminals_and_can_be_refused() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = ["load", "-n", "5", "-c", "1", &url];
-    assert!(on_terminal(&room, &args, &[]).contains("\x1b[1m"));
+    assert!(on_terminal(&workdir, &args, &[]).contains("\x1b[1m"));
     for refusal in [("NO_COLOR", "1"), ("TERM", "dumb")] {
-        let seen = on_terminal(&room, &args, &[refusal]);
+        let seen = on_terminal(&workdir, &args, &[refusal]);
         assert!(
             !seen.contains('\x1b') && seen.contains("5 ok"),
             "{refusal:?}: {seen:?}"
         );
     }
-    assert!(on_terminal(&room, &args, &[("NO_COLOR", "")]).contains("\x1b[1m"));
+    assert!(on_terminal(&workdir, &args, &[("NO_COLOR", "")]).contains("\x1b[1m"));
 }
 
 #[test]
 fn the_view_has_a_screen_of_its_own_and_gives_it_back() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = ["load", "-d", "2s", "-c", "1", "-r", "50", &url];
-    let seen = on_terminal(&room, &args, &[]);
+    let seen = on_terminal(&workdir, &args, &[]);
     let after = after_the_view(&seen);
     assert!(after.contains("100 ok"), "{seen:?}");
     assert!(
@@ -233,23 +237,23 @@ fn the_view_has_a_screen_of_its_own_and_gives_it_back() {
     );
     let blue = "\x1b[38;5;6";
     assert!(seen.contains(blue), "{seen:?}");
-    let plain = on_terminal(&room, &args, &[("NO_COLOR", "1")]);
+    let plain = on_terminal(&workdir, &args, &[("NO_COLOR", "1")]);
     assert!(plain.contains(TAKEN) && !plain.contains(blue), "{plain:?}");
     for how in ["none", "lines"] {
         let other = [&args[..], &["--progress", how]].concat();
-        assert!(!on_terminal(&room, &other, &[]).contains(TAKEN), "{how}");
+        assert!(!on_terminal(&workdir, &other, &[]).contains(TAKEN), "{how}");
     }
-    assert!(!on_terminal(&room, &args, &[("TERM", "dumb")]).contains(TAKEN));
+    assert!(!on_terminal(&workdir, &args, &[("TERM", "dumb")]).contains(TAKEN));
 }
 
 #[test]
 fn a_key_ends_a_load_with_its_results() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = ["load", "-d", "60s", "-c", "1", "-r", "50", &url];
     for key in ["q", "\x03"] {
-        let mut typist = TerminalUser::start(&room, &args, TerminalStreams::All, &[]);
+        let mut typist = TerminalUser::start(&workdir, &args, TerminalStreams::All, &[]);
         typist.wait_until("view", |seen| seen.contains("q or Ctrl-C"));
         assert!(!typist.echoes());
         typist.press("zz");
@@ -265,8 +269,9 @@ fn a_key_ends_a_load_with_its_results() {
 
 #[test]
 fn a_key_ends_an_experiment_that_takes_everything_down() {
-    let room = Room::new();
-    let mut typist = TerminalUser::start(&room, &["demo", "--out", "d"], TerminalStreams::All, &[]);
+    let workdir = Workdir::new();
+    let mut typist =
+        TerminalUser::start(&workdir, &["demo", "--out", "d"], TerminalStreams::All, &[]);
     // The words of a line are drawn one by one; words that are on the screen already are left out.
     typist.wait_until("trial", |seen| {
         seen.contains("tcp:") || seen.contains("unix:")
@@ -277,22 +282,22 @@ fn a_key_ends_an_experiment_that_takes_everything_down() {
     assert_eq!(status, Some(130), "{seen:?}");
     assert!(after.contains("prony: interrupted"), "{seen:?}");
     assert!(after.contains("prony compare --resume d"), "{seen:?}");
-    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert_eq!(workdir.left_running(), Vec::<String>::new());
 }
 
 #[test]
 fn a_view_that_is_suspended_leaves_the_terminal_and_comes_back() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = ["load", "-d", "60s", "-c", "1", "-r", "50", &url];
-    let mut typist = TerminalUser::start(&room, &args, TerminalStreams::All, &[]);
+    let mut typist = TerminalUser::start(&workdir, &args, TerminalStreams::All, &[]);
     typist.wait_until("view", |seen| seen.contains("q or Ctrl-C"));
     typist.press("\x1a");
     typist.wait_until("end of the view", |seen| seen.contains(GIVEN_BACK));
     let began = Instant::now();
     while !typist.is_stopped() {
-        assert!(began.elapsed() < SOON);
+        assert!(began.elapsed() < TEST_TIMEOUT);
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(typist.echoes());
@@ -306,13 +311,13 @@ fn a_view_that_is_suspended_leaves_the_terminal_and_comes_back() {
 
 #[test]
 fn a_view_leaves_standard_output_to_the_results() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     let args = [
         "load", "-d", "1500ms", "-c", "1", "-r", "50", "--json", "-", &url,
     ];
-    let mut typist = TerminalUser::start(&room, &args, TerminalStreams::NoOutput, &[]);
+    let mut typist = TerminalUser::start(&workdir, &args, TerminalStreams::NoOutput, &[]);
     let mut out = String::new();
     let mut stdout = typist.child.stdout.take().unwrap();
     stdout.read_to_string(&mut out).unwrap();
@@ -325,8 +330,8 @@ fn a_view_leaves_standard_output_to_the_results() {
 
 #[test]
 fn a_reader_that_closes_early_is_not_an_error() {
-    let room = Room::new();
-    let origin = Origin::tcp(&room);
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
     for args in [
         &["load", "-n", "5", "-c", "1", &url][..],
@@ -334,7 +339,7 @@ fn a_reader_that_closes_early_is_not_an_error() {
         &["study", "list"],
         &["man"],
     ] {
-        let mut child = room.command(args).spawn().unwrap();
+        let mut child = workdir.command(args).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr);

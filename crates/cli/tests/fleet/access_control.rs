@@ -27,9 +27,9 @@ fn a_target_outside_an_agents_policy_is_refused_by_its_rule_and_nothing_is_sent(
     });
     let mut load = testbed.begin("--duration 30s --rate 100 --connections 2");
     assert_eq!(load.process.end(), 3);
-    let said = load.process.stderr();
+    let printed = load.process.stderr();
     for part in ["load.targets", "agent-2", "10.77.0.2", "10.99.0.0/16"] {
-        assert!(said.contains(part), "{said}");
+        assert!(printed.contains(part), "{printed}");
     }
     let mut check = testbed.coordinator(&["fleet", "check", URL]);
     assert_eq!(check.end(), 1);
@@ -48,10 +48,10 @@ fn a_target_outside_an_agents_policy_is_refused_by_its_rule_and_nothing_is_sent(
     let words = ["load", "--public", "--agents", "agent-1", "-d", "1s"];
     let mut load = testbed.recorded(&words, "http://192.0.2.1/");
     assert_eq!(load.process.end(), 3);
-    let said = load.process.stderr();
+    let printed = load.process.stderr();
     assert!(
-        said.contains("load.targets") && said.contains("agent-1"),
-        "{said}"
+        printed.contains("load.targets") && printed.contains("agent-1"),
+        "{printed}"
     );
 }
 

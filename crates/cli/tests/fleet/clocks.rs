@@ -60,8 +60,8 @@ fn a_clock_with_a_large_error_bound_is_refused_before_the_load() {
     all.extend(words.split(' '));
     let mut load = testbed.recorded(&all, crate::testbed::URL);
     assert_eq!(load.process.end(), 3);
-    let said = load.process.stderr();
-    assert!(said.contains("clock"), "{said}");
+    let printed = load.process.stderr();
+    assert!(printed.contains("clock"), "{printed}");
     assert!(testbed.answered().is_empty());
     let mut load = testbed.load("--requests 50 --rate 100 --connections 4 --threads 1");
     let record = load.record();

@@ -142,9 +142,9 @@ fn an_agent_that_is_cut_off_for_good_stops_by_itself() {
     assert_eq!(files.ends[&name(cut)], EndReason::LeaseEnded);
     // The agent notices the cut only if it publishes something meanwhile.
     wait_until("it is registered again", || {
-        let said = testbed.agents[cut].stderr();
-        let times = said.matches("registered as").count();
-        (times > 1 || said.contains("connected again")).then_some(())
+        let printed = testbed.agents[cut].stderr();
+        let times = printed.matches("registered as").count();
+        (times > 1 || printed.contains("connected again")).then_some(())
     });
     let record = testbed
         .recorded(&["fleet", "collect"], &load.run())

@@ -89,10 +89,10 @@ fn a_server_on_one_machine_and_on_another_is_loaded_by_a_third() {
     let host = "host = ['agent-1', 'agent-2']";
     let text = plan("host = 'agent-1'", host, "agents = 'agent-3'");
     let text = text.replace("HOST", "host = '{{ host }}'");
-    let (said, records) = run(&mut testbed, &text, ["agent-1", "agent-2"]);
+    let (printed, records) = run(&mut testbed, &text, ["agent-1", "agent-2"]);
     for address in ["10.77.0.3", "10.77.0.4"] {
         let load = format!("load: prony load http://{address}:");
-        assert!(said.contains(&load), "{said}");
+        assert!(printed.contains(&load), "{printed}");
     }
     for record in &records {
         assert_eq!(by(record), [name(2)]);
@@ -105,10 +105,10 @@ fn a_server_of_the_coordinators_machine_is_loaded_by_agents() {
     let text = plan("keep = 1", "keep = [1, 100]", "agents = 2");
     let text = text.replace("HOST\n", "");
     let text = text.replace("return 200", "keepalive_requests {{ keep }}; return 200");
-    let (said, records) = run(&mut testbed, &text, ["1", "100"]);
+    let (printed, records) = run(&mut testbed, &text, ["1", "100"]);
     assert!(
-        said.contains("load: prony load http://10.77.0.1:"),
-        "{said}"
+        printed.contains("load: prony load http://10.77.0.1:"),
+        "{printed}"
     );
     for record in &records {
         assert_eq!(by(record), [name(0), name(1)]);
@@ -125,7 +125,7 @@ fn credentials_of_a_plan_reach_its_server_and_no_result() {
     let guarded = "keepalive_requests {{ keep }}; if ($http_authorization = '') { return 401; } \
                    if ($http_cookie = '') { return 403; } return 200";
     let text = text.replace("return 200", guarded);
-    let (said, records) = run(&mut testbed, &text, ["1", "100"]);
+    let (printed, records) = run(&mut testbed, &text, ["1", "100"]);
     for record in &records {
         assert_eq!(by(record), [name(0), name(1)]);
     }
@@ -136,7 +136,7 @@ fn credentials_of_a_plan_reach_its_server_and_no_result() {
     assert!(matches!(report.end(), 0 | 1), "{}", report.stderr());
     assert!(out.join("report.html").is_file());
     for secret in ["s3cret-value", "t0ken-value"] {
-        assert!(!said.contains(secret), "{said}");
+        assert!(!printed.contains(secret), "{printed}");
         assert!(!report.stdout().contains(secret), "{}", report.stdout());
         assert!(!folder_contains(&out, secret), "{secret}");
         assert!(

@@ -75,30 +75,33 @@ fn a_purge_removes_runs_by_name_by_age_and_all_of_them() {
     let mut testbed = Testbed::new(1);
     let runs = [(); 3].map(|()| make(&mut testbed, &[], crate::testbed::URL));
     assert_eq!(stored(&testbed), runs);
-    let said = purge(&mut testbed, &[&runs[1]], 0);
-    assert!(said.contains("removed 1 run ("), "{said}");
+    let printed = purge(&mut testbed, &[&runs[1]], 0);
+    assert!(printed.contains("removed 1 run ("), "{printed}");
     assert_eq!(stored(&testbed), [&*runs[0], &*runs[2]]);
     let mut gone = testbed.coordinator(&["fleet", "collect", &runs[1]]);
     assert_eq!(gone.end(), 2, "{}", gone.stderr());
     assert!(gone.stderr().contains(&runs[1]), "{}", gone.stderr());
-    let said = purge(&mut testbed, &[&runs[1]], 2);
-    assert!(said.contains(&format!("no run {}", runs[1])), "{said}");
+    let printed = purge(&mut testbed, &[&runs[1]], 2);
+    assert!(
+        printed.contains(&format!("no run {}", runs[1])),
+        "{printed}"
+    );
 
     backdate(&testbed, &runs[0]);
-    let said = purge(&mut testbed, &["--older-than", "2d"], 0);
-    assert!(said.contains("removed 1 run ("), "{said}");
+    let printed = purge(&mut testbed, &["--older-than", "2d"], 0);
+    assert!(printed.contains("removed 1 run ("), "{printed}");
     assert_eq!(stored(&testbed), [&*runs[2]]);
-    let said = purge(&mut testbed, &["--older-than", "2d"], 0);
-    assert!(said.contains("removed 0 runs (0 messages)"), "{said}");
+    let printed = purge(&mut testbed, &["--older-than", "2d"], 0);
+    assert!(printed.contains("removed 0 runs (0 messages)"), "{printed}");
     expect_whole(&testbed.recorded(&["fleet", "collect"], &runs[2]).record());
 
     // A run in flight is not removed, and its load continues.
     let mut load = testbed.load("--duration 3s --rate 50 --connections 2 --threads 1");
     let busy = load.run();
-    let said = purge(&mut testbed, &[&busy], 3);
+    let printed = purge(&mut testbed, &[&busy], 3);
     assert!(
-        said.contains(&busy) && said.contains("nothing was removed"),
-        "{said}"
+        printed.contains(&busy) && printed.contains("nothing was removed"),
+        "{printed}"
     );
     expect_whole(&load.record());
     let mut removed = None;
@@ -109,8 +112,8 @@ fn a_purge_removes_runs_by_name_by_age_and_all_of_them() {
         removed = Some(purge.stdout() + &purge.stderr());
         (status == 0).then_some(())
     });
-    let said = removed.unwrap();
-    assert!(said.contains("removed 2 runs ("), "{said}");
+    let printed = removed.unwrap();
+    assert!(printed.contains("removed 2 runs ("), "{printed}");
     assert_eq!(stored(&testbed), [""; 0]);
     assert_eq!(results(&testbed), 0);
     assert_eq!(testbed.files_left(), 0);

@@ -307,8 +307,8 @@ pub(crate) struct Load {
 impl Load {
     /// The run's name.
     pub(crate) fn run(&self) -> String {
-        let said = self.process.stderr();
-        let line = said.lines().find_map(|line| line.strip_prefix("run "));
+        let printed = self.process.stderr();
+        let line = printed.lines().find_map(|line| line.strip_prefix("run "));
         line.unwrap().split(':').next().unwrap().to_owned()
     }
 

@@ -70,7 +70,7 @@ impl LoadPart {
             control: control.clone(),
             start,
             lease: Duration::from_millis(order.lease_ms),
-            coordinator_heard: Mutex::new(Instant::now()),
+            last_contact: Mutex::new(Instant::now()),
             early_end: OnceLock::new(),
             is_over: AtomicBool::new(false),
         });
@@ -99,7 +99,7 @@ impl LoadPart {
         let spool = Spool::begin(&settings.results_folder(), run, &settings.name);
         let spool = spool.inspect_err(|_| state.end(EndReason::Stopped))?;
         let writer = ResultWriter::new((run, &settings.name), state.clone(), spool, outbox.clone());
-        *state.heard() = Instant::now();
+        *state.lock_last_contact() = Instant::now();
         let writer = spawn("results", move || writer.work(&received))
             .inspect_err(|_| state.end(EndReason::Stopped))?;
         Ok(LoadPart {

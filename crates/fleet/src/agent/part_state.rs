@@ -31,7 +31,7 @@ pub(super) struct PartState {
     pub(super) start: Sender<StartSignal>,
     pub(super) lease: Duration,
     /// Last sign of the coordinator.
-    pub(super) coordinator_heard: Mutex<Instant>,
+    pub(super) last_contact: Mutex<Instant>,
     /// The reason why the part ends early.
     pub(super) early_end: OnceLock<EndReason>,
     pub(super) is_over: AtomicBool,
@@ -41,19 +41,19 @@ impl PartState {
     /// Notes a sign of the coordinator. A lease that has ended stays so: if this machine slept, the
     /// message may be old.
     pub(super) fn note_coordinator(&self) {
-        let mut heard = self.heard();
-        if heard.elapsed() <= self.lease {
-            *heard = Instant::now();
+        let mut last_contact = self.lock_last_contact();
+        if last_contact.elapsed() <= self.lease {
+            *last_contact = Instant::now();
         }
     }
 
     pub(super) fn is_lease_over(&self) -> bool {
-        self.heard().elapsed() > self.lease
+        self.lock_last_contact().elapsed() > self.lease
     }
 
-    pub(super) fn heard(&self) -> MutexGuard<'_, Instant> {
-        let heard = self.coordinator_heard.lock();
-        heard.unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock_last_contact(&self) -> MutexGuard<'_, Instant> {
+        let last_contact = self.last_contact.lock();
+        last_contact.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the load early. The first reason counts.

@@ -39,14 +39,14 @@ impl Fleet {
         let began = Instant::now();
         show(manifest, observer, began);
         let mut collector = ResultCollector::new(manifest).with_feed(observer.feed);
-        let mut heard = began;
+        let mut last_message = began;
         let mut looked: Option<Instant> = None;
         let mut busy = BTreeSet::new();
         let mut sending = BTreeSet::new();
         let mut has_waited = false;
         while !collector.open().is_empty() && !observer.stop.is_wanted() {
             if collector.receive(manifest, &mut replay) {
-                heard = Instant::now();
+                last_message = Instant::now();
             }
             if looked.is_none_or(|looked| looked.elapsed() > LIST_INTERVAL) {
                 let mut agent_work = self.agent_work()?;
@@ -54,7 +54,7 @@ impl Fleet {
                 sending = agent_work.sending.remove(&manifest.run).unwrap_or_default();
                 looked = Some(Instant::now());
             }
-            if heard.elapsed() < QUIET_TIMEOUT {
+            if last_message.elapsed() < QUIET_TIMEOUT {
                 continue;
             }
             let open = collector.open();

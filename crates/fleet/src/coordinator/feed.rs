@@ -71,7 +71,7 @@ struct AgentProgress {
     ended: u64,
     /// Requests in flight at that time.
     in_flight: u64,
-    heard: Option<Instant>,
+    last_message: Option<Instant>,
 }
 
 /// The state of an agent.
@@ -110,7 +110,7 @@ impl Feed {
                 until: Nanos::ZERO,
                 ended: 0,
                 in_flight: 0,
-                heard: None,
+                last_message: None,
             };
             (name.clone(), seen)
         });
@@ -159,7 +159,7 @@ impl Feed {
         seen.until = all.span.map_or(Nanos::ZERO, |(_, end)| end);
         seen.ended = all.ended();
         seen.in_flight = all.in_flight();
-        seen.heard = Some(now);
+        seen.last_message = Some(now);
         if let Some(begun) = &mut state.begun
             && let Some(at) = now.checked_sub(seen.until.into())
         {
@@ -309,7 +309,7 @@ impl Feed {
 
 impl AgentProgress {
     fn state_at(&self, now: Instant, begun: Option<RunStart>) -> AgentState {
-        let since = self.heard.max(begun.map(|begun| begun.at));
+        let since = self.last_message.max(begun.map(|begun| begun.at));
         let quiet = since.map(|since| now.saturating_duration_since(since));
         match (self.state, quiet) {
             (AgentState::Loading, Some(quiet)) if quiet > QUIET_AFTER => AgentState::Quiet(quiet),

@@ -135,17 +135,17 @@ pub(super) struct AgentContact {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerObservations {
     /// Last response of the server.
-    pub(super) heard: Instant,
+    pub(super) last_contact: Instant,
     /// Start and end of the last outage.
     pub(super) outage: Option<(Instant, Instant)>,
 }
 
 impl ServerObservations {
     fn note_response(&mut self, now: Instant, unresponsive: Duration) {
-        if now.saturating_duration_since(self.heard) > unresponsive {
-            self.outage = Some((self.heard, now));
+        if now.saturating_duration_since(self.last_contact) > unresponsive {
+            self.outage = Some((self.last_contact, now));
         }
-        self.heard = now;
+        self.last_contact = now;
     }
 }
 
@@ -178,7 +178,7 @@ impl Lease {
             timeouts,
             contacts: Mutex::new(contacts.collect()),
             server: Mutex::new(ServerObservations {
-                heard: now,
+                last_contact: now,
                 outage: None,
             }),
             over: AtomicBool::new(false),
@@ -207,10 +207,10 @@ impl Lease {
             &|_| self.is_over(),
         );
         // A reply came through the server, and the server itself reports missing subscribers.
-        let is_heard = |reply: &Result<Reply, LinkError>| {
+        let is_contact = |reply: &Result<Reply, LinkError>| {
             matches!(reply, Ok(_) | Err(LinkError::NoResponders(_)))
         };
-        if replies.iter().any(is_heard) || link.server_responds(self.timeouts.renew_interval()) {
+        if replies.iter().any(is_contact) || link.server_responds(self.timeouts.renew_interval()) {
             self.server()
                 .note_response(Instant::now(), self.timeouts.unresponsive());
         }

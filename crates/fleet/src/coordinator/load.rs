@@ -203,7 +203,7 @@ impl Fleet {
         observer: LoadObserver<'_>,
     ) -> Result<Vec<Registration>, FleetError> {
         let began = Instant::now();
-        let mut said = String::new();
+        let mut printed = String::new();
         loop {
             let mut listed = self.agents()?;
             for one in &mut listed {
@@ -222,11 +222,11 @@ impl Fleet {
                 return Err(FleetError::CalledOff);
             }
             let text = error.to_string();
-            if !left.is_zero() && text != said {
+            if !left.is_zero() && text != printed {
                 let left = left.as_secs_f64();
                 let step = format!("waiting for up to {left:.0} s: {text}");
                 (observer.on_event)(FleetEvent::Step(&step));
-                said = text;
+                printed = text;
             }
             thread::sleep(if left.is_zero() {
                 RETRY_INTERVAL

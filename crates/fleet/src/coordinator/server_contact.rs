@@ -79,11 +79,11 @@ impl ServerContact {
             self.begin_outage(began.max(self.started));
             self.end_outage(run, ended);
         }
-        let silence = now.saturating_duration_since(signs.heard);
+        let silence = now.saturating_duration_since(signs.last_contact);
         let is_unresponsive = silence > self.timeouts.unresponsive() && !has_message;
         match (run.link.is_connected(), is_unresponsive) {
             (false, _) => self.begin_outage(now),
-            (true, true) => self.begin_outage(signs.heard.max(self.started)),
+            (true, true) => self.begin_outage(signs.last_contact.max(self.started)),
             (true, false) => self.end_outage(run, now),
         }
         if has_message {

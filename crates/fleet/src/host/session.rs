@@ -42,7 +42,7 @@ pub(super) struct AgentSession {
 #[derive(Debug)]
 struct SessionState {
     /// Last sign of the agent.
-    heard: Instant,
+    last_reply: Instant,
     /// Start of the present outage of the NATS server.
     server_away: Option<Instant>,
     /// The reason why the agent is lost.
@@ -69,7 +69,7 @@ impl AgentSession {
             // A random start, as the agent may still know this run and its last call.
             next: AtomicU64::new(rand::random::<u64>() >> 1),
             state: Mutex::new(SessionState {
-                heard: Instant::now(),
+                last_reply: Instant::now(),
                 server_away: None,
                 loss: None,
                 is_loss_reported: false,
@@ -81,7 +81,7 @@ impl AgentSession {
             match session.send(HostCall::Open(request.clone())) {
                 Ok(Reply::Host(HostReply::Opened { boot })) => {
                     session.boot = boot;
-                    session.heard();
+                    session.note_reply();
                     return Ok(session);
                 }
                 Ok(Reply::Busy { .. }) if waited < lease + RETRY_INTERVAL => {}
@@ -163,7 +163,7 @@ impl AgentSession {
             match self.send_order(&order, RESPONSE_TIMEOUT) {
                 Ok(Reply::Host(HostReply::Unknown)) => self.lose("its agent was restarted"),
                 Ok(Reply::Host(reply)) => {
-                    self.heard();
+                    self.note_reply();
                     return Ok(reply);
                 }
                 Ok(reply) => return Err(self.refusal(&reply)),
@@ -186,7 +186,7 @@ impl AgentSession {
     /// Renews the lease, and checks whether the agent responds.
     pub(super) fn renew(&self) {
         match self.send(HostCall::Renew) {
-            Ok(Reply::Host(HostReply::Done)) => self.heard(),
+            Ok(Reply::Host(HostReply::Done)) => self.note_reply(),
             Ok(Reply::Host(HostReply::Unknown)) => {
                 self.lose("its agent was restarted, or its lease ended");
             }
@@ -213,11 +213,11 @@ impl AgentSession {
                 })
             }
             (true, Some(_)) => {
-                (state.server_away, state.heard) = (None, now);
+                (state.server_away, state.last_reply) = (None, now);
                 None
             }
             (true, None) => {
-                let silent = now.saturating_duration_since(state.heard);
+                let silent = now.saturating_duration_since(state.last_reply);
                 let is_lost = silent >= self.silence_max();
                 is_lost.then(|| format!("its agent has not responded for {} s", silent.as_secs()))
             }
@@ -256,9 +256,9 @@ impl AgentSession {
         unreported
     }
 
-    fn heard(&self) {
+    fn note_reply(&self) {
         let mut state = self.lock();
-        (state.heard, state.server_away) = (Instant::now(), None);
+        (state.last_reply, state.server_away) = (Instant::now(), None);
     }
 
     fn lose(&self, why: &str) {

@@ -317,7 +317,7 @@ impl NatsLink {
     ///
     /// If the message can't be sent.
     pub fn publish(&self, subject: &str, payload: impl Into<Bytes>) -> Result<(), LinkError> {
-        let said = async {
+        let published = async {
             self.client
                 .publish(subject.to_owned(), payload.into())
                 .await?;
@@ -325,7 +325,7 @@ impl NatsLink {
             let _ = self.client.flush().await;
             Ok::<(), async_nats::PublishError>(())
         };
-        self.wait(subject, RESPONSE_TIMEOUT, said)
+        self.wait(subject, RESPONSE_TIMEOUT, published)
     }
 
     /// Subscribes to a subject.

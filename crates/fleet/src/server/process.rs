@@ -55,10 +55,10 @@ impl PreparedServer {
         let mut server = ServerProcess { child };
         let until = Instant::now() + START_TIMEOUT;
         loop {
-            let is_heard =
+            let is_listening =
                 TcpStream::connect_timeout(&local(self.listen), Duration::from_millis(500)).is_ok();
             let is_running = server.is_running();
-            if is_heard && is_running {
+            if is_listening && is_running {
                 return Ok(server);
             }
             if !is_running || Instant::now() > until {

@@ -95,10 +95,10 @@ impl Registrar {
     /// Connects if there is a token, and removes tokens that have expired or are used up.
     fn check_tokens(&mut self, lines: &mut Vec<String>) -> Result<(), String> {
         let now = SystemTime::now();
-        let said = |error: ServerError| error.to_string();
+        let text_of = |error: ServerError| error.to_string();
         let folder = &self.setup.folder;
         let mut served = Vec::new();
-        for token in EnrollmentToken::all(folder).map_err(said)? {
+        for token in EnrollmentToken::all(folder).map_err(text_of)? {
             let why = match (token.is_open(now), token.is_served(now)) {
                 (true, _) => None,
                 (false, false) => Some("has expired"),
@@ -111,7 +111,7 @@ impl Registrar {
             };
             match why {
                 None => served.push(token.id),
-                Some(why) if EnrollmentToken::remove(folder, &token.id).map_err(said)? => {
+                Some(why) if EnrollmentToken::remove(folder, &token.id).map_err(text_of)? => {
                     self.used_up.remove(&token.id);
                     lines.push(format!("token {} {why}", token.id));
                 }
@@ -119,7 +119,7 @@ impl Registrar {
             }
         }
         if self.served.iter().any(|id| !served.contains(id)) {
-            self.apply().map_err(said)?;
+            self.apply().map_err(text_of)?;
         }
         self.served = served;
         match (self.served.is_empty(), &self.connection) {

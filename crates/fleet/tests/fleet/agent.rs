@@ -318,7 +318,7 @@ fn the_policy_names_the_violated_rule() {
         ..settings(&nats, "one")
     });
     coordinator.wait_for(&agent);
-    let says = |url: &str, words: &str, shard: (u32, u32, u32)| {
+    let prepare = |url: &str, words: &str, shard: (u32, u32, u32)| {
         let mut load = load(url, words, 1);
         let (first, workers, of) = shard;
         load.shard = prony_fleet::division::AgentShard { first, workers, of };
@@ -350,13 +350,13 @@ fn the_policy_names_the_violated_rule() {
             "load.targets",
         ),
     ] {
-        match says(url, words, shard) {
+        match prepare(url, words, shard) {
             Reply::Refused { rule: by, text } => assert_eq!(by, rule, "{words}: {text}"),
             other => panic!("{url} {words}: {other:?}"),
         }
     }
     // Only the agent's share counts.
-    let reply = says(&url, "-r 200 -c 8", (1, 2, 4));
+    let reply = prepare(&url, "-r 200 -c 8", (1, 2, 4));
     assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
 }
 

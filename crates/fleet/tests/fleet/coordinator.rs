@@ -247,7 +247,7 @@ fn one_refusal_cancels_the_load() {
         text: "8.8.8.8 is not allowed".to_owned(),
     };
     let refusing = AgentScript {
-        says: Some(refusal),
+        reply: Some(refusal),
         ..AgentScript::default()
     };
     let (_nats, fleet, agents) = with_agents(&[("a", AgentScript::default()), ("b", refusing)]);
@@ -405,9 +405,9 @@ fn every_record_of_a_run_judges_the_clocks() {
     for part in unchecked.parts.values_mut() {
         assert!(part.clock_after.take().is_some(), "it is stored");
     }
-    let expect = |found: Vec<(String, String)>, id: &str, said: &str| {
+    let expect = |found: Vec<(String, String)>, id: &str, text: &str| {
         assert!(
-            found.len() == 1 && found[0].0 == id && found[0].1.contains(said),
+            found.len() == 1 && found[0].0 == id && found[0].1.contains(text),
             "{found:?}"
         );
     };
@@ -421,8 +421,8 @@ fn every_record_of_a_run_judges_the_clocks() {
         clock: Some("another".to_owned()),
         ..unchecked.clone()
     };
-    let said = "ruled out: a, b (first compared with another machine's clock";
-    expect(collected(&elsewhere), "clock-unchecked", said);
+    let text = "ruled out: a, b (first compared with another machine's clock";
+    expect(collected(&elsewhere), "clock-unchecked", text);
     let mut restarted = unchecked.clone();
     restarted
         .parts
@@ -605,7 +605,7 @@ fn a_run_outlives_its_coordinator() {
 #[test]
 fn a_check_reports_clocks_and_responses_of_the_target() {
     let refusing = AgentScript {
-        says: Some(Reply::Environment {
+        reply: Some(Reply::Environment {
             text: "nobody listens there".to_owned(),
         }),
         ..AgentScript::default()

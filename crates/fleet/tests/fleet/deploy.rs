@@ -75,8 +75,8 @@ fn nats_server_accepts_the_example_configuration() {
             other => other,
         };
         let output = output.expect("nats-server is needed; `cargo xtask test` installs it");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{config}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{config}: {stderr}");
     }
 }
 
@@ -121,8 +121,8 @@ fn tables() -> String {
         ("agent NAME", agent("NAME")),
     ] {
         let it = role.permissions();
-        let says = [&it.publish[..], &it.within_account].concat();
-        let hears = [&it.subscribe[..], &it.within_account, &[it.inbox]].concat();
+        let publish = [&it.publish[..], &it.within_account].concat();
+        let subscribe = [&it.subscribe[..], &it.within_account, &[it.inbox]].concat();
         let responses = if it.allow_responses {
             "; one reply to each request"
         } else {
@@ -130,8 +130,8 @@ fn tables() -> String {
         };
         lines += &format!(
             "| {who} | {}{responses} | {} |\n",
-            list(&says),
-            list(&hears)
+            list(&publish),
+            list(&subscribe)
         );
     }
     let inbox = Role::Coordinator.permissions().inbox;

@@ -14,8 +14,8 @@ use crate::scripted_agent::{AgentScript, ready_for};
 
 #[test]
 fn the_record_describes_the_ordered_load_not_an_agents_claim() {
-    let says = |warmup_s, duration_s, rate_per_s| AgentScript {
-        says: Some(ready_for(LoadInfo {
+    let script = |warmup_s, duration_s, rate_per_s| AgentScript {
+        reply: Some(ready_for(LoadInfo {
             warmup_s,
             duration_s,
             rate_per_s,
@@ -30,9 +30,9 @@ fn the_record_describes_the_ordered_load_not_an_agents_claim() {
         ..AgentScript::default()
     };
     let scripts = [
-        ("a", says(-1.0, None, None)),
-        ("b", says(1e300, None, None)),
-        ("c", says(0.0, Some(1.8e19), Some(-1.0))),
+        ("a", script(-1.0, None, None)),
+        ("b", script(1e300, None, None)),
+        ("c", script(0.0, Some(1.8e19), Some(-1.0))),
         ("honest", AgentScript::default()),
     ];
     let (_nats, fleet, _agents) = with_agents(&scripts);

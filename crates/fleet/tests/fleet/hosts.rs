@@ -292,7 +292,7 @@ fn one_agent_loads_what_another_one_serves() {
         counted.push(ok);
         assert!(
             record.to_string().contains(&format!("\"{by}\"")),
-            "who made it is said"
+            "the record names the agents that made the load"
         );
         let log = std::fs::read_to_string(trial.join("web.log")).unwrap();
         assert!(
@@ -324,12 +324,12 @@ fn a_forbidden_command_is_refused_by_its_rule() {
     let _one = InThread::start(settings(&nats, "one", ALLOWED));
     let _two = InThread::start(settings(&nats, "two", "[services]\ncommands = ['caddy']"));
     let (mut host, link, roster) = fleet(&nats, 2);
-    let says = |plan: &Plan| {
+    let errors = |plan: &Plan| {
         let checked = plan.check_hosts(&mut |wanted| roster.objections(&link, wanted));
         checked.unwrap_err().to_string()
     };
     let refused = read(&plan(r#""one", "two""#, NGINX, ""));
-    let text = says(&refused);
+    let text = errors(&refused);
     assert!(
         text.starts_with("hosts.toml:12: agent two, service \"web\""),
         "{text}"
@@ -352,7 +352,7 @@ fn a_forbidden_command_is_refused_by_its_rule() {
         NGINX,
         "wrapper = ['nice']\ncores = 900",
     ));
-    let text = says(&wrapped);
+    let text = errors(&wrapped);
     assert!(
         text.contains("hosts.toml:14: agent one, service \"web\": rejected by policy rule"),
         "{text}"
@@ -372,12 +372,12 @@ fn a_forbidden_command_is_refused_by_its_rule() {
         "env = { LD_PRELOAD = '/tmp/x.so' }",
     ));
     assert!(
-        says(&preloaded).contains(
+        errors(&preloaded).contains(
             "hosts.toml:14: agent one, service \"web\": rejected by policy rule services.env: \
              environment variable LD_PRELOAD can't be set: none is allowed"
         ),
         "{}",
-        says(&preloaded)
+        errors(&preloaded)
     );
 }
 
@@ -388,7 +388,7 @@ fn an_impossible_load_is_refused_before_it_starts() {
     link.prepare_server().unwrap();
     let _agents = ["one", "two"].map(|name| InThread::start(settings(&nats, name, ALLOWED)));
     let (_host, link, roster) = fleet(&nats, 2);
-    let says = |plan: &Plan| {
+    let errors = |plan: &Plan| {
         let checked = plan.check_hosts(&mut |wanted| roster.objections(&link, wanted));
         checked.unwrap_err().to_string()
     };
@@ -414,7 +414,7 @@ fn an_impossible_load_is_refused_before_it_starts() {
             "connections = 2",
             if has_own { "" } else { "connections = 2" },
         );
-        let text = says(&read(
+        let text = errors(&read(
             &(text.replace("host = \"one\"", "host = \"local\"") + load),
         ));
         assert!(text.contains(reason), "{load}: {text}");

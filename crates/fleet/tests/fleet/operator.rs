@@ -62,12 +62,12 @@ fn account_claims(has_store: bool, exports: Vec<Value>, imports: Vec<Value>) -> 
 fn creds(account: &KeyPair, role: &Role) -> String {
     let user = KeyPair::new_user();
     let may = role.permissions();
-    let says: Vec<&String> = may.publish.iter().chain(&may.within_account).collect();
-    let hears = may.subscribe.iter().chain(&may.within_account);
-    let hears: Vec<&String> = hears.chain([&may.inbox]).collect();
+    let publish: Vec<&String> = may.publish.iter().chain(&may.within_account).collect();
+    let subscribe = may.subscribe.iter().chain(&may.within_account);
+    let subscribe: Vec<&String> = subscribe.chain([&may.inbox]).collect();
     let mut claims = json!({
         "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1,
-        "pub": {"allow": says}, "sub": {"allow": hears},
+        "pub": {"allow": publish}, "sub": {"allow": subscribe},
     });
     if may.allow_responses {
         claims["resp"] = json!({"max": 1, "ttl": 120_000_000_000_u64});
@@ -208,9 +208,9 @@ fn file_of(role: &Role) -> String {
 fn main_account(operator: &KeyPair, main: &KeyPair) -> String {
     let export =
         |kind: &str, subject: String| json!({"name": subject, "subject": subject, "type": kind});
-    let heard = subjects_from_agents().into_iter();
-    let heard = heard.chain([Role::Coordinator.permissions().inbox]);
-    let exports = heard
+    let services = subjects_from_agents().into_iter();
+    let services = services.chain([Role::Coordinator.permissions().inbox]);
+    let exports = services
         .map(|it| export("service", it))
         .chain(subjects_to_agents().map(|it| export("stream", it)));
     let claims = account_claims(true, exports.collect(), Vec::new());
@@ -220,10 +220,10 @@ fn main_account(operator: &KeyPair, main: &KeyPair) -> String {
 fn agents_account(operator: &KeyPair, own: &KeyPair, main: &KeyPair, role: &Role) -> String {
     let import = |kind: &str, subject: &String| json!({"name": subject, "subject": subject, "account": main.public_key(), "type": kind});
     let may = role.permissions();
-    let answers = [Role::Coordinator.permissions().inbox];
-    let says = answers.iter().chain(&may.publish);
-    let hears = may.subscribe.iter().map(|it| import("stream", it));
-    let imports = says.map(|it| import("service", it)).chain(hears);
+    let inboxes = [Role::Coordinator.permissions().inbox];
+    let publish = inboxes.iter().chain(&may.publish);
+    let subscribe = may.subscribe.iter().map(|it| import("stream", it));
+    let imports = publish.map(|it| import("service", it)).chain(subscribe);
     let claims = account_claims(false, Vec::new(), imports.collect());
     signed(operator, &own.public_key(), &role.account(), claims)
 }
@@ -297,8 +297,8 @@ fn reflect(nats: &Operated) -> u64 {
         let options = options.custom_inbox_prefix(agent("one").inbox_prefix());
         let client = options.connect(&nats.url).await.unwrap();
         let purge = "$JS.API.STREAM.PURGE.PRONY_RESULTS";
-        let said = client.publish_with_reply("$KV.prony_agents.one", purge, "{}".into());
-        said.await.unwrap();
+        let published = client.publish_with_reply("$KV.prony_agents.one", purge, "{}".into());
+        published.await.unwrap();
         // Once this is acknowledged, earlier messages have been handled.
         let settled = client.request("$KV.prony_agents.one", "{}".into());
         settled.await.unwrap();

@@ -40,9 +40,9 @@ fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>)
         choice: AgentChoice::All,
         clock_bound: Duration::from_secs(5),
     };
-    let (said, heard) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     let on_event = move |event: FleetEvent<'_>| match event {
-        FleetEvent::Step(text) | FleetEvent::Warning(text) => drop(said.send(text.to_owned())),
+        FleetEvent::Step(text) | FleetEvent::Warning(text) => drop(sender.send(text.to_owned())),
         FleetEvent::Progress(_) => {}
     };
     let loading = std::thread::spawn(move || {
@@ -56,13 +56,13 @@ fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>)
     });
     let mut lines: Vec<String> = Vec::new();
     wait_until("it has started", || {
-        lines.extend(heard.try_iter());
+        lines.extend(received.try_iter());
         let is_started = lines.iter().any(|line| line.starts_with("started"));
         is_started.then_some(())
     });
     outage(&mut nats);
     let record = loading.join().unwrap();
-    lines.extend(heard.try_iter());
+    lines.extend(received.try_iter());
     (record, lines)
 }
 

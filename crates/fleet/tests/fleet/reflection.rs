@@ -54,13 +54,13 @@ impl Thief {
     }
 
     /// Waits for an error message of the server.
-    fn hears_complaint(&self, of: &str) -> bool {
-        let quoted = format!("\"{of}\"");
+    fn receives_error_about(&self, subject: &str) -> bool {
+        let quoted = format!("\"{subject}\"");
         let until = Instant::now() + TEST_TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.complaints.recv_timeout(left) {
-                Ok(said) if said.contains(&quoted) => return true,
+                Ok(error) if error.contains(&quoted) => return true,
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -73,9 +73,9 @@ impl Thief {
             map.insert(*name, *value);
         }
         let (client, subject) = (self.client.clone(), subject.to_owned());
-        let said =
+        let published =
             client.publish_with_reply_and_headers(subject, reply.to_owned(), map, "x".into());
-        self.runtime.block_on(said).unwrap();
+        self.runtime.block_on(published).unwrap();
         self.runtime.block_on(self.client.flush()).unwrap();
     }
 
@@ -235,13 +235,16 @@ fn refused(nats: &TestServer, role: &Role, say: &[&str], hear: &[&str]) {
     let inbox = format!("{}.x", role.inbox_prefix());
     for subject in say {
         thief.publish(subject, &inbox, &[]);
-        assert!(thief.hears_complaint(subject), "{role:?} may say {subject}");
+        assert!(
+            thief.receives_error_about(subject),
+            "{role:?} may publish to {subject}"
+        );
     }
     for subject in hear {
-        let heard = thief.client.subscribe(subject.to_string());
-        let _heard = thief.runtime.block_on(heard).unwrap();
+        let subscription = thief.client.subscribe(subject.to_string());
+        let _subscription = thief.runtime.block_on(subscription).unwrap();
         assert!(
-            thief.hears_complaint(subject),
+            thief.receives_error_about(subject),
             "{role:?} may hear {subject}"
         );
     }

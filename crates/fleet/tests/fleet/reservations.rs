@@ -140,14 +140,14 @@ fn missing_agents_are_waited_for() {
         .to_string();
     assert!(error.starts_with("2 agents with the label site=here were asked for, and 1 are free"));
 
-    let (said, heard) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);
     let picked = std::thread::scope(|scope| {
         let picking = scope.spawn(|| {
             let stop = StopRequest::new();
             let on_event = |event: FleetEvent<'_>| {
                 if let FleetEvent::Step(text) = event {
-                    let _ = said.send(text.to_owned());
+                    let _ = sender.send(text.to_owned());
                 }
             };
             let watcher = LoadObserver {
@@ -158,7 +158,7 @@ fn missing_agents_are_waited_for() {
             let choice: AgentChoice = "2@site=here".parse().unwrap();
             waiting.pick(&choice, watcher)
         });
-        let line = heard.recv_timeout(TEST_TIMEOUT).unwrap();
+        let line = received.recv_timeout(TEST_TIMEOUT).unwrap();
         assert!(line.starts_with("waiting for up to "), "{line}");
         let _second = RunningAgent::start(settings(&nats, "b"));
         picking.join().unwrap()

@@ -25,7 +25,7 @@ pub(crate) struct AgentScript {
     /// Pause between two messages.
     pub(crate) pace: Duration,
     /// Reply to a preparation or check, if it differs from the default.
-    pub(crate) says: Option<Reply>,
+    pub(crate) reply: Option<Reply>,
     pub(crate) findings: Vec<Finding>,
     /// The claimed measured part, if it differs from the order.
     pub(crate) span: Option<(u64, u64)>,
@@ -47,7 +47,7 @@ impl Default for AgentScript {
         AgentScript {
             deltas: (0..5).map(|n| measured(n + 1)).collect(),
             pace: Duration::from_millis(20),
-            says: None,
+            reply: None,
             findings: Vec::new(),
             span: None,
             clock: Clock::new(),
@@ -228,9 +228,9 @@ fn handle_order(
     }
     let mut load = None;
     let reply = match order.command {
-        Command::Prepare(part) => script.says.clone().unwrap_or_else(|| ready(&part)),
-        Command::Check(_) => match &script.says {
-            Some(said) => said.clone(),
+        Command::Prepare(part) => script.reply.clone().unwrap_or_else(|| ready(&part)),
+        Command::Check(_) => match &script.reply {
+            Some(reply) => reply.clone(),
             None => Reply::Checked(CheckReport {
                 target: Ok("200, 13 bytes".to_owned()),
                 forecast: Vec::new(),

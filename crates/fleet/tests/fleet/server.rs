@@ -100,7 +100,7 @@ fn an_agents_credentials_command_no_agent() {
     let list = "$JS.API.STREAM.NAMES";
     assert!(thief.request(list, "", brief).is_err());
     coordinator.request(list, "", TEST_TIMEOUT).unwrap();
-    let mut overheard = thief.subscribe(&two.orders_subject()).unwrap();
+    let mut intercepted = thief.subscribe(&two.orders_subject()).unwrap();
     coordinator
         .publish(&two.orders_subject(), "yours alone")
         .unwrap();
@@ -108,7 +108,7 @@ fn an_agents_credentials_command_no_agent() {
         &orders.next(TEST_TIMEOUT).unwrap().payload[..],
         b"yours alone"
     );
-    assert!(overheard.next(brief).is_none());
+    assert!(intercepted.next(brief).is_none());
     assert!(orders.next(brief).is_none());
     assert!(coordinator.entries(AGENTS_BUCKET).unwrap().is_empty());
     assert_eq!(coordinator.entry(RUNS_BUCKET, "r1").unwrap(), None);

@@ -200,10 +200,9 @@ fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
     }
 }
 
-#[test]
-fn records_are_rendered_and_set_against_one_another() {
-    let workdir = Workdir::new();
-    let origin = Origin::tcp(&workdir);
+/// Makes three records of loads in each of the folders `before` and `after`.
+fn make_records(workdir: &Workdir) {
+    let origin = Origin::tcp(workdir);
     for side in ["before", "after"] {
         std::fs::create_dir(workdir.path(side)).unwrap();
         for number in 0..3 {
@@ -215,6 +214,12 @@ fn records_are_rendered_and_set_against_one_another() {
                 .expect(0);
         }
     }
+}
+
+#[test]
+fn one_record_is_rendered_and_judged() {
+    let workdir = Workdir::new();
+    make_records(&workdir);
     // A single record is rendered as `load` prints it.
     let one = workdir.run(&["report", "before/0.json"]).expect(0);
     assert!(one.out.contains("20 requests: 20 ok"), "{}", one.out);
@@ -229,6 +234,12 @@ fn records_are_rendered_and_set_against_one_another() {
     workdir
         .run(&["report", "before/0.json", "--fail-if", "p99>1us"])
         .expect(1);
+}
+
+#[test]
+fn records_of_two_folders_are_compared() {
+    let workdir = Workdir::new();
+    make_records(&workdir);
     // With one record on each side, the comparison only describes the difference.
     let two = ["report", "before/0.json", "after/0.json"];
     let output = workdir.run(&two).expect(0);

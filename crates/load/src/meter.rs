@@ -12,8 +12,9 @@ pub(crate) struct Meter {
     at_begin: Option<CpuUsage>,
     /// CPU usage of the slices before the current one.
     before: CpuUsage,
-    /// Between the slices of an interleaved load nothing is counted.
-    is_paused: bool,
+    phase: MeterPhase,
+    /// End of the counted part of the current slice.
+    counted_until: Nanos,
     stalls: StallWatch,
     /// Total length of all stalls. The reported shares exclude it.
     stalled: Nanos,
@@ -29,6 +30,17 @@ pub(crate) struct Meter {
     /// Sum over all rounds of their nanoseconds × the connections that waited for the worker in
     /// them.
     queued: u128,
+}
+
+/// The part of an interleaved load that the worker is in. Any other load is always counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MeterPhase {
+    /// Everything is counted.
+    Counting,
+    /// The drain of a slice: only stalls are counted, because responses are late after them.
+    Draining,
+    /// The settling part of a slice, or between two slices: nothing is counted.
+    Paused,
 }
 
 /// One turn of the worker's loop.
@@ -154,7 +166,8 @@ impl Meter {
             connections,
             at_begin: None,
             before: CpuUsage::default(),
-            is_paused: false,
+            phase: MeterPhase::Counting,
+            counted_until: Nanos::MAX,
             stalls: StallWatch::new(from, end),
             stalled: Nanos::ZERO,
             waited: Nanos::ZERO,
@@ -169,29 +182,31 @@ impl Meter {
     /// Records that the worker waited for its sockets or for the next arrival. It asked to be woken
     /// at `until`.
     pub(crate) fn waited(&mut self, before: Nanos, until: Nanos, after: Nanos) {
-        if self.is_paused {
+        let stalled = self.gap(until.max(before), after);
+        if self.phase != MeterPhase::Counting {
             return;
         }
-        let stalled = self.gap(until.max(before), after);
-        self.last_wait = (after - stalled).since(before.max(self.from));
+        let after = after.min(self.counted_until);
+        self.last_wait = after.since(before.max(self.from) + stalled);
         self.waited = self.waited + self.last_wait;
     }
 
     /// Records two successive clock readings of a busy worker. Returns the length of the stall
-    /// between them, if there was one.
+    /// between them that is in the counted time, if there was one.
     #[inline]
     pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
-        if self.is_paused {
+        if self.phase == MeterPhase::Paused {
             return Nanos::ZERO;
         }
         let stalled = self.stalls.gap(before, now);
+        let stalled = stalled.since(now.since(self.counted_until));
         self.stalled = self.stalled + stalled;
         stalled
     }
 
     /// Records that the worker processed the events that it found after a wait.
     pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, turn: LoopTurn) {
-        if self.is_paused || began < self.from {
+        if self.phase != MeterPhase::Counting || began < self.from {
             return;
         }
         let waiting = turn.waiting(self.connections);
@@ -201,6 +216,7 @@ impl Meter {
         self.previous = (self.last_wait, waiting);
         // Events found after a turn that was cut short were already waiting during that turn.
         let (took, round) = &mut self.round;
+        let ended = ended.min(self.counted_until);
         *took = *took + ended.since(began).since(turn.stalled);
         round.found = round.found.saturating_add(turn.found);
         round.bytes += turn.bytes;
@@ -213,7 +229,7 @@ impl Meter {
 
     /// Starts the meter if the measured part has begun. The worker calls this regularly.
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
-        if self.is_paused {
+        if self.phase != MeterPhase::Counting {
             return;
         }
         if self.at_begin.is_none() && now >= self.from {
@@ -226,7 +242,7 @@ impl Meter {
 
     /// Returns the worker's utilization up to the moment `ended`.
     pub(crate) fn utilization(&self, ended: Nanos) -> WorkerUtilization {
-        if self.at_begin.is_none() && !self.is_paused {
+        if self.at_begin.is_none() && self.phase == MeterPhase::Counting {
             return WorkerUtilization::default();
         }
         self.utilization_of(self.used(), ended)
@@ -238,19 +254,26 @@ impl Meter {
             .plus(self.at_begin.map_or(CpuUsage::default(), since))
     }
 
-    /// The counted part of a slice ended. What follows does not count until [`Meter::resume`].
-    pub(crate) fn pause(&mut self) {
+    /// The counted part of a slice ended, and its drain begins.
+    pub(crate) fn drain(&mut self) {
         self.before = self.used();
         self.at_begin = None;
-        self.is_paused = true;
+        self.phase = MeterPhase::Draining;
     }
 
-    /// The counted part of a slice begins. Since the last one, this much of the measured time passed
-    /// without requests to start.
-    pub(crate) fn resume(&mut self, idle: Nanos) {
-        self.is_paused = false;
-        self.waited = self.waited + idle;
+    /// Nothing counts until [`Meter::resume`].
+    pub(crate) fn pause(&mut self) {
+        self.phase = MeterPhase::Paused;
+    }
+
+    /// The counted part of a slice begins at `from` and will end at `end`. The last one ended at
+    /// `before`; the worker was idle in the time in between.
+    pub(crate) fn resume(&mut self, before: Nanos, from: Nanos, end: Nanos) {
+        self.phase = MeterPhase::Counting;
+        self.counted_until = end;
+        self.waited = self.waited + from.since(before.max(self.from));
         self.last_wait = Nanos::ZERO;
+        self.stalls.resume();
     }
 
     /// Busy time is the larger of two measures, because each misses something. The time outside of
@@ -464,6 +487,56 @@ mod tests {
         assert_eq!(part(100_000).waiting(8), 1);
         assert_eq!(part(4 * SOCKET_BUFFER_BYTES).waiting(8), 4);
         assert_eq!(part(400 * SOCKET_BUFFER_BYTES).waiting(8), 8);
+    }
+
+    #[test]
+    fn only_the_counted_parts_of_slices_count() {
+        let ms = Nanos::from_millis;
+        let mut meter = Meter::new(ms(100), Nanos::MAX, 8);
+        let turn = |meter: &mut Meter, began: Nanos, waits: Nanos, works: Nanos| {
+            let woke = began + waits;
+            meter.waited(began, woke, woke);
+            let found = LoopTurn {
+                found: 8,
+                ..LoopTurn::default()
+            };
+            meter.worked(woke, woke + works, found);
+        };
+        meter.pause();
+        for slice in 0..10 {
+            let from = ms(100 + slice * 100);
+            // The settling part is all work, the counted part works for a quarter of its time, and the
+            // drain is all work again. The clock goes back by 50 ms after each slice.
+            turn(&mut meter, from.since(ms(20)), Nanos::ZERO, ms(20));
+            let before = if slice == 0 { Nanos::ZERO } else { from };
+            meter.resume(before, from, from + ms(100));
+            turn(&mut meter, from, ms(75), ms(25));
+            meter.drain();
+            turn(&mut meter, from + ms(100), Nanos::ZERO, ms(30));
+            meter.pause();
+        }
+        let utilization = meter.utilization_of(NOTHING, ms(1100));
+        assert_eq!(utilization.elapsed, ms(1000));
+        close_to(utilization.busy_share, 0.25);
+        close_to(utilization.queue_share, 0.25);
+        assert_eq!(utilization.stalls.count, 0);
+    }
+
+    #[test]
+    fn a_stall_counts_in_slices_and_drains_and_not_between_them() {
+        let secs = Nanos::from_secs;
+        let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 8);
+        meter.pause();
+        assert_eq!(meter.gap(Nanos::ZERO, secs(9)), Nanos::ZERO);
+        meter.resume(Nanos::ZERO, Nanos::ZERO, secs(10));
+        // One second of it is in the counted time.
+        assert_eq!(meter.gap(secs(9), secs(12)), secs(1));
+        meter.drain();
+        assert_eq!(meter.gap(secs(12), secs(14)), Nanos::ZERO);
+        meter.pause();
+        let stalls = meter.stalls.stalls();
+        assert_eq!((stalls.count, stalls.total_s), (2, 5.0));
+        assert_eq!(meter.stalled, secs(1));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
 use crate::script::{Director, Users};
 use crate::shard::Shard;
-use crate::slices::{EndOnDrop, LoadSlice, SliceReport, Slices};
+use crate::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
@@ -97,8 +97,10 @@ pub fn run_at(
     run_on_course(spec, control, director, begin, None)
 }
 
-/// Runs a load in slices. Returns when [`Slices::end`] was called, or `control` has stopped the load, or
-/// it has failed.
+/// Runs a load in slices. Returns when [`Slices::end`] was called, or the load has failed. If `control`
+/// stops the load, this returns at once in a slice, and otherwise when the next slice begins.
+///
+/// Each slice lasts until its last request has ended, so the load should have a request timeout.
 ///
 /// # Errors
 ///
@@ -109,6 +111,11 @@ pub fn run_in_slices(
     slices: &Slices,
 ) -> Result<Record, RunError> {
     let _end = EndOnDrop(slices);
+    if spec.span.requests.is_some() {
+        // A worker that has sent its share would have to idle until the others have, too.
+        let text = "a load in slices can't end after a number of requests";
+        return Err(RunError::Environment(text.to_owned()));
+    }
     let begin = || Some(Instant::now());
     run_on_course(spec, control, None, &begin, Some(slices)).map(|loaded| loaded.record)
 }
@@ -328,11 +335,12 @@ struct ClockedSlices<'a, S> {
 
 impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
     fn next(&mut self, sockets: &mut S) -> Result<LoadSlice, Nanos> {
-        let (number, slice, begin) = self.slices.next(self.last)?;
+        let CurrentSlice { number, slice, at } = self.slices.next(self.last)?;
         self.last = number;
-        wait_until(begin);
-        let passed = Duration::from(slice.begin());
-        (self.set_clock)(sockets, begin.checked_sub(passed).unwrap_or(begin));
+        wait_until(at);
+        // The system's clock counts from its start, which was before that of the load.
+        let epoch = at.checked_sub(slice.begin().into()).unwrap_or(at);
+        (self.set_clock)(sockets, epoch);
         Ok(slice)
     }
 

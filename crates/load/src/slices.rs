@@ -11,7 +11,10 @@ use prony_record::Nanos;
 /// Time between the decision to run a slice and its begin, in which the workers wake up.
 const LEAD_TIME: Duration = Duration::from_micros(500);
 
-/// A slice of a load. Times count from the load's start and without the time between slices.
+/// A slice of a load. Times count from the load's start and without the time between slices. The counted
+/// part of each slice begins where that of the last one ended, or later if the load's time went on in the
+/// drain ([`SliceReport::excess`]). An open loop then starts the requests that were due in the meantime,
+/// but none that were due before the first slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSlice {
     /// Begin of the counted part.
@@ -47,7 +50,7 @@ pub struct SliceReport {
     pub response_ns: u128,
     /// Time from the end of the counted part until the last request had ended.
     pub drain: Nanos,
-    /// 99th percentile of all response times of the load so far.
+    /// 99th percentile of all response times of the load until the end of the counted part.
     pub p99: Nanos,
 }
 
@@ -64,8 +67,8 @@ impl SliceReport {
         }
     }
 
-    /// The part of the drain that belongs to the measured time: a server that pauses at the end of a
-    /// slice must not look faster than one that pauses within it.
+    /// The part of the drain that belongs to the measured time: a server that freezes at the end of a
+    /// slice must not look faster than one that freezes within it.
     pub fn excess(&self) -> Nanos {
         match self.p99 {
             Nanos::ZERO => Nanos::ZERO,
@@ -77,7 +80,7 @@ impl SliceReport {
 /// The turns of one load.
 #[derive(Debug, Default)]
 pub struct Slices {
-    turn: Mutex<Turns>,
+    turns: Mutex<Turns>,
     changed: Condvar,
 }
 
@@ -85,65 +88,82 @@ pub struct Slices {
 struct Turns {
     /// Number of workers that wait for a slice.
     waiting: u32,
-    /// The current slice with its number and its begin.
-    current: Option<(u64, LoadSlice, Instant)>,
-    /// Slices so far.
-    number: u64,
-    report: Option<SliceReport>,
-    /// Workers that have ended the current slice.
+    current: Option<CurrentSlice>,
+    /// Sum of the reports of the workers that have ended the current slice.
+    report: SliceReport,
+    /// Number of those workers.
     ended: u32,
     /// The load ends at this time, or has ended.
     end: Option<Nanos>,
-    /// End of the last slice.
-    until: Nanos,
+}
+
+/// A slice that was begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CurrentSlice {
+    /// Counts the slices of the load, from 1.
+    pub(crate) number: u64,
+    pub(crate) slice: LoadSlice,
+    /// When it begins.
+    pub(crate) at: Instant,
+}
+
+impl Turns {
+    /// Time of the load at the end of its last slice.
+    fn counted_until(&self) -> Nanos {
+        let current = self.current.as_ref();
+        current.map_or(Nanos::ZERO, |current| current.slice.end())
+    }
 }
 
 impl Slices {
-    /// Waits until all of the load's workers wait for their first slice. Returns false if the load has
-    /// ended.
+    /// Waits until all of the load's workers wait for a slice. Returns false if the load has ended.
     pub fn wait_ready(&self, workers: u32) -> bool {
-        let is_waiting = |turns: &mut Turns| turns.end.is_none() && turns.waiting < workers;
-        let turns = self.changed.wait_while(self.lock(), is_waiting);
-        turns.unwrap_or_else(PoisonError::into_inner).end.is_none()
+        self.wait_for_workers(workers).end.is_none()
     }
 
     /// Runs one slice of a load with this number of workers, and returns when its last request has
-    /// ended. Returns `None` if the load has ended.
+    /// ended. Before the first slice, it waits for the workers to be ready. Returns `None` if the load
+    /// has ended, or ends in this slice.
     pub fn run(&self, slice: LoadSlice, workers: u32) -> Option<SliceReport> {
-        let mut turns = self.lock();
+        let mut turns = self.wait_for_workers(workers);
         if turns.end.is_some() {
             return None;
         }
-        turns.number += 1;
-        turns.current = Some((turns.number, slice, Instant::now() + LEAD_TIME));
-        (turns.report, turns.ended, turns.until) = (None, 0, slice.end());
+        let number = turns.current.map_or(0, |current| current.number) + 1;
+        turns.current = Some(CurrentSlice {
+            number,
+            slice,
+            at: Instant::now() + LEAD_TIME,
+        });
+        (turns.report, turns.ended) = (SliceReport::default(), 0);
         self.changed.notify_all();
-        let is_running = |turns: &mut Turns| turns.end.is_none() && turns.ended < workers;
-        let turns = self.changed.wait_while(turns, is_running);
-        let turns = turns.unwrap_or_else(PoisonError::into_inner);
-        turns.report.filter(|_| turns.ended == workers)
+        let turns = self.wait_while(turns, |turns| turns.end.is_none() && turns.ended < workers);
+        (turns.ended == workers).then_some(turns.report)
     }
 
-    /// Ends the load at this time.
+    /// Ends the load at this time of its clock. In an open loop, requests that are due by then and did
+    /// not start count as unstarted.
     pub fn end(&self, at: Nanos) {
         self.lock().end.get_or_insert(at);
         self.changed.notify_all();
     }
 
-    /// Waits for the slice after number `last`, for one worker. Returns the time at which the load ends
-    /// if there are no more.
-    pub(crate) fn next(&self, last: u64) -> Result<(u64, LoadSlice, Instant), Nanos> {
+    /// Waits for the slice after number `last`, for one worker.
+    ///
+    /// # Errors
+    ///
+    /// The time at which the load ends, if there are no more slices.
+    pub(crate) fn next(&self, last: u64) -> Result<CurrentSlice, Nanos> {
         let mut turns = self.lock();
         turns.waiting += 1;
         self.changed.notify_all();
-        let is_next = |current: &(u64, LoadSlice, Instant)| current.0 > last;
-        let is_waiting =
-            |turns: &mut Turns| turns.end.is_none() && !turns.current.as_ref().is_some_and(is_next);
-        let turns = self.changed.wait_while(turns, is_waiting);
-        let turns = turns.unwrap_or_else(PoisonError::into_inner);
-        match (turns.end, turns.current.filter(is_next)) {
-            (None, Some(current)) => Ok(current),
-            (end, _) => Err(end.unwrap_or(turns.until)),
+        let next = |turns: &Turns| turns.current.filter(|current| current.number > last);
+        let mut turns =
+            self.wait_while(turns, |turns| turns.end.is_none() && next(turns).is_none());
+        turns.waiting -= 1;
+        match turns.end {
+            Some(end) => Err(end),
+            None => next(&turns).ok_or(turns.counted_until()),
         }
     }
 
@@ -151,12 +171,29 @@ impl Slices {
     pub(crate) fn ended(&self, report: SliceReport) {
         let mut turns = self.lock();
         turns.ended += 1;
-        turns.report = Some(turns.report.map_or(report, |other| other.merge(report)));
+        turns.report = turns.report.merge(report);
         self.changed.notify_all();
     }
 
+    /// Waits until this number of workers wait for a slice, or the load has ended.
+    fn wait_for_workers(&self, workers: u32) -> MutexGuard<'_, Turns> {
+        let turns = self.lock();
+        self.wait_while(turns, |turns| {
+            turns.end.is_none() && turns.waiting < workers
+        })
+    }
+
+    fn wait_while<'a>(
+        &self,
+        turns: MutexGuard<'a, Turns>,
+        is_waiting: impl Fn(&Turns) -> bool,
+    ) -> MutexGuard<'a, Turns> {
+        let turns = self.changed.wait_while(turns, |turns| is_waiting(turns));
+        turns.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Turns> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -165,7 +202,10 @@ pub(crate) struct EndOnDrop<'a>(pub(crate) &'a Slices);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
-        let until = self.0.lock().until;
-        self.0.end(until);
+        let counted_until = self.0.lock().counted_until();
+        self.0.end(counted_until);
     }
 }
+
+#[cfg(test)]
+mod tests;

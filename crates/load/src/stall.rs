@@ -77,6 +77,12 @@ impl StallWatch {
         self.next_look = now + SUSPENSION_INTERVAL;
     }
 
+    /// The load goes on after a pause, in which suspensions don't count.
+    pub(crate) fn resume(&mut self) {
+        self.suspended = None;
+        self.next_look = self.from;
+    }
+
     fn add(&mut self, begin: Nanos, length: Nanos) {
         let length_s = length.as_secs_f64();
         self.stalls = self.stalls.and(Stalls {

@@ -285,13 +285,19 @@ impl Recorder {
         let MeasuredPart::EndedFrom(start) = self.measured else {
             return;
         };
-        self.distribute_equal_times();
-        let mut times = self.total.response_time.clone();
-        times.merge(&self.slice.response_time);
-        let (p99, _) = times.quantile(0.99);
+        let p99 = self.response_time_quantile(0.99);
         if p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= end.since(start).0 {
             self.untimed_below = p99;
         }
+    }
+
+    /// The response time at `quantile` (0 to 1) of all requests so far, including those of the current
+    /// slice. Zero if there are none.
+    pub fn response_time_quantile(&mut self, quantile: f64) -> Nanos {
+        self.distribute_equal_times();
+        let mut times = self.total.response_time.clone();
+        times.merge(&self.slice.response_time);
+        times.quantile(quantile).0
     }
 
     fn distribute_equal_times(&mut self) {

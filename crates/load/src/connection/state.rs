@@ -24,8 +24,8 @@ pub(crate) enum ConnectionState {
     /// There is no connection. A request may open one.
     #[default]
     Vacant,
-    /// The last connect failed. The next one may begin `until` then.
-    Backoff { until: Nanos },
+    /// The last connect failed. The next one waits for an alarm.
+    Backoff,
     /// A connect is in flight, or waits to be tried again.
     Connecting { since: Nanos },
     /// A proxy was asked for a tunnel.
@@ -151,7 +151,7 @@ impl ConnectionState {
                 self.handshake(bytes, now, factory, expected, buffers)
             }
             ConnectionState::Vacant
-            | ConnectionState::Backoff { .. }
+            | ConnectionState::Backoff
             | ConnectionState::Connecting { .. } => Progress::Unsolicited,
         }
     }

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use prony_record::Nanos;
 
 use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+use crate::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
@@ -57,6 +58,7 @@ pub(crate) enum Connect {
 /// A request as the server receives it.
 #[derive(Debug)]
 pub(crate) struct ReceivedRequest {
+    /// Real time.
     pub(crate) now: Nanos,
     /// Counts connections, from 0.
     pub(crate) connection: u64,
@@ -142,10 +144,15 @@ struct SimulatedLink<'run> {
 
 /// The simulated backend.
 pub(crate) struct SimulatedSockets<'run> {
+    /// The worker's clock.
     clock: Nanos,
+    /// The server's clock minus the worker's, which stands still between the slices of a load.
+    server_ahead: Nanos,
     /// Time that it takes to reap a completion.
     cost: Nanos,
-    /// When the worker is stopped, and for how long.
+    /// The load is interrupted at this real time.
+    interrupt: Option<(Nanos, Rc<Control>)>,
+    /// When the worker is stopped, in real time, and for how long.
     stop: Option<(Nanos, Nanos)>,
     server: Box<dyn Server>,
     links: Vec<Option<SimulatedLink<'run>>>,
@@ -167,7 +174,9 @@ impl<'run> SimulatedSockets<'run> {
         links.resize_with(capacity, || None);
         SimulatedSockets {
             clock: Nanos::ZERO,
+            server_ahead: Nanos::ZERO,
             cost: Nanos::ZERO,
+            interrupt: None,
             stop: None,
             server,
             links,
@@ -195,6 +204,12 @@ impl<'run> SimulatedSockets<'run> {
         self
     }
 
+    /// Interrupts the load at this real time.
+    pub(crate) fn with_interrupt(mut self, at: Nanos, control: Rc<Control>) -> Self {
+        self.interrupt = Some((at, control));
+        self
+    }
+
     /// The log, which stays available after the worker has taken the backend.
     pub(crate) fn log(&self) -> Rc<RefCell<Log>> {
         self.log.clone()
@@ -203,6 +218,20 @@ impl<'run> SimulatedSockets<'run> {
     /// Lets time pass without a wait.
     pub(crate) fn pass(&mut self, time: Nanos) {
         self.clock = self.clock + time;
+    }
+
+    /// Sets the worker's clock after a pause of this length. Pending events of the server keep their
+    /// real times.
+    pub(crate) fn set_clock(&mut self, pause: Nanos, clock: Nanos) {
+        let now = self.server_clock() + pause;
+        assert!(clock <= now, "the worker's clock is ahead of real time");
+        self.clock = clock;
+        self.server_ahead = now - clock;
+    }
+
+    /// The real time, by which servers act.
+    pub(crate) fn server_clock(&self) -> Nanos {
+        self.clock + self.server_ahead
     }
 
     /// Starts the clock again at zero.
@@ -222,7 +251,7 @@ impl<'run> SimulatedSockets<'run> {
     fn plan(&mut self, after: Nanos, key: Key, action: DueAction) {
         self.planned += 1;
         self.due.push(Reverse(DueEvent {
-            at: self.clock + after,
+            at: self.server_clock() + after,
             order: self.planned,
             key: (key.index, key.generation),
             action,
@@ -322,7 +351,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         });
         self.connections += 1;
         self.log.borrow_mut().connects.push(self.clock);
-        match self.server.connect(self.clock) {
+        match self.server.connect(self.server_clock()) {
             Connect::Accept(after) => self.plan(after, key, DueAction::Connected),
             Connect::Fail(after, errno) => self.plan(after, key, DueAction::ConnectFailed(errno)),
             Connect::Never => {}
@@ -330,7 +359,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
     }
 
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
-        let now = self.clock;
+        let (clock, now) = (self.clock, self.server_clock());
         let link = self.link(key);
         assert!(link.connected, "a send before the connection is made");
         assert!(link.sending.is_none(), "a send during another");
@@ -345,7 +374,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         link.requests += 1;
         link.sending = Some(bytes);
         let reply = self.server.response(&request);
-        self.log.borrow_mut().requests.push((now, request.bytes));
+        self.log.borrow_mut().requests.push((clock, request.bytes));
         match reply.taken {
             SendTiming::AtOnce => self.plan(Nanos::ZERO, key, DueAction::SendTiming),
             SendTiming::After(after) => self.plan(after, key, DueAction::SendTiming),
@@ -379,16 +408,24 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.waits += 1;
         assert!(self.waits < WAITS_MAX, "the worker waits without end");
-        let next = self.due.peek().map_or(Nanos::MAX, |Reverse(due)| due.at);
+        let ahead = self.server_ahead;
+        let next = self.due.peek();
+        let next = next.map_or(Nanos::MAX, |Reverse(due)| due.at.since(ahead));
         let mut wake = next.min(until).max(self.clock);
-        if let Some((at, length)) = self.stop.take_if(|(at, _)| *at <= wake) {
-            wake = wake.max(at + length);
+        let stop = self.stop.take_if(|(at, _)| *at <= wake + ahead);
+        if let Some((at, length)) = stop {
+            wake = wake.max((at + length).since(ahead));
         }
         if wake == self.clock && next > self.clock {
             self.idle_waits += 1;
             assert!(self.idle_waits < IDLE_WAITS_MAX, "the worker spins");
         } else {
             self.idle_waits = 0;
+        }
+        let is_due = |(at, _): &mut (Nanos, Rc<Control>)| *at <= wake + ahead;
+        if let Some((at, control)) = self.interrupt.take_if(is_due) {
+            wake = wake.min(at.since(ahead)).max(self.clock);
+            control.stop();
         }
         self.waits_at_once = match wake == self.clock {
             true => self.waits_at_once + 1,
@@ -407,7 +444,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         while self
             .due
             .peek()
-            .is_some_and(|Reverse(due)| due.at <= self.clock)
+            .is_some_and(|Reverse(due)| due.at <= self.server_clock())
         {
             let Reverse(due) = self.due.pop()?;
             if let Some(completion) = self.happen(due) {

@@ -253,7 +253,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let backoff = Nanos(entry.backoff.0 * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
         let until = now + backoff;
         entry.backoff = backoff;
-        entry.state = ConnectionState::Backoff { until };
+        entry.state = ConnectionState::Backoff;
         let generation = entry.generation;
         self.timers
             .set_alarm(until, index, generation, Alarm::EndBackoff);

@@ -198,7 +198,7 @@ impl Connections {
     pub(super) fn close(&mut self, index: u32) -> Option<Key> {
         let entry = &mut self.entries[index as usize];
         match entry.state {
-            ConnectionState::Vacant | ConnectionState::Backoff { .. } => None,
+            ConnectionState::Vacant | ConnectionState::Backoff => None,
             _ => {
                 let key = entry.key(index);
                 entry.state.close(&mut self.factory);

@@ -82,7 +82,7 @@ impl Deadlines {
     /// Removes and returns an index whose deadline has come.
     pub(super) fn expired(&mut self, now: Nanos) -> Option<u32> {
         let index = self.first;
-        if self.next() > now {
+        if index == NONE || self.next() > now {
             return None;
         }
         self.clear(index);

@@ -3,7 +3,7 @@
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::dispatcher::RequestPhase;
-use super::pace::Pace;
+use super::pace::{LoadCourse, Pace};
 use super::redirects::PastHops;
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
@@ -39,11 +39,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             None => PastHops::default(),
         };
         let sent = pending.sent.unwrap_or(pending.begun.max(pending.intended));
-        // A request that fails in the turn in which it was sent ends by that turn's clock, which
-        // was read before the send.
+        // A request that fails in the turn in which it was sent, or its response began, ends by that
+        // turn's clock, which was read before.
         let (sent, ended) = match outcome {
             Outcome::Unfinished => (sent.min(now), now),
-            _ => (sent, now.max(sent)),
+            _ => (sent, now.max(received.first_byte.unwrap_or(sent)).max(sent)),
         };
         let exchange = Exchange {
             intended: pending.intended,
@@ -82,8 +82,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// begun are unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> WorkerResult {
         self.sink.recorder.stop_at(ended);
+        // In the drain of a slice, the clock is beyond the load's end.
+        let cut_off = match self.course {
+            LoadCourse::Whole => ended,
+            LoadCourse::Slices => ended.max(self.sockets.cached_now()),
+        };
         for slot in 0..self.dispatcher.slots.len() as u32 {
-            self.record_end(slot, Outcome::Unfinished, None, ended);
+            self.record_end(slot, Outcome::Unfinished, None, cut_off);
         }
         for index in 0..self.connections.len() {
             // Aborted. Otherwise the ports of a large load would stay in TIME_WAIT for the next

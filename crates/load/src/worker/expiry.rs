@@ -13,25 +13,36 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[inline]
     pub(super) fn run_timers(&mut self, now: Nanos) {
         while let Some(expired) = self.timers.expired(now) {
-            match expired {
-                Expired::Alarm {
-                    connection,
-                    generation,
-                    alarm,
-                } => {
-                    if self.connections[connection].generation == generation {
-                        self.on_alarm(connection, alarm, now);
-                    }
+            self.on_expired(expired, now);
+        }
+    }
+
+    /// Ends all timers early, because their times passed while the worker's clock stood still. No
+    /// request is in flight.
+    pub(super) fn expire_timers(&mut self, now: Nanos) {
+        while let Some(expired) = self.timers.expired(Nanos::MAX) {
+            self.on_expired(expired, now);
+        }
+    }
+
+    fn on_expired(&mut self, expired: Expired, now: Nanos) {
+        match expired {
+            Expired::Alarm {
+                connection,
+                generation,
+                alarm,
+            } => {
+                if self.connections[connection].generation == generation {
+                    self.on_alarm(connection, alarm, now);
                 }
-                // An abort, because the side that closes first in order keeps the port in
-                // TIME_WAIT.
-                Expired::Drain(index) => self.drained(index, Close::Abort, now),
-                Expired::Connect(index) => {
-                    self.sink.refusals.rule_out();
-                    self.connect_failed(index, Outcome::ConnectTimeout, None, now);
-                }
-                Expired::Request(slot) => self.on_request_timeout(slot, now),
             }
+            // An abort, because the side that closes first in order keeps the port in TIME_WAIT.
+            Expired::Drain(index) => self.drained(index, Close::Abort, now),
+            Expired::Connect(index) => {
+                self.sink.refusals.rule_out();
+                self.connect_failed(index, Outcome::ConnectTimeout, None, now);
+            }
+            Expired::Request(slot) => self.on_request_timeout(slot, now),
         }
     }
 
@@ -39,9 +50,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         match alarm {
             Alarm::EndBackoff => {
                 let entry = &mut self.connections[index];
-                if let ConnectionState::Backoff { until } = entry.state
-                    && until <= now
-                {
+                if let ConnectionState::Backoff = entry.state {
                     entry.state = ConnectionState::Vacant;
                     self.vacated(index, now);
                 }

@@ -310,6 +310,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if self.can_start(now) {
             return now;
         }
+        let other = self.wake_without_starts_at(now);
+        self.dispatcher.next_due().min(self.end).min(other)
+    }
+
+    /// When the worker has something to do next other than to start requests.
+    fn wake_without_starts_at(&self, now: Nanos) -> Nanos {
         let ramp = self.ramp.as_ref();
         let ramp = ramp.map_or(Nanos::MAX, |ramp| ramp.wake_at(now));
         let redirects = self.redirects.as_ref();
@@ -318,12 +324,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else {
             SLEEP_MAX
         };
-        self.dispatcher
-            .next_due()
-            .min(ramp)
-            .min(self.timers.next())
-            .min(self.end)
-            .min(now + sleep)
+        ramp.min(self.timers.next()).min(now + sleep)
     }
 
     /// The dispatcher's view of the connections.

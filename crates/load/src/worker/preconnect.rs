@@ -202,9 +202,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             ConnectionState::Connecting { .. }
             | ConnectionState::Tunneling { .. }
             | ConnectionState::Handshaking { .. } => false,
-            ConnectionState::Vacant
-            | ConnectionState::Backoff { .. }
-            | ConnectionState::Draining(_) => true,
+            ConnectionState::Vacant | ConnectionState::Backoff | ConnectionState::Draining(_) => {
+                true
+            }
             ConnectionState::Ready(session) => {
                 let h2 = session.http.h2();
                 entry.send != SendState::InFlight && h2.is_none_or(|h2| h2.is_established())

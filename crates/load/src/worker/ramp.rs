@@ -168,7 +168,12 @@ impl ConnectRamp {
 
     /// Ends the hold when it is due. Returns whether requests were released just now.
     pub(super) fn end_if_due(&mut self, now: Nanos) -> bool {
-        now >= self.held_until() && !std::mem::replace(&mut self.is_released, true)
+        now >= self.held_until() && self.end_hold()
+    }
+
+    /// Ends the hold early. Returns whether requests were released just now.
+    pub(super) fn end_hold(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_released, true)
     }
 
     /// Returns whether the ramp is over, so that it may be dropped.

@@ -7,20 +7,28 @@
 //!  begin ──settling──► from ──counted──► end ──drain──► the last request has ended
 //! ```
 //!
-//! Requests of the settling part are not counted: they warm up caches that other loads have evicted.
-//! The clock begins a settling part early enough that the counted part begins where the last one ended.
-//! During the drain no requests start. Its requests are counted with their full times.
+//! - The requests of the settling part are not counted: they warm up caches that other loads have
+//!   evicted. The clock goes back for it, so that the counted part begins where that of the last slice
+//!   ended, or later by the part of the drain that belongs to the measured time.
+//! - In the counted part, requests start as in any load.
+//! - In the drain, no requests start. Those in flight end, and are counted with their full times.
+//!
+//! No request is in flight between two slices, so no time of a request spans a step of the clock. Timers
+//! of connections do: they end with the pause, which is usually longer than they are.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use prony_record::Nanos;
 
-use super::pace::settling_pace;
-use super::redirects::LOOKUP_POLL_INTERVAL;
-use super::{SLEEP_MAX, Worker, WorkerResult};
+use super::pace::{Pace, settling_pace};
+use super::{COMPLETIONS_MAX, Worker, WorkerResult};
 use crate::progress::{Control, Counter};
 use crate::slices::{LoadSlice, SliceReport};
 use crate::socket::Sockets;
+
+/// Completions of an idle connection during a pause, at most: bytes that nobody asked for, and its end.
+const COMPLETIONS_PER_IDLE_CONNECTION: u32 = 2;
 
 /// A worker's source of slices.
 pub(crate) trait SliceFeed<S> {
@@ -53,15 +61,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let ended = loop {
             let slice = match feed.next(&mut self.sockets) {
                 Ok(slice) => slice,
-                Err(end) => break end,
+                Err(end) => break end.max(counted_until),
             };
-            let (ended, report) = self.slice(slice, counted_until, control, counter)?;
-            let is_over = ended.is_some();
-            counted_until = slice.end();
-            if is_over || control.is_stopped() {
-                break ended.unwrap_or(counted_until);
+            match self.run_slice(slice, counted_until, control, counter)? {
+                ControlFlow::Continue(report) => feed.ended(report),
+                ControlFlow::Break(ended) => break ended,
             }
-            feed.ended(report);
+            counted_until = slice.end();
         };
         counter.publish(&mut self.sink.recorder, ended, &self.meter);
         let mut result = self.finish(ended);
@@ -69,53 +75,73 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(result)
     }
 
-    /// Runs one slice. Returns the time at which the load ended in it, if it did.
-    fn slice(
+    /// Runs one slice, and returns its results. Breaks with the time at which the load ended in it, if it
+    /// did.
+    fn run_slice(
         &mut self,
         slice: LoadSlice,
-        counted_until: Nanos,
+        counted_before: Nanos,
         control: &Control,
         counter: &Counter,
-    ) -> io::Result<(Option<Nanos>, SliceReport)> {
+    ) -> io::Result<ControlFlow<Nanos, SliceReport>> {
         let before = self.progress();
-        self.dispatcher.eligible_since = slice.begin();
         self.sink.recorder.limit_series(slice.end());
-        self.look_before_start()?;
-        if slice.settling > Nanos::ZERO {
-            self.settle(slice, control, counter)?;
+        self.end_pause(slice.begin())?;
+        if slice.settling > Nanos::ZERO && self.settle(slice, control, counter)? < slice.from {
+            return Ok(ControlFlow::Break(slice.from));
         }
-        self.meter.resume(slice.from.since(counted_until));
-        self.end = slice.end();
-        let ended = self.run_to_end(control, counter)?;
+        let ended = self.run_counted_part(slice, counted_before, control, counter)?;
+        let p99 = self.sink.recorder.response_time_quantile(0.99);
+        if ended < slice.end() {
+            self.meter.pause();
+            return Ok(ControlFlow::Break(ended));
+        }
+        self.drain_slice(slice, control, counter)?;
         self.meter.pause();
-        if control.is_stopped() || ended < slice.end() {
-            return Ok((Some(ended), SliceReport::default()));
+        if control.is_stopped() {
+            return Ok(ControlFlow::Break(slice.end()));
         }
-        self.drain_slice(control, counter)?;
-        let drained = self.sockets.now();
-        let recorder = &self.sink.recorder;
         let after = self.progress();
-        let report = SliceReport {
+        Ok(ControlFlow::Continue(SliceReport {
             ok: after.ok - before.ok,
             failed: after.failed - before.failed,
             ended: after.ended - before.ended,
             response_ns: after.response_ns - before.response_ns,
-            drain: drained.since(slice.end()),
-            p99: recorder.response_time().quantile(0.99).0,
-        };
-        Ok((None, report))
+            drain: self.sockets.now().since(slice.end()),
+            p99,
+        }))
     }
 
-    /// Handles what happened to connections since the last slice, before requests start on them.
-    fn look_before_start(&mut self) -> io::Result<()> {
+    /// Catches up on the time since the last slice, before requests start: handles what the peers did to
+    /// connections, ends timers, and sets back the times that are ahead of the clock.
+    fn end_pause(&mut self, begin: Nanos) -> io::Result<()> {
+        // No request starts until this is changed.
         self.end = Nanos::ZERO;
-        let now = self.sockets.now();
-        self.sockets.wait(now)?;
-        self.reap(now);
+        let completions = self.connections.len() * COMPLETIONS_PER_IDLE_CONNECTION;
+        for _ in 0..=completions / COMPLETIONS_MAX {
+            self.sockets.wait(Nanos::ZERO)?;
+            self.reap(self.sockets.cached_now());
+        }
+        self.expire_timers(begin);
+        for slot in &mut self.dispatcher.slots {
+            slot.free_since = slot.free_since.min(begin);
+        }
+        for index in 0..self.connections.len() {
+            if let Some(session) = self.connections[index].session_mut() {
+                session.last_heard = session.last_heard.min(begin);
+            }
+        }
+        self.dispatcher.eligible_since = begin;
         Ok(())
     }
 
-    fn settle(&mut self, slice: LoadSlice, control: &Control, counter: &Counter) -> io::Result<()> {
+    /// Runs the settling part. Returns its end, or an earlier time if the load ended in it.
+    fn settle(
+        &mut self,
+        slice: LoadSlice,
+        control: &Control,
+        counter: &Counter,
+    ) -> io::Result<Nanos> {
         let settling = settling_pace(self.spec, self.shard, slice.begin());
         let pace = std::mem::replace(&mut self.dispatcher.pace, settling);
         self.dispatcher.is_settling = true;
@@ -125,15 +151,47 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.pace = pace;
         self.dispatcher.is_settling = false;
         self.sink.recorder.settle(false);
-        settled.map(drop)
+        settled
+    }
+
+    /// Runs the counted part. Returns its end, or an earlier time if the load ended in it.
+    fn run_counted_part(
+        &mut self,
+        slice: LoadSlice,
+        counted_before: Nanos,
+        control: &Control,
+        counter: &Counter,
+    ) -> io::Result<Nanos> {
+        if counted_before == Nanos::ZERO {
+            // They were due before the first slice, and would start at once.
+            self.dispatcher.skip_schedule_until(slice.from);
+        }
+        self.meter.resume(counted_before, slice.from, slice.end());
+        let now = self.sockets.now();
+        self.meter.gap(slice.from, now);
+        self.dispatcher.eligible_since = match self.dispatcher.pace {
+            // A late start must not count as wait time for connections that are already open.
+            Pace::Closed { .. } => now,
+            Pace::Open(_) => slice.from,
+        };
+        self.end = slice.end();
+        self.run_to_end(control, counter)
     }
 
     /// Waits until no request is in flight.
-    fn drain_slice(&mut self, control: &Control, counter: &Counter) -> io::Result<()> {
-        let mut polled = self.sockets.now();
-        while self.dispatcher.pending_count > 0 && !control.is_stopped() {
-            let now = self.sockets.now();
-            counter.publish(&mut self.sink.recorder, now, &self.meter);
+    fn drain_slice(
+        &mut self,
+        slice: LoadSlice,
+        control: &Control,
+        counter: &Counter,
+    ) -> io::Result<()> {
+        self.meter.drain();
+        let mut now = self.sockets.now();
+        // The connections that are not made yet begin in the next slice.
+        self.end_hold(now);
+        let mut polled = now;
+        loop {
+            counter.publish(&mut self.sink.recorder, slice.end(), &self.meter);
             self.run_timers(polled);
             if self.ramp.is_some() {
                 self.end_ramp_if_due(now);
@@ -142,24 +200,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.resume_deferred(now);
             }
             self.send_dirty();
-            let until = self.drain_wake_at(now);
-            self.sockets.wait(until)?;
+            if self.dispatcher.pending_count == 0 || control.is_stopped() {
+                return Ok(());
+            }
+            #[cfg(test)]
+            self.assert_sound();
+            let until = self.wake_without_starts_at(now);
+            self.wait(until)?;
             polled = self.sockets.cached_now();
-            self.reap(polled);
+            self.meter.waited(now, until, polled);
+            let turn = self.reap(polled);
+            now = self.sockets.now();
+            self.meter.gap(turn.read, now);
         }
-        self.send_dirty();
-        Ok(())
-    }
-
-    fn drain_wake_at(&self, now: Nanos) -> Nanos {
-        let ramp = self.ramp.as_ref();
-        let ramp = ramp.map_or(Nanos::MAX, |ramp| ramp.wake_at(now));
-        let redirects = self.redirects.as_ref();
-        let sleep = match redirects.is_some_and(|redirects| redirects.is_looking_up) {
-            true => LOOKUP_POLL_INTERVAL,
-            false => SLEEP_MAX,
-        };
-        ramp.min(self.timers.next()).min(now + sleep)
     }
 
     /// Counts so far.

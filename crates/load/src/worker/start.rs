@@ -133,12 +133,23 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let released = ramp.end_if_due(now);
         let is_over = ramp.is_over(now);
         if released {
-            for index in 0..self.connections.len() {
-                self.release(index, now);
-            }
+            self.release_all(now);
         }
         if is_over {
             self.ramp = None;
+        }
+    }
+
+    /// Sends what the ramp holds, and lets it hold nothing more.
+    pub(super) fn end_hold(&mut self, now: Nanos) {
+        if self.ramp.as_mut().is_some_and(|ramp| ramp.end_hold()) {
+            self.release_all(now);
+        }
+    }
+
+    fn release_all(&mut self, now: Nanos) {
+        for index in 0..self.connections.len() {
+            self.release(index, now);
         }
     }
 

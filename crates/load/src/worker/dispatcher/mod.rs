@@ -270,6 +270,15 @@ impl Dispatcher {
         }
     }
 
+    /// Skips the scheduled requests before this time.
+    pub(super) fn skip_schedule_until(&mut self, begin: Nanos) {
+        if let Pace::Open(schedule) = &mut self.pace {
+            while schedule.peek().is_some_and(|due| due < begin) {
+                schedule.advance();
+            }
+        }
+    }
+
     /// A request with this intended start begins. Requests of the warm-up don't count against the
     /// limit on requests.
     #[inline]

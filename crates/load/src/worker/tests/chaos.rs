@@ -130,7 +130,7 @@ impl Server for RandomServer {
 }
 
 /// A load with random options and a bounded length.
-fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
+pub(super) fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     let connections = random.random_range(1..12u64);
     let workers = random.random_range(1..=connections.min(3));
     let mut words = format!("-c {connections}");
@@ -192,7 +192,7 @@ fn one_case(seed: u64) -> Outcomes {
     outcomes
 }
 
-fn fickle(seed: u64, badness: u32) -> Box<dyn Server> {
+pub(super) fn fickle(seed: u64, badness: u32) -> Box<dyn Server> {
     Box::new(RandomServer {
         random: ChaCha8Rng::seed_from_u64(seed),
         badness,

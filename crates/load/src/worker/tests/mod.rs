@@ -12,6 +12,7 @@ mod ramp;
 mod redirects;
 mod refusals;
 mod scripts;
+mod slices;
 mod stalls;
 mod streams;
 

@@ -198,7 +198,7 @@ impl RandomChoices {
 }
 
 /// A load with random options and a bounded length.
-fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
+pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
     let connections = random.random_range(1..6u64);
     let workers = random.random_range(1..=connections.min(2));
     let mut words = format!("-c {connections}");
@@ -267,7 +267,7 @@ fn one_case(seed: u64, over_tls: bool) -> Outcomes {
     outcomes
 }
 
-fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Server> {
+pub(super) fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Server> {
     let random = Rc::new(RefCell::new(ChaCha8Rng::seed_from_u64(seed)));
     let whim = RandomChoices { random, badness };
     match over_tls {

@@ -6,6 +6,7 @@ mod limits;
 mod loops;
 mod preconnect;
 mod server;
+mod slices;
 mod timeouts;
 mod tls;
 

@@ -146,7 +146,7 @@ struct SimulatedLink<'run> {
 pub(crate) struct SimulatedSockets<'run> {
     /// The worker's clock.
     clock: Nanos,
-    /// The server's clock minus the worker's, which stands still between the slices of a load.
+    /// The server's clock minus the worker's, which does not advance between the slices of a load.
     server_ahead: Nanos,
     /// Time that it takes to reap a completion.
     cost: Nanos,

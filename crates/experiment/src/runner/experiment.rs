@@ -9,7 +9,7 @@ use prony_stats::{
 };
 
 use super::folder::ExperimentFolder;
-use super::interleaved::InterleavedBlock;
+use super::interleaved::{BlockError, InterleavedBlock};
 use super::trial::{Trial, TrialPosition};
 use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
@@ -308,11 +308,9 @@ impl<'a> Experiment<'a> {
         let results = match interleaved.run() {
             Ok(Some(results)) => results,
             Ok(None) => return Ok(false),
-            Err((Some(variant), error)) => return Err(self.failed(variant, error)),
-            Err((None, error)) => {
-                let error = Box::new(error);
+            Err(BlockError { variant, error }) => {
                 return Err(FailedTrial {
-                    variant: None,
+                    variant: variant.map(|variant| self.plan.variant_name(variant)),
                     error,
                 });
             }

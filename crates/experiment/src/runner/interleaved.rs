@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prony_load::{Control, LoadSlice, LoadSpec, SliceReport, Slices, run_in_slices};
 use prony_record::{Finding, FindingId, Nanos, Record, Severity};
+use prony_stats::Metric;
 
 use super::event::InterleavedLoad;
 use super::sampling::LatestSample;
@@ -15,7 +16,7 @@ use super::trial::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use super::trial_result::{SliceResult, TrialResult};
 use super::{ExperimentEvent, TrialError};
 use crate::host::{Host, ScopedHost, SharedHost};
-use crate::interleaving::{DEFAULT_SLICE, SETTLING_PART};
+use crate::interleaving::{DEFAULT_SLICE, SETTLING_PART, minimum_duration};
 use crate::schedule;
 use crate::service::ScopedName;
 use crate::system::avoid_cores;
@@ -28,8 +29,32 @@ const SLICE_REQUESTS_MIN: f64 = 50.0;
 /// CPU in percent of one core that the services of a variant may use in the slices of others.
 const IDLE_PERCENT_MAX: f64 = 2.0;
 
-/// The variant that failed, and the reason.
-pub(super) type VariantError = (Option<usize>, TrialError);
+/// Failure of a block.
+#[derive(Debug)]
+pub(super) struct BlockError {
+    /// The variant that failed, if it was one of them.
+    pub(super) variant: Option<usize>,
+    pub(super) error: Box<TrialError>,
+}
+
+impl BlockError {
+    /// The failure of one variant.
+    fn of(variant: usize, error: impl Into<TrialError>) -> BlockError {
+        BlockError {
+            variant: Some(variant),
+            ..BlockError::from(error.into())
+        }
+    }
+}
+
+impl From<TrialError> for BlockError {
+    fn from(error: TrialError) -> BlockError {
+        BlockError {
+            variant: None,
+            error: Box::new(error),
+        }
+    }
+}
 
 /// An interleaved block.
 pub(super) struct InterleavedBlock<'a> {
@@ -44,22 +69,22 @@ pub(super) struct InterleavedBlock<'a> {
 
 impl InterleavedBlock<'_> {
     /// Runs the block and releases everything. Returns `None` after an interrupt.
-    pub(super) fn run(mut self) -> Result<Option<Vec<TrialResult>>, VariantError> {
+    pub(super) fn run(mut self) -> Result<Option<Vec<TrialResult>>, BlockError> {
         let results = self.run_block();
         let released = self.trial.host.release();
         let results = match results {
-            Err((_, error)) if error.is_interrupt() => return Ok(None),
+            Err(failure) if failure.error.is_interrupt() => return Ok(None),
             results => results?,
         };
-        released.map_err(|error| (None, error.into()))?;
+        released.map_err(TrialError::from)?;
         Ok(results.filter(|_| !self.trial.interrupt.is_stopped()))
     }
 
-    fn run_block(&mut self) -> Result<Option<Vec<TrialResult>>, VariantError> {
+    fn run_block(&mut self) -> Result<Option<Vec<TrialResult>>, BlockError> {
         let plan = self.trial.plan;
         let allocations = |&variant: &usize| match plan.allocations(variant) {
             Ok(wanted) => Ok((variant, wanted)),
-            Err(error) => Err((Some(variant), TrialError::Plan(error))),
+            Err(error) => Err(BlockError::of(variant, TrialError::Plan(error))),
         };
         let wanted: Vec<_> = self
             .order
@@ -67,11 +92,11 @@ impl InterleavedBlock<'_> {
             .map(allocations)
             .collect::<Result<_, _>>()?;
         let allocated = SharedHost::allocate(&mut *self.trial.host, &wanted);
-        let mut shared = allocated.map_err(|error| (None, error.into()))?;
+        let mut shared = allocated.map_err(TrialError::from)?;
         let mut running = Vec::new();
         for position in self.positions() {
             let begun = self.scoped(&mut shared, position.variant, |trial| trial.begin(position));
-            running.push(begun.map_err(|error| (Some(position.variant), error))?);
+            running.push(begun.map_err(|error| BlockError::of(position.variant, error))?);
             if self.trial.interrupt.is_stopped() {
                 return Ok(None);
             }
@@ -89,7 +114,7 @@ impl InterleavedBlock<'_> {
             let finished = self.scoped(&mut shared, position.variant, |trial| {
                 trial.finish(position, running, loaded)
             });
-            let mut result = finished.map_err(|error| (Some(position.variant), error))?;
+            let mut result = finished.map_err(|error| BlockError::of(position.variant, error))?;
             result.findings.extend(idle);
             results.push(result);
         }
@@ -130,7 +155,7 @@ impl InterleavedBlock<'_> {
     fn load(
         &mut self,
         running: &[RunningVariant],
-    ) -> Result<Vec<(LoadedVariant, Option<Finding>)>, VariantError> {
+    ) -> Result<Vec<(LoadedVariant, Option<Finding>)>, BlockError> {
         let controls: Vec<_> = running
             .iter()
             .map(|variant| Arc::new(Control::new(variant.spec.info().threads)))
@@ -151,6 +176,7 @@ impl InterleavedBlock<'_> {
             loads: &loads,
             services: services_of(running, &self.order),
             slice: self.slice.map(Nanos::from),
+            metrics: &self.trial.plan.metrics,
             seed: (self.trial.stored.seed()).wrapping_add(u64::from(self.block) << 32),
             avoid: cores_of(running),
             latest: &latest,
@@ -190,7 +216,7 @@ impl InterleavedBlock<'_> {
         let mut loaded = Vec::new();
         for ((record, driven), &variant) in records.into_iter().zip(driven).zip(&self.order) {
             let record = record.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let record: Record = record.map_err(|error| (Some(variant), error))?;
+            let record: Record = record.map_err(|error| BlockError::of(variant, error))?;
             let idle = driven.not_idle();
             let variant = LoadedVariant {
                 record,
@@ -304,6 +330,8 @@ struct Driver<'a> {
     loads: &'a [SlicedLoad<'a>],
     services: Vec<(usize, String)>,
     slice: Option<Nanos>,
+    /// Metrics that are judged.
+    metrics: &'a [Metric],
     seed: u64,
     /// Cores of the loads.
     avoid: Vec<usize>,
@@ -315,7 +343,7 @@ struct Driven {
     /// In the order of the loads.
     variants: Vec<DrivenVariant>,
     /// The service that ended during the loads.
-    ended: Option<VariantError>,
+    ended: Option<BlockError>,
 }
 
 /// Measurements of one variant, apart from its record.
@@ -353,10 +381,12 @@ impl Driver<'_> {
             .map(|_| DrivenVariant::default())
             .collect();
         let mut ended = None;
-        if self.are_ready()
-            && let Some(rates) = self.warm_up(&mut driven)
-        {
-            ended = self.rounds(host, &rates, &mut driven, events).err();
+        if self.are_ready() {
+            let done = match self.warm_up(&mut driven) {
+                Some(rates) => self.rounds(host, &rates, &mut driven, events),
+                None => self.check_services(host),
+            };
+            ended = done.err();
         }
         for (load, driven) in self.loads.iter().zip(&driven) {
             load.slices.end(driven.until);
@@ -368,7 +398,7 @@ impl Driver<'_> {
     }
 
     /// Returns an error if a service has ended.
-    fn check_services(&self, host: &mut dyn Host) -> Result<(), VariantError> {
+    fn check_services(&self, host: &mut dyn Host) -> Result<(), BlockError> {
         for (variant, service) in &self.services {
             let name = ScopedName::new(service, *variant).0;
             host.alive(&name).map_err(|exit| {
@@ -377,7 +407,7 @@ impl Driver<'_> {
                     status: exit.status,
                     log: exit.log_tail,
                 };
-                (Some(*variant), error)
+                BlockError::of(*variant, error)
             })?;
         }
         Ok(())
@@ -410,9 +440,11 @@ impl Driver<'_> {
         rates: &[f64],
         driven: &mut [DrivenVariant],
         events: &Sender<DriverEvent>,
-    ) -> Result<(), VariantError> {
+    ) -> Result<(), BlockError> {
         let duration = self.loads.iter().map(SlicedLoad::duration).max();
-        let (rounds, length) = divide(duration.unwrap_or_default(), self.slice, rates);
+        let duration = duration.unwrap_or_default();
+        self.refuse_few_requests(duration, rates)?;
+        let (rounds, length) = divide(duration, self.slice, rates);
         // The receiver lives until this thread has ended.
         let _ = events.send(DriverEvent::RoundsBegan {
             slice: length.into(),
@@ -466,6 +498,23 @@ impl Driver<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Fails if the user has set the length of the slices, and the warm-ups show that a block would have
+    /// too few requests for a percentile that is judged.
+    fn refuse_few_requests(&self, duration: Nanos, rates: &[f64]) -> Result<(), BlockError> {
+        let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let enough = minimum_duration(slowest, self.metrics);
+        match (self.slice, enough) {
+            (Some(_), Some(enough)) if slowest > 0.0 && Nanos::from(enough) > duration => {
+                let error = TrialError::TooFewRequests {
+                    expected: (slowest * duration.as_secs_f64()) as u64,
+                    duration: enough,
+                };
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn sample(&self, host: &mut dyn Host) -> TelemetrySample {

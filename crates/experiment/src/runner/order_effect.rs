@@ -58,9 +58,12 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     ))
 }
 
+/// By round and variant: the position and the value of a slice.
+type RoundsOfBlock = BTreeMap<u32, BTreeMap<usize, (f64, f64)>>;
+
 fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
     let metric = rounds::metric(results);
-    let mut blocks: BTreeMap<u32, BTreeMap<u32, BTreeMap<usize, (f64, f64)>>> = BTreeMap::new();
+    let mut blocks: BTreeMap<u32, RoundsOfBlock> = BTreeMap::new();
     for result in results {
         let block = blocks.entry(result.block).or_default();
         for slice in &result.slices {

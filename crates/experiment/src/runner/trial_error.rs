@@ -3,12 +3,15 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_load::{RunError, SpecError};
+use prony_record::quantity;
 
 use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
 use crate::host::HostError;
+use crate::interleaving::COUNTED_REQUESTS_MIN;
 use crate::plan::PlanError;
 
 /// Reason why a trial failed.
@@ -39,6 +42,13 @@ pub enum TrialError {
         status: String,
         /// The end of its log.
         log: String,
+    },
+    /// The slices that were requested hold too few requests for a percentile that is judged.
+    TooFewRequests {
+        /// Counted requests of the slowest variant in a block.
+        expected: u64,
+        /// The duration that would do.
+        duration: Duration,
     },
     /// The target does not respond.
     Target {
@@ -115,6 +125,12 @@ impl fmt::Display for TrialError {
                 write!(f, "service \"{service}\" ended during the load ({status})")?;
                 write_log(f, service, log)
             }
+            TrialError::TooFewRequests { expected, duration } => write!(
+                f,
+                "p99 is judged, which needs {COUNTED_REQUESTS_MIN} requests of each variant in a block, \
+                 and the slowest variant would have {expected}: set duration = \"{}\" or more",
+                quantity::time_text(*duration)
+            ),
             TrialError::Target { service, why, log } => {
                 write!(f, "service \"{service}\" does not respond: {why}")?;
                 match log {

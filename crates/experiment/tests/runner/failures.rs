@@ -33,7 +33,7 @@ fn a_service_that_dies_under_load_withholds_the_verdict() {
 }
 
 /// Kills the nginx with a pid file below `state`.
-fn kill_nginx(state: &Path) {
+pub(super) fn kill_nginx(state: &Path) {
     let mut folders = vec![state.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().flatten() {

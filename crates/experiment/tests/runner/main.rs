@@ -4,6 +4,7 @@
 
 mod failures;
 mod folders;
+mod interleaved;
 mod responses;
 mod studies;
 

@@ -23,6 +23,7 @@ mod parts;
 mod proxied;
 mod requests;
 mod scripts;
+mod sliced;
 mod sources;
 mod tls;
 mod watched;

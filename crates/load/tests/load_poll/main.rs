@@ -47,6 +47,8 @@ mod proxied;
 mod requests;
 #[path = "../load/scripts.rs"]
 mod scripts;
+#[path = "../load/sliced.rs"]
+mod sliced;
 #[path = "../load/sources.rs"]
 mod sources;
 #[path = "../load/tls.rs"]

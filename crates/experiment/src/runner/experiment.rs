@@ -299,6 +299,7 @@ impl<'a> Experiment<'a> {
         interrupt: &Interrupt,
     ) -> Result<bool, FailedTrial> {
         (self.on)(ExperimentEvent::InterleavedBlockBegan { block });
+        let fallback = order.clone();
         let interleaved = InterleavedBlock {
             trial: self.trial(machines, interrupt),
             block,
@@ -308,7 +309,12 @@ impl<'a> Experiment<'a> {
         let results = match interleaved.run() {
             Ok(Some(results)) => results,
             Ok(None) => return Ok(false),
-            Err(BlockError { variant, error }) => {
+            Err(failure) if failure.is_before_load && block == 1 && slice.is_none() => {
+                let reason = format!("not all services could run at the same time ({failure})");
+                self.give_up_interleaving(reason)?;
+                return self.trials(block, &fallback, machines, interrupt);
+            }
+            Err(BlockError { variant, error, .. }) => {
                 return Err(FailedTrial {
                     variant: variant.map(|variant| self.plan.variant_name(variant)),
                     error,
@@ -319,6 +325,19 @@ impl<'a> Experiment<'a> {
             self.keep(result.variant, result)?;
         }
         Ok(true)
+    }
+
+    /// Runs all trials one after the other from now on.
+    fn give_up_interleaving(&mut self, reason: String) -> Result<(), FailedTrial> {
+        self.interleaving = None;
+        let mode = TrialMode::Sequential { reason };
+        (self.on)(ExperimentEvent::Mode { mode: &mode });
+        self.stored
+            .set_trial_mode(mode)
+            .map_err(|error| FailedTrial {
+                variant: None,
+                error: Box::new(TrialError::Folder(error)),
+            })
     }
 
     /// Stores the result of a trial.

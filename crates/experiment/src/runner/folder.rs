@@ -238,6 +238,15 @@ impl ExperimentFolder {
         self.state.trial_mode.as_ref()
     }
 
+    /// Changes the way in which the trials share the time, before the first block.
+    ///
+    /// # Errors
+    /// If the folder can't be written.
+    pub(crate) fn set_trial_mode(&mut self, mode: TrialMode) -> Result<(), ExperimentFolderError> {
+        self.state.trial_mode = Some(mode);
+        write_json(&self.dir.join("state.json"), &self.state)
+    }
+
     pub(crate) fn seed(&self) -> u64 {
         self.state.seed
     }

@@ -2,6 +2,7 @@
 //! between them in short slices, so that changes of the machine's speed affect all variants alike
 //! (L. Bulej et al., "Duet Benchmarking", ICPE 2020).
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub(super) struct BlockError {
     /// The variant that failed, if it was one of them.
     pub(super) variant: Option<usize>,
     pub(super) error: Box<TrialError>,
+    /// Not all services could run at the same time. Nothing was measured.
+    pub(super) is_before_load: bool,
 }
 
 impl BlockError {
@@ -47,11 +50,20 @@ impl BlockError {
     }
 }
 
+impl fmt::Display for BlockError {
+    /// The first line of the error, without the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.error.to_string();
+        f.write_str(text.lines().next().unwrap_or_default())
+    }
+}
+
 impl From<TrialError> for BlockError {
     fn from(error: TrialError) -> BlockError {
         BlockError {
             variant: None,
             error: Box::new(error),
+            is_before_load: false,
         }
     }
 }
@@ -81,6 +93,38 @@ impl InterleavedBlock<'_> {
     }
 
     fn run_block(&mut self) -> Result<Option<Vec<TrialResult>>, BlockError> {
+        let mut shared = SharedHost::default();
+        let before_load = |error| BlockError {
+            is_before_load: true,
+            ..error
+        };
+        let Some(mut running) = self.start(&mut shared).map_err(before_load)? else {
+            return Ok(None);
+        };
+        for variant in &mut running {
+            variant.spec.extend_warmup(WARMUP_MIN);
+        }
+        let loaded = self.load(&running)?;
+        if self.trial.interrupt.is_stopped() {
+            return Ok(None);
+        }
+        let mut results = Vec::new();
+        for ((position, running), (loaded, idle)) in self.positions().zip(running).zip(loaded) {
+            let finished = self.scoped(&mut shared, position.variant, |trial| {
+                trial.finish(position, running, loaded)
+            });
+            let mut result = finished.map_err(|error| BlockError::of(position.variant, error))?;
+            result.findings.extend(idle);
+            results.push(result);
+        }
+        Ok(Some(results))
+    }
+
+    /// Starts the services of all variants. Returns `None` after an interrupt.
+    fn start(
+        &mut self,
+        shared: &mut SharedHost,
+    ) -> Result<Option<Vec<RunningVariant>>, BlockError> {
         let plan = self.trial.plan;
         let allocations = |&variant: &usize| match plan.allocations(variant) {
             Ok(wanted) => Ok((variant, wanted)),
@@ -92,33 +136,16 @@ impl InterleavedBlock<'_> {
             .map(allocations)
             .collect::<Result<_, _>>()?;
         let allocated = SharedHost::allocate(&mut *self.trial.host, &wanted);
-        let mut shared = allocated.map_err(TrialError::from)?;
+        *shared = allocated.map_err(TrialError::from)?;
         let mut running = Vec::new();
         for position in self.positions() {
-            let begun = self.scoped(&mut shared, position.variant, |trial| trial.begin(position));
+            let begun = self.scoped(shared, position.variant, |trial| trial.begin(position));
             running.push(begun.map_err(|error| BlockError::of(position.variant, error))?);
             if self.trial.interrupt.is_stopped() {
                 return Ok(None);
             }
         }
-        for variant in &mut running {
-            variant.spec.extend_warmup(WARMUP_MIN);
-        }
-        let loaded = self.load(&running)?;
-        if self.trial.interrupt.is_stopped() {
-            return Ok(None);
-        }
-        let mut results = Vec::new();
-        for ((position, running), loaded) in self.positions().zip(running).zip(loaded) {
-            let (loaded, idle) = loaded;
-            let finished = self.scoped(&mut shared, position.variant, |trial| {
-                trial.finish(position, running, loaded)
-            });
-            let mut result = finished.map_err(|error| BlockError::of(position.variant, error))?;
-            result.findings.extend(idle);
-            results.push(result);
-        }
-        Ok(Some(results))
+        Ok(Some(running))
     }
 
     fn positions(&self) -> impl Iterator<Item = TrialPosition> + use<> {

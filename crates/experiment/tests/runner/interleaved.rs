@@ -111,3 +111,34 @@ fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_jud
     assert!(failure.contains("1000 requests"), "{failure}");
     assert!(failure.contains("set duration = "), "{failure}");
 }
+
+#[test]
+fn variants_that_exclude_each_other_run_one_after_the_other() {
+    let mut lab = Lab::new();
+    // The second nginx can't create the folder that the first one has.
+    let taken = lab.folder.path().join("taken");
+    let text = nginx_plan("Hello", "")
+        .replace("\"400ms\"", "\"1s\"")
+        .replace("blocks = 3", "blocks = 1")
+        .replace(
+            "command = [\"nginx\", \"-c\", \"{{ web.files['nginx.conf'] }}\", \"-g\", \"daemon off;\"]",
+            &format!(
+                "command = [\"sh\", \"-c\", \"mkdir {0} || exit 1; trap 'kill $!; wait; rmdir {0}' TERM; \
+                 nginx -c {{{{ web.files['nginx.conf'] }}}} -g 'daemon off;' & wait\"]",
+                taken.display()
+            ),
+        );
+    let mut modes = Vec::new();
+    let finished = lab.run(&plan(&text), false, &mut |_, event| {
+        if let ExperimentEvent::Mode { mode } = event {
+            modes.push(mode.to_string());
+        }
+    });
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    assert_eq!(modes.len(), 2, "{modes:?}");
+    assert!(
+        modes[1].contains("not all services could run at the same time"),
+        "{modes:?}"
+    );
+    assert_eq!(finished.document.unwrap().blocks, 1);
+}

@@ -11,6 +11,9 @@ use prony_record::Nanos;
 /// Time between the decision to run a slice and its begin, in which the workers wake up.
 const LEAD_TIME: Duration = Duration::from_micros(500);
 
+/// Number of earlier drains from which their median says what is usual.
+const DRAINS_MIN: usize = 5;
+
 /// A slice of a load. Times count from the load's start and without the time between slices. The counted
 /// part of each slice begins where that of the last one ended, or later if the load's time went on in the
 /// drain ([`SliceReport::excess`]). An open loop then starts the requests that were due in the meantime,
@@ -68,12 +71,22 @@ impl SliceReport {
     }
 
     /// The part of the drain that belongs to the measured time: a server that freezes at the end of a
-    /// slice must not look faster than one that freezes within it.
-    pub fn excess(&self) -> Nanos {
-        match self.p99 {
-            Nanos::ZERO => Nanos::ZERO,
-            p99 => self.drain.since(p99),
+    /// slice must not look faster than one that freezes within it. `earlier` are the drains of the load's
+    /// slices so far.
+    ///
+    /// A usual drain is at most as long as the p99 of the response times. A server that freezes often
+    /// raises its p99; therefore three times the median of the earlier drains is a limit as well.
+    pub fn excess(&self, earlier: &[Nanos]) -> Nanos {
+        if self.p99 == Nanos::ZERO {
+            return Nanos::ZERO;
         }
+        let mut earlier = earlier.to_vec();
+        earlier.sort_unstable();
+        let usual = match earlier.get(earlier.len() / 2) {
+            Some(median) if earlier.len() >= DRAINS_MIN => self.p99.min(Nanos(3 * median.0)),
+            _ => self.p99,
+        };
+        self.drain.since(usual)
     }
 }
 

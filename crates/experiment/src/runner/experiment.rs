@@ -8,8 +8,9 @@ use prony_stats::{
     VerdictDocument, evaluate_with, interim_estimates,
 };
 
+use super::block_error::BlockError;
 use super::folder::ExperimentFolder;
-use super::interleaved::{BlockError, InterleavedBlock};
+use super::interleaved::InterleavedBlock;
 use super::trial::{Trial, TrialPosition};
 use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,

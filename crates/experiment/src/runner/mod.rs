@@ -5,6 +5,7 @@
 //! experiment continues after the last complete block.
 
 mod agent_load;
+mod block_error;
 mod capacity;
 mod event;
 mod experiment;
@@ -27,6 +28,7 @@ mod response_findings;
 mod responses;
 mod rounds;
 mod sampling;
+mod slice_driver;
 mod trial;
 mod trial_error;
 mod trial_result;

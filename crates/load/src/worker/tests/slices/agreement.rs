@@ -44,7 +44,7 @@ pub(in crate::worker::tests) fn assert_agrees(
         assert_eq!(a.max, b.max);
     }
     for report in sliced.reports() {
-        assert_eq!(report.excess(), Nanos::ZERO);
+        assert_eq!(report.excess(&[]), Nanos::ZERO);
     }
     sliced
 }

@@ -92,7 +92,10 @@ fn nothing_is_lost_and_nothing_hangs_in_slices() {
             .filter(|it| it.reports.len() == 10)
             .count();
         retried += sliced.outcomes.record.totals.retried;
-        drained += sliced.reports().filter(|it| it.excess() > ms(100)).count();
+        drained += sliced
+            .reports()
+            .filter(|it| it.excess(&[]) > ms(100))
+            .count();
     }
     assert!(
         complete > 100 && retried > 50 && drained > 50,

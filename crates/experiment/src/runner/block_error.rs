@@ -1,0 +1,43 @@
+//! Failure of an interleaved block.
+
+use std::fmt;
+
+use super::TrialError;
+
+/// Failure of a block.
+#[derive(Debug)]
+pub(super) struct BlockError {
+    /// The variant that failed, if it was one of them.
+    pub(super) variant: Option<usize>,
+    pub(super) error: Box<TrialError>,
+    /// Not all services could run at the same time. Nothing was measured.
+    pub(super) is_before_load: bool,
+}
+
+impl BlockError {
+    /// The failure of one variant.
+    pub(super) fn of(variant: usize, error: impl Into<TrialError>) -> BlockError {
+        BlockError {
+            variant: Some(variant),
+            ..BlockError::from(error.into())
+        }
+    }
+}
+
+impl fmt::Display for BlockError {
+    /// The first line of the error, without the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.error.to_string();
+        f.write_str(text.lines().next().unwrap_or_default())
+    }
+}
+
+impl From<TrialError> for BlockError {
+    fn from(error: TrialError) -> BlockError {
+        BlockError {
+            variant: None,
+            error: Box::new(error),
+            is_before_load: false,
+        }
+    }
+}

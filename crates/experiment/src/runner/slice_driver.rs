@@ -1,0 +1,320 @@
+//! Alternates the loads of an interleaved block: decides which one runs, and takes the samples between.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use prony_load::{LoadSlice, LoadSpec, SliceReport, Slices};
+use prony_record::{Finding, FindingId, Nanos, Severity};
+use prony_stats::Metric;
+
+use super::block_error::BlockError;
+use super::sampling::LatestSample;
+use super::trial_result::SliceResult;
+use super::{ExperimentEvent, TrialError};
+use crate::host::Host;
+use crate::interleaving::{DEFAULT_SLICE, SETTLING_PART, minimum_duration};
+use crate::schedule;
+use crate::service::ScopedName;
+use crate::system::avoid_cores;
+use crate::telemetry::{SlicedTelemetry, TelemetrySample};
+
+/// Requests that every variant has in a slice at least.
+const SLICE_REQUESTS_MIN: f64 = 50.0;
+/// CPU in percent of one core that the services of a variant may use in the slices of others.
+const IDLE_PERCENT_MAX: f64 = 2.0;
+
+/// One variant's load.
+pub(super) struct SlicedLoad<'a> {
+    pub(super) variant: usize,
+    pub(super) spec: &'a LoadSpec,
+    pub(super) slices: Slices,
+}
+
+impl SlicedLoad<'_> {
+    fn run(&self, slice: LoadSlice) -> Option<SliceReport> {
+        self.slices.run(slice, self.spec.info().threads)
+    }
+
+    fn warmup(&self) -> Nanos {
+        Nanos::from(Duration::from_secs_f64(self.spec.info().warmup_s))
+    }
+
+    /// Length of the measured part.
+    fn duration(&self) -> Nanos {
+        let duration_s = self.spec.info().duration_s.unwrap_or_default();
+        Nanos::from(Duration::from_secs_f64(duration_s))
+    }
+}
+
+/// Events of the driver's thread.
+pub(super) enum DriverEvent {
+    RoundsBegan {
+        slice: Duration,
+        rounds: u32,
+    },
+    RoundEnded {
+        round: u32,
+        slices: Vec<(usize, SliceResult)>,
+    },
+}
+
+/// Passes events on until the driver has ended.
+pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(ExperimentEvent<'_>)) {
+    for event in received {
+        match event {
+            DriverEvent::RoundsBegan { slice, rounds } => {
+                on(ExperimentEvent::RoundsBegan { slice, rounds });
+            }
+            DriverEvent::RoundEnded { round, slices } => on(ExperimentEvent::RoundEnded {
+                round,
+                slices: &slices,
+            }),
+        }
+    }
+}
+
+/// Decides which load runs when, and takes the samples between.
+pub(super) struct Driver<'a> {
+    pub(super) loads: &'a [SlicedLoad<'a>],
+    pub(super) services: Vec<(usize, String)>,
+    pub(super) slice: Option<Nanos>,
+    /// Metrics that are judged.
+    pub(super) metrics: &'a [Metric],
+    pub(super) seed: u64,
+    /// Cores of the loads.
+    pub(super) avoid: Vec<usize>,
+    pub(super) latest: &'a LatestSample,
+}
+
+/// Measurements of a block, apart from the records.
+pub(super) struct Driven {
+    /// In the order of the loads.
+    pub(super) variants: Vec<DrivenVariant>,
+    /// The service that ended during the loads.
+    pub(super) ended: Option<BlockError>,
+}
+
+/// Measurements of one variant, apart from its record.
+#[derive(Default)]
+pub(super) struct DrivenVariant {
+    /// End of its last slice on its own clock.
+    pub(super) until: Nanos,
+    pub(super) slices: Vec<SliceResult>,
+    pub(super) drains: Vec<Nanos>,
+    pub(super) telemetry: Option<SlicedTelemetry>,
+}
+
+impl DrivenVariant {
+    /// Returns a finding if the services were busy in the slices of other variants.
+    pub(super) fn not_idle(&self) -> Option<Finding> {
+        let percent = self.telemetry.as_ref()?.idle_percent()?;
+        if percent < IDLE_PERCENT_MAX {
+            return None;
+        }
+        let text = format!(
+            "The services used {percent:.0}% of a core while other variants were loaded, which slows \
+             those down. If this is their normal work without requests, run the trials one after the \
+             other (--interleave off)."
+        );
+        Some(Finding::new(FindingId::NotIdle, Severity::Warning, text))
+    }
+}
+
+impl Driver<'_> {
+    /// Runs warm-ups and rounds until all are done, a load or a service has ended, or a machine is lost.
+    pub(super) fn drive(self, host: &mut dyn Host, events: &Sender<DriverEvent>) -> Driven {
+        avoid_cores(&self.avoid);
+        let mut driven: Vec<DrivenVariant> = self
+            .loads
+            .iter()
+            .map(|_| DrivenVariant::default())
+            .collect();
+        let mut ended = None;
+        if self.are_ready() {
+            let done = match self.warm_up(&mut driven) {
+                Some(rates) => self.rounds(host, &rates, &mut driven, events),
+                None => self.check_services(host),
+            };
+            ended = done.err();
+        }
+        for (load, driven) in self.loads.iter().zip(&driven) {
+            load.slices.end(driven.until);
+        }
+        Driven {
+            variants: driven,
+            ended,
+        }
+    }
+
+    /// Returns an error if a service has ended.
+    fn check_services(&self, host: &mut dyn Host) -> Result<(), BlockError> {
+        for (variant, service) in &self.services {
+            let name = ScopedName::new(service, *variant).0;
+            host.alive(&name).map_err(|exit| {
+                let error = TrialError::ServiceEnded {
+                    service: service.clone(),
+                    status: exit.status,
+                    log: exit.log_tail,
+                };
+                BlockError::of(*variant, error)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn are_ready(&self) -> bool {
+        let mut loads = self.loads.iter();
+        loads.all(|load| load.slices.wait_ready(load.spec.info().threads))
+    }
+
+    /// Runs each load's warm-up. Returns requests per second of each; `None` if a load has ended.
+    fn warm_up(&self, driven: &mut [DrivenVariant]) -> Option<Vec<f64>> {
+        let mut rates = vec![0.0; self.loads.len()];
+        for index in schedule::order(self.seed, 0, self.loads.len()) {
+            let length = self.loads[index].warmup();
+            let report = self.loads[index].run(LoadSlice {
+                from: Nanos::ZERO,
+                settling: Nanos::ZERO,
+                length,
+            })?;
+            rates[index] = report.ended as f64 / length.as_secs_f64();
+            driven[index].until = length;
+        }
+        Some(rates)
+    }
+
+    fn rounds(
+        &self,
+        host: &mut dyn Host,
+        rates: &[f64],
+        driven: &mut [DrivenVariant],
+        events: &Sender<DriverEvent>,
+    ) -> Result<(), BlockError> {
+        let duration = self.loads.iter().map(SlicedLoad::duration).max();
+        let duration = duration.unwrap_or_default();
+        self.refuse_few_requests(duration, rates)?;
+        let (rounds, length) = divide(duration, self.slice, rates);
+        // The receiver lives until this thread has ended.
+        let _ = events.send(DriverEvent::RoundsBegan {
+            slice: length.into(),
+            rounds,
+        });
+        let mut before = self.sample(host);
+        for (load, driven) in self.loads.iter().zip(&mut *driven) {
+            driven.telemetry = Some(SlicedTelemetry::new(load.variant, &before));
+        }
+        for round in 0..rounds {
+            let mut ended = Vec::new();
+            let order = schedule::order(self.seed, round as usize + 1, self.loads.len());
+            for (position, index) in order.into_iter().enumerate() {
+                let load = &self.loads[index];
+                let slice = LoadSlice {
+                    from: driven[index].until,
+                    settling: Nanos(length.0 / u64::from(SETTLING_PART)).min(driven[index].until),
+                    length,
+                };
+                let Some(report) = load.run(slice) else {
+                    return self.check_services(host);
+                };
+                let after = self.sample(host);
+                let counted = length + report.excess(&driven[index].drains);
+                driven[index].drains.push(report.drain);
+                driven[index].until = slice.from + counted;
+                let result = slice_result((round, position as u32), counted, &report);
+                for (number, driven) in driven.iter_mut().enumerate() {
+                    let Some(telemetry) = &mut driven.telemetry else {
+                        continue;
+                    };
+                    if number == index {
+                        telemetry.add(
+                            &before,
+                            &after,
+                            usage_time_s(counted, &report, &before, &after),
+                        );
+                    } else {
+                        telemetry.add_idle(&before, &after);
+                    }
+                }
+                driven[index].slices.push(result);
+                ended.push((load.variant, result));
+                before = after;
+                if host.is_lost() {
+                    return Ok(());
+                }
+            }
+            self.check_services(host)?;
+            let _ = events.send(DriverEvent::RoundEnded {
+                round,
+                slices: ended,
+            });
+        }
+        Ok(())
+    }
+
+    /// Fails if the user has set the length of the slices, and the warm-ups show that a block would have
+    /// too few requests for a percentile that is judged.
+    fn refuse_few_requests(&self, duration: Nanos, rates: &[f64]) -> Result<(), BlockError> {
+        let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let enough = minimum_duration(slowest, self.metrics);
+        match (self.slice, enough) {
+            (Some(_), Some(enough)) if slowest > 0.0 && Nanos::from(enough) > duration => {
+                let error = TrialError::TooFewRequests {
+                    expected: (slowest * duration.as_secs_f64()) as u64,
+                    duration: enough,
+                };
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn sample(&self, host: &mut dyn Host) -> TelemetrySample {
+        let sample = host.sample();
+        self.latest.put(&sample);
+        sample
+    }
+}
+
+/// Returns the number of rounds and the length of their slices.
+fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos) {
+    let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let enough = match slowest > 0.0 && slowest.is_finite() {
+        true => Nanos::from(Duration::from_secs_f64(SLICE_REQUESTS_MIN / slowest)),
+        false => Nanos::ZERO,
+    };
+    let length = wanted.unwrap_or_else(|| Nanos::from(DEFAULT_SLICE).max(enough));
+    let rounds = (duration.0 as f64 / length.0.max(1) as f64)
+        .round()
+        .max(1.0);
+    let rounds = rounds.min(f64::from(u32::MAX)) as u32;
+    (rounds, Nanos(duration.0 / u64::from(rounds)))
+}
+
+/// The time that the usage between two samples belongs to: that of the counted requests, extended by the
+/// share of the requests that were not counted. Usage per second and requests per second then belong
+/// to the same requests.
+fn usage_time_s(
+    length: Nanos,
+    report: &SliceReport,
+    before: &TelemetrySample,
+    after: &TelemetrySample,
+) -> f64 {
+    let counted = report.ok + report.failed;
+    match counted {
+        0 => after.t_s - before.t_s,
+        counted => length.as_secs_f64() * report.ended as f64 / counted as f64,
+    }
+}
+
+fn slice_result((round, position): (u32, u32), length: Nanos, report: &SliceReport) -> SliceResult {
+    SliceResult {
+        round,
+        position,
+        length_s: length.as_secs_f64(),
+        ok: report.ok,
+        failed: report.failed,
+        mean_response_us: (report.ok > 0)
+            .then(|| report.response_ns as f64 / report.ok as f64 / 1e3),
+        drain_s: report.drain.as_secs_f64(),
+    }
+}

@@ -21,8 +21,8 @@ use prony_fleet::link::{NatsLink, NatsMessage};
 use prony_fleet::names::{AgentName, RunId};
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::{
-    AGENT_SCHEMA, AgentOrder, Command, EndReason, LoadOrder, PRONY_VERSION, PartEnd, ReadyReport,
-    Registration, Reply, ResultMessage,
+    AGENT_SCHEMA, AgentOrder, Command, EndReason, LoadOrder, PartEnd, ReadyReport, Registration,
+    Reply, ResultMessage, SenderVersion,
 };
 use prony_load::{LoadScope, ShardRange};
 use prony_record::{
@@ -352,7 +352,7 @@ impl Agent {
     fn register(&self) -> Result<(), String> {
         let registration = Registration {
             schema: AGENT_SCHEMA.to_owned(),
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             name: self.name.clone(),
             instance: "simulated".to_owned(),
             labels: [("kind".to_owned(), "simulated".to_owned())].into(),

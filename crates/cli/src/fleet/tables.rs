@@ -37,7 +37,7 @@ pub(crate) fn list(listed: &[ListedAgent]) -> String {
                     .iter()
                     .map(|(key, value)| format!("{key}={value}")),
             ),
-            agent.version.clone(),
+            agent.sender.prony.clone(),
             agent
                 .busy_with
                 .as_ref()
@@ -68,7 +68,7 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
         let (apart, bound) = clock(&one.clock);
         table.push(vec![
             agent.name.to_string(),
-            agent.version.clone(),
+            agent.sender.prony.clone(),
             apart,
             bound,
             agent.clock.clone().unwrap_or_else(|| "-".to_owned()),

@@ -6,7 +6,7 @@ use prony_fleet::division::AgentShard;
 use prony_fleet::link::NatsLink;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
-use prony_fleet::wire::{AgentOrder, Command, LoadOrder, PRONY_VERSION, ResultMessage};
+use prony_fleet::wire::{AgentOrder, Command, LoadOrder, ResultMessage, SenderVersion};
 use prony_record::EncodedDelta;
 
 use crate::accounting::{Files, due, expect_sum, expect_whole};
@@ -80,7 +80,7 @@ fn orders(run: &str) -> Vec<Vec<u8>> {
     ];
     let order = |command| AgentOrder {
         experiment: None,
-        version: PRONY_VERSION.to_owned(),
+        sender: SenderVersion::own(),
         run: run.parse().unwrap(),
         command,
     };

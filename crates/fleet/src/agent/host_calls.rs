@@ -20,7 +20,7 @@ use super::responder::{Responder, responder};
 use crate::link::{NatsLink, NatsMessage};
 use crate::names::RunId;
 use crate::policy::Policy;
-use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply, Reservation};
+use crate::wire::{AgentOrder, Command, Reply, Reservation};
 use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest, OrderHeader};
 use session::HostSession;
 
@@ -99,7 +99,7 @@ impl HostCallHandler {
         busy_with: Option<&RunId>,
     ) -> bool {
         let header = serde_json::from_slice::<OrderHeader>(&message.payload);
-        if !header.is_ok_and(|it| it.command == "host" && it.version == PRONY_VERSION) {
+        if !header.is_ok_and(|it| it.command == "host" && it.sender.is_own()) {
             return false;
         }
         let address = link.local_address();

@@ -10,7 +10,7 @@ use rustix::system::uname;
 
 use super::settings::AgentSettings;
 use crate::names::RunId;
-use crate::wire::{AGENT_SCHEMA, PRONY_VERSION, Registration};
+use crate::wire::{AGENT_SCHEMA, Registration, SenderVersion};
 
 /// File in which Linux names its clock source.
 const CLOCK_SOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -49,7 +49,7 @@ impl MachineFacts {
     ) -> Registration {
         Registration {
             schema: AGENT_SCHEMA.to_owned(),
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             name: settings.name.clone(),
             instance: self.instance.clone(),
             labels: settings.labels.clone(),

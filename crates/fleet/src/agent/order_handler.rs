@@ -17,8 +17,8 @@ use super::spool;
 use super::status::{AgentSnapshot, LoadStatus};
 use crate::names::RunId;
 use crate::wire::{
-    AgentOrder, Command, FileChunk, LEASE_RANGE_MS, LoadOrder, OrderHeader, PRONY_VERSION, Reply,
-    Reservation,
+    AgentOrder, Command, FileChunk, LEASE_RANGE_MS, LoadOrder, OrderHeader, Reply, Reservation,
+    SenderVersion,
 };
 
 /// Longest time by which a start may lie in the future.
@@ -69,11 +69,11 @@ fn wrong(text: impl Into<String>) -> Reply {
 fn parse(message: &[u8]) -> Result<AgentOrder, Reply> {
     let invalid = |error| wrong(format!("not an order: {error}"));
     let header: OrderHeader = serde_json::from_slice(message).map_err(invalid)?;
-    if header.version != PRONY_VERSION {
+    if !header.sender.is_own() {
         return Err(wrong(format!(
-            "this agent is prony {PRONY_VERSION}, and the order is from prony {}; both must have the \
-             same version",
-            header.version
+            "this agent is prony {}, and the order is from prony {}; both must have the same version",
+            SenderVersion::own(),
+            header.sender
         )));
     }
     serde_json::from_slice(message).map_err(invalid)

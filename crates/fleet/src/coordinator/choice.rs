@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::names::{AgentName, RunId};
-use crate::wire::{PRONY_VERSION, Registration};
+use crate::wire::{Registration, SenderVersion};
 
 /// A registered agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,10 +20,11 @@ pub struct ListedAgent {
 impl ListedAgent {
     /// The reason why the agent can't take part in a run now, as the predicate of a sentence.
     pub fn unavailability(&self) -> Option<String> {
-        if self.agent.version != PRONY_VERSION {
+        if !self.agent.sender.is_own() {
             return Some(format!(
-                "has version {}, and this is {PRONY_VERSION}",
-                self.agent.version
+                "has version {}, and this is {}",
+                self.agent.sender,
+                SenderVersion::own()
             ));
         }
         if let Some(absurdity) = self.agent.implausibility() {
@@ -238,13 +239,17 @@ fn error(what: &str, listed: &[ListedAgent], is_busy: bool) -> ChoiceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::PRONY_VERSION;
 
     fn listed(name: &str, label: &str, busy: Option<&str>, version: &str) -> ListedAgent {
         let (key, value) = label.split_once('=').unwrap();
         ListedAgent {
             agent: Registration {
                 schema: crate::wire::AGENT_SCHEMA.to_owned(),
-                version: version.to_owned(),
+                sender: SenderVersion {
+                    prony: version.to_owned(),
+                    ..SenderVersion::own()
+                },
                 name: name.parse().unwrap(),
                 instance: "i".to_owned(),
                 labels: BTreeMap::from([(key.to_owned(), value.to_owned())]),

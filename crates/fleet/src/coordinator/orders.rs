@@ -7,7 +7,7 @@ use super::error::FleetError;
 use crate::clock::{Clock, ClockExchange, ClockOffset, ClockReply};
 use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
-use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply};
+use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 
 /// Number of exchanges by which a clock is compared.
 const CLOCK_EXCHANGES: usize = 24;
@@ -45,7 +45,7 @@ pub(super) fn send_for(
 ) -> Vec<Result<Reply, LinkError>> {
     let requests = orders.into_iter().map(|(agent, command)| {
         let order = AgentOrder {
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             run: run.clone(),
             experiment: experiment.cloned(),
             command,

@@ -149,7 +149,7 @@ mod tests {
     fn agent(name: &str, addresses: &[&str]) -> Registration {
         Registration {
             schema: String::new(),
-            version: String::new(),
+            sender: Default::default(),
             name: name.parse().unwrap(),
             instance: String::new(),
             labels: BTreeMap::new(),

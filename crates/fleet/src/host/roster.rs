@@ -10,7 +10,7 @@ use prony_experiment::service::ServiceSpec;
 use crate::coordinator::AgentChoice;
 use crate::link::{LinkError, NatsLink};
 use crate::names::{AGENTS_BUCKET, AgentName, RunId};
-use crate::wire::{AgentOrder, Command, PRONY_VERSION, Registration, Reply};
+use crate::wire::{AgentOrder, Command, Registration, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall};
 
 /// Time for an agent to check a service.
@@ -69,12 +69,14 @@ impl Roster {
         if let Some(absurdity) = agent.implausibility() {
             return Err(format!("agent {} {absurdity}", agent.name));
         }
-        if agent.version == PRONY_VERSION {
+        if agent.sender.is_own() {
             Ok(agent)
         } else {
             Err(format!(
-                "agent {} has version {}, and this is {PRONY_VERSION}",
-                agent.name, agent.version
+                "agent {} has version {}, and this is {}",
+                agent.name,
+                agent.sender,
+                SenderVersion::own()
             ))
         }
     }
@@ -223,7 +225,7 @@ fn check_service(
         spec: Box::new(spec.clone()),
     };
     let order = AgentOrder {
-        version: PRONY_VERSION.to_owned(),
+        sender: SenderVersion::own(),
         run: RunId::new(std::time::SystemTime::now()),
         experiment: None,
         command: Command::Host(NumberedCall { number: 0, call }),
@@ -248,11 +250,15 @@ fn check_service(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::PRONY_VERSION;
 
     fn agent(name: &str, label: (&str, &str), version: &str) -> Registration {
         Registration {
             schema: crate::wire::AGENT_SCHEMA.to_owned(),
-            version: version.to_owned(),
+            sender: SenderVersion {
+                prony: version.to_owned(),
+                ..SenderVersion::own()
+            },
             name: name.parse().unwrap(),
             instance: "i".to_owned(),
             labels: [(label.0.to_owned(), label.1.to_owned())].into(),

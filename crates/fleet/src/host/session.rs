@@ -10,7 +10,7 @@ use prony_experiment::host::HostError;
 
 use crate::link::NatsLink;
 use crate::names::{AgentName, RunId};
-use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply};
+use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest};
 
 /// Time to wait for a reply before a call is sent again.
@@ -122,7 +122,7 @@ impl AgentSession {
 
     fn order(&self, call: NumberedCall) -> Result<Vec<u8>, String> {
         let order = AgentOrder {
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             run: self.run.clone(),
             experiment: None,
             command: Command::Host(call),

@@ -230,11 +230,11 @@ mod tests {
     use prony_experiment::telemetry::{CoreTimes, HostSample, ServiceSample};
 
     use super::*;
-    use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply};
+    use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 
     fn again(call: HostCall) -> HostCall {
         let order = AgentOrder {
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             run: "r1".parse().unwrap(),
             experiment: None,
             command: Command::Host(NumberedCall { number: 7, call }),

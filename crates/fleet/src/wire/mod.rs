@@ -1,7 +1,8 @@
 //! The messages between coordinator, agents and registrar.
 //!
 //! All messages are JSON: orders and replies, registrations, results, and what the NATS server stores of
-//! a run. Both sides need the same version of prony; an agent refuses orders of another version.
+//! a run. Both sides need the same version of prony and the same [`WIRE_VERSION`]; an agent refuses
+//! orders of another version.
 
 pub(crate) mod claims;
 mod enrollment;
@@ -12,6 +13,7 @@ mod manifest;
 mod order;
 mod registration;
 mod result;
+mod version;
 
 pub use enrollment::{EnrollReply, EnrollRequest};
 pub use file_chunk::{CHUNK_BYTES_MAX, FileChunk};
@@ -23,6 +25,4 @@ pub(crate) use order::OrderHeader;
 pub use order::{AgentOrder, CheckReport, Command, LEASE_RANGE_MS, LoadOrder, ReadyReport, Reply};
 pub use registration::{AGENT_SCHEMA, Registration, Reservation};
 pub use result::{EndReason, PartEnd, ResultMessage};
-
-/// The version of prony and of the message format. Coordinator and agent must have the same.
-pub const PRONY_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+wire2");
+pub use version::{PRONY_VERSION, SenderVersion, WIRE_VERSION};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file_chunk::FileChunk;
 use super::host_call::{HostReply, NumberedCall};
+use super::version::SenderVersion;
 use crate::division::AgentShard;
 use crate::names::RunId;
 
@@ -17,8 +18,9 @@ pub const LEASE_RANGE_MS: RangeInclusive<u64> = 200..=120_000;
 /// One order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentOrder {
-    /// The coordinator's version of prony.
-    pub version: String,
+    /// The coordinator's version.
+    #[serde(flatten)]
+    pub sender: SenderVersion,
     /// The run that the order belongs to.
     pub run: RunId,
     /// The experiment that the run belongs to. An agent reserved for it accepts the order.
@@ -32,8 +34,9 @@ pub struct AgentOrder {
 /// The fields that an order of every version has, read first to tell versions and recipients apart.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OrderHeader {
-    /// The coordinator's version of prony.
-    pub(crate) version: String,
+    /// The coordinator's version.
+    #[serde(flatten)]
+    pub(crate) sender: SenderVersion,
     /// The name of the command.
     #[serde(rename = "do", default)]
     pub(crate) command: String,
@@ -137,12 +140,12 @@ pub struct CheckReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::PRONY_VERSION;
+    use crate::wire::SenderVersion;
 
     #[test]
     fn an_order_survives_serialization() {
         let order = |command| AgentOrder {
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             run: "r1".parse().unwrap(),
             experiment: None,
             command,

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::legible::{FINDING_TEXT_MAX, legible, short};
+use super::version::SenderVersion;
 use crate::names::{AgentName, RunId};
 
 /// The schema of [`Registration`].
@@ -26,8 +27,9 @@ const HOLDER_CHARS_MAX: usize = 120;
 pub struct Registration {
     /// `prony.agent/1`.
     pub schema: String,
-    /// The agent's version of prony.
-    pub version: String,
+    /// The agent's version.
+    #[serde(flatten)]
+    pub sender: SenderVersion,
     /// The agent's name. The NATS server authenticates only the bucket's key, so readers take the
     /// name from the key ([`Registration::of_entry`]) and ignore the one in the value.
     #[serde(skip_deserializing, default = "AgentName::unknown")]
@@ -76,7 +78,10 @@ impl Registration {
         let addresses = self.addresses.into_iter().map(|it| it.to_canonical());
         Registration {
             schema: short(&self.schema),
-            version: short(&self.version),
+            sender: SenderVersion {
+                prony: short(&self.sender.prony),
+                wire: self.sender.wire,
+            },
             name: self.name,
             instance: short(&self.instance),
             labels: labels

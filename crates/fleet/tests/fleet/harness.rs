@@ -16,7 +16,7 @@ use prony_fleet::names::{AGENTS_BUCKET, AgentName, RunId};
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
 use prony_fleet::wire::{
-    AgentOrder, Command, LoadOrder, PRONY_VERSION, PartEnd, Registration, Reply, ResultMessage,
+    AgentOrder, Command, LoadOrder, PartEnd, Registration, Reply, ResultMessage, SenderVersion,
 };
 use prony_origin::{Config, Origin};
 
@@ -171,7 +171,7 @@ impl TestCoordinator {
 
     pub(crate) fn order(&self, agent: &AgentName, run: &str, command: Command) -> Reply {
         let order = AgentOrder {
-            version: PRONY_VERSION.to_owned(),
+            sender: SenderVersion::own(),
             run: run.parse().unwrap(),
             experiment: None,
             command,

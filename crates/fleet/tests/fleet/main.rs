@@ -3,7 +3,11 @@
 mod agent;
 mod agent_faults;
 mod agent_loads;
+mod agent_orders;
+mod agent_runs;
 mod coordinator;
+mod coordinator_clocks;
+mod coordinator_ends;
 mod deploy;
 mod enrollment;
 mod forgeries;

@@ -10,8 +10,8 @@ use prony_fleet::clock::{Clock, ClockReply};
 use prony_fleet::link::{NatsLink, NatsMessage};
 use prony_fleet::names::{AgentName, RunId};
 use prony_fleet::wire::{
-    AGENT_SCHEMA, AgentOrder, CheckReport, Command, EndReason, LoadOrder, PRONY_VERSION, PartEnd,
-    ReadyReport, Registration, Reply, ResultMessage,
+    AGENT_SCHEMA, AgentOrder, CheckReport, Command, EndReason, LoadOrder, PartEnd, ReadyReport,
+    Registration, Reply, ResultMessage, SenderVersion,
 };
 use prony_record::{Delta, EncodedDelta, Finding, Generator, LoadInfo, Nanos, Negotiated, Outcome};
 
@@ -179,7 +179,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 fn register(link: &NatsLink, name: &AgentName, script: &AgentScript, busy_with: Option<RunId>) {
     let registration = Registration {
         schema: AGENT_SCHEMA.to_owned(),
-        version: PRONY_VERSION.to_owned(),
+        sender: SenderVersion::own(),
         name: name.clone(),
         instance: script.instance.clone(),
         labels: BTreeMap::from([("kind".to_owned(), "fake".to_owned())]),

@@ -1,0 +1,64 @@
+//! The versions that a coordinator and its agents must have in common.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of prony.
+pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of the messages' format. Raise it with each change that earlier versions can't read.
+pub const WIRE_VERSION: u32 = 2;
+
+/// The versions of a message's sender.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderVersion {
+    /// The version of prony.
+    #[serde(rename = "version")]
+    pub prony: String,
+    /// The version of the messages' format; 0 if the message doesn't name it.
+    #[serde(rename = "wire_version", default)]
+    pub wire: u32,
+}
+
+impl SenderVersion {
+    /// The versions of this program.
+    pub fn own() -> SenderVersion {
+        SenderVersion {
+            prony: PRONY_VERSION.to_owned(),
+            wire: WIRE_VERSION,
+        }
+    }
+
+    /// Returns true if this program can exchange messages with the sender.
+    pub fn is_own(&self) -> bool {
+        *self == SenderVersion::own()
+    }
+}
+
+impl fmt::Display for SenderVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.wire {
+            0 => write!(f, "{} (unknown wire format)", self.prony),
+            wire => write!(f, "{} (wire format {wire})", self.prony),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_or_format_is_not_own_and_is_named() {
+        assert!(SenderVersion::own().is_own());
+        let other = SenderVersion {
+            wire: WIRE_VERSION + 1,
+            ..SenderVersion::own()
+        };
+        assert!(!other.is_own());
+        assert!(other.to_string().ends_with(" (wire format 3)"));
+        let earlier: SenderVersion = serde_json::from_str(r#"{"version":"0.0.1"}"#).unwrap();
+        assert!(!earlier.is_own());
+        assert_eq!(earlier.to_string(), "0.0.1 (unknown wire format)");
+    }
+}

@@ -84,12 +84,15 @@ fn progress(state: &ExperimentState) -> (String, f64) {
         Some((least, most)) => format!("{least} to {most} left"),
     };
     let done = state.resumed * state.variants + state.trials_ended;
-    let words = format!(
-        "block {} {of}, trial {} of {}: {left}",
-        state.block.max(1),
-        done + 1,
-        most * state.variants
-    );
+    let block = state.block.max(1);
+    let words = match &state.rounds {
+        Some(_) => format!("block {block} {of}: {left}"),
+        None => format!(
+            "block {block} {of}, trial {} of {}: {left}",
+            done + 1,
+            most * state.variants
+        ),
+    };
     (
         words,
         f64::from(done) / f64::from((most * state.variants).max(1)),
@@ -403,8 +406,11 @@ fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &V
     let mut lines = vec![
         Line::styled(progress(state).0, theme.strong()),
         Line::from(trial(state)),
-        panels::rate(&figures, theme),
     ];
+    match &state.rounds {
+        Some(rounds) => lines.extend(rounds::summaries(rounds, theme)),
+        None => lines.push(panels::rate(&figures, theme)),
+    }
     for compared in &state.comparisons {
         let (ratio, _) = effect(compared);
         let (mark, word, style) = verdict(compared.verdict, theme);

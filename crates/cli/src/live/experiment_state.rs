@@ -165,7 +165,13 @@ impl ExperimentState {
                 .time
                 .map(|(least, most)| (left_of(least), left_of(most)));
         };
-        let into_this_one = self.elapsed.saturating_sub(self.trials_took).min(each);
+        // The trials of an interleaved block end together.
+        let together = match self.rounds {
+            Some(_) => self.variants,
+            None => 1,
+        };
+        let since = self.elapsed.saturating_sub(self.trials_took);
+        let into_this_one = since.min(each * together);
         let done = self.resumed * self.variants + self.trials_ended;
         let [least, most] = [self.blocks.0, self.blocks.1].map(|blocks| {
             let left = (blocks * self.variants).saturating_sub(done);

@@ -103,14 +103,24 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Th
         let [words, line] =
             Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*row);
         frame.render_widget(Paragraph::new(words_of(variant, theme)), words);
-        let from = variant.rates.len().saturating_sub(usize::from(line.width));
-        let rates: Vec<u64> = variant.rates[from..]
+        let width = usize::from(line.width);
+        let shown = &variant.rates[variant.rates.len().saturating_sub(width)..];
+        // A few columns for each round if they fit.
+        let each = (width / rounds.planned.max(1) as usize).clamp(1, 4);
+        let each = if each * shown.len() > width { 1 } else { each };
+        let rates: Vec<u64> = shown
             .iter()
-            .map(|rate| *rate as u64)
+            .flat_map(|rate| std::iter::repeat_n(*rate as u64, each))
             .collect();
         let chart = Sparkline::default().data(rates).max(most);
         frame.render_widget(chart.style(theme.good()), line);
     }
+}
+
+/// One line for each variant.
+pub(super) fn summaries(rounds: &Rounds, theme: Theme) -> impl Iterator<Item = Line<'static>> {
+    let variants = rounds.variants.iter();
+    variants.map(move |variant| words_of(variant, theme))
 }
 
 fn words_of(variant: &VariantRounds, theme: Theme) -> Line<'static> {

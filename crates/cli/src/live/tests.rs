@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use prony_experiment::runner::SliceResult;
 use prony_record::{Finding, FindingId, LoadInfo, Outcome, Severity};
 use prony_stats::{Effect, Metric, Verdict};
 use ratatui::Terminal;
@@ -15,6 +16,7 @@ use ratatui::style::Color;
 use super::agents::Agents;
 use super::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use super::follower::{GeneratorUse, LoadFigures, RatePoint, Times, TimesPoint};
+use super::rounds::Rounds;
 use super::{Theme, ViewContext, experiment_page, load_page};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
@@ -79,6 +81,10 @@ fn pages() -> Vec<(&'static str, DrawnPage)> {
         (
             "experiment-agents",
             DrawnPage::Experiment(Box::new(experiment_by_agents())),
+        ),
+        (
+            "experiment-rounds",
+            DrawnPage::Experiment(Box::new(experiment_in_rounds())),
         ),
     ]
 }
@@ -262,6 +268,38 @@ fn getting_ready() -> LoadFigures {
         }),
         ..LoadFigures::default()
     }
+}
+
+fn experiment_in_rounds() -> ExperimentState {
+    let mut rounds = Rounds::begin(vec![(1, "tcp".to_owned()), (0, "unix".to_owned())]);
+    (rounds.slice, rounds.planned) = (Duration::from_millis(250), 40);
+    for round in 0..12_u32 {
+        // A neighbor slows both in some rounds.
+        let speed = if (4..7).contains(&round) { 0.5 } else { 1.0 };
+        let slice = |variant: usize, rate: f64| {
+            let slice = SliceResult {
+                round,
+                position: variant as u32,
+                length_s: 0.25,
+                ok: (0.25 * speed * rate) as u64,
+                failed: u64::from(round == 5 && variant == 1),
+                mean_response_us: Some(1e7 / speed / rate),
+                drain_s: 0.002,
+            };
+            (variant, slice)
+        };
+        rounds.round_ended(&[slice(1, 21_800.0), slice(0, 25_300.0)]);
+    }
+    let mut state = experiment();
+    state.load = None;
+    state.trial = Some(("all variants in turn".to_owned(), 1));
+    let mut names = ["nginx@0", "nginx@1"].into_iter();
+    for of_service in state.cpu.iter_mut().take(2) {
+        let name = names.next().unwrap();
+        of_service.name = rounds.service_name(name).unwrap();
+    }
+    state.rounds = Some(rounds);
+    state
 }
 
 fn experiment_by_agents() -> ExperimentState {

@@ -7,6 +7,7 @@ mod places;
 mod resolve;
 mod telemetry;
 mod tls;
+mod variants;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

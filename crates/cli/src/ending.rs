@@ -9,7 +9,7 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
     (
         "1",
         "Done, but a --fail-if held, a --require did not, no request succeeded, a verdict was \
-         withheld, or a variant is surely worse than in the run that --against names.",
+         withheld, or a variant is certainly worse than in the run that --against names.",
     ),
     ("2", "The arguments or the plan are wrong; nothing was run."),
     ("3", "The environment refused."),

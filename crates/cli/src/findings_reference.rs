@@ -54,9 +54,9 @@ fn folding() -> String {
         .map(|id| format!("`{id}`"))
         .collect();
     format!(
-        "In an experiment the findings of one variant's loads are reported once, as severe as in at \
-         least half of its trials. A finding in fewer trials is at most a warning. There are \
-         exceptions, which are as severe as in the worst trial: {}.\n",
+        "In an experiment, a finding about one variant's loads is reported once, with the severity \
+         that it reached in at least half of the variant's trials. A finding in fewer trials is at \
+         most a warning. These findings have the severity of the worst trial instead: {}.\n",
         worst.join(", ")
     )
 }

@@ -25,7 +25,7 @@ pub fn order(seed: u64, block: usize, variants: usize) -> Vec<usize> {
 
 /// A whole number from 0 to `end - 1`, each equally likely.
 fn below(end: u64, random: &mut ChaCha8Rng) -> u64 {
-    // The draws above the largest multiple of `end` would favour the small numbers.
+    // The draws above the largest multiple of `end` would favor the small numbers.
     let fair = u64::MAX - u64::MAX % end;
     loop {
         let drawn = random.next_u64();

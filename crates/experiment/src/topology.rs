@@ -138,7 +138,7 @@ impl Topology {
 
     /// Iterates over the places that share a link with `place`, each with the address of `place` on that
     /// link.
-    pub fn neighbours(&self, place: usize) -> impl Iterator<Item = (usize, Ipv4Addr)> {
+    pub fn neighbors(&self, place: usize) -> impl Iterator<Item = (usize, Ipv4Addr)> {
         self.links.iter().filter_map(move |link| {
             let [a, b] = link.ends;
             match place {
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(at(2, 1).as_deref(), Some("10.0.1.1"));
         assert_eq!(at(1, 1).as_deref(), Some("127.0.0.1"));
         assert_eq!(at(2, 0), None, "nothing leads through a place");
-        let around: Vec<_> = topology.neighbours(1).collect();
+        let around: Vec<_> = topology.neighbors(1).collect();
         assert_eq!(
             around,
             [(0, [10, 0, 0, 2].into()), (2, [10, 0, 1, 2].into())]

@@ -222,7 +222,7 @@ fn a_pid_file_adds_processes_outside_the_tree() {
         !foreign.iter().any(|process| is_theirs(process.pid)),
         "it is not foreign any more"
     );
-    // It goes on without, and the total doesn't fall.
+    // Telemetry continues without the file, and the total doesn't fall.
     fs::remove_file(&file).unwrap();
     let without = bench.service();
     assert_eq!(without.processes, 1);

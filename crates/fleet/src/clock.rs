@@ -36,7 +36,7 @@ fn process_name() -> &'static str {
     })
 }
 
-/// This machine's clock: nanoseconds since some moment. Clones show the same time.
+/// This machine's clock: nanoseconds since an arbitrary epoch. Clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     offset_ns: Arc<AtomicI64>,
@@ -74,7 +74,7 @@ impl Clock {
         shown.saturating_add(self.total_offset())
     }
 
-    /// The moment at which this clock shows `at`. Both clocks count on the system's monotonic clock.
+    /// The instant at which this clock shows `at`. Both clocks count on the system's monotonic clock.
     pub fn moment(&self, at: i64) -> Instant {
         let (now, shown) = self.read_both();
         let apart = Duration::from_nanos(at.abs_diff(shown));

@@ -77,17 +77,17 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// In words, if no key can be made.
+    /// Returns a message if no key can be made.
     pub fn new_user_seed() -> Result<Secret, String> {
         let seed = KeyPair::new_user().seed();
         seed.map(Secret).map_err(|error| error.to_string())
     }
 
-    /// The public half of the key whose seed this is.
+    /// The public key that belongs to this seed.
     ///
     /// # Errors
     ///
-    /// In words, if this is not a seed.
+    /// Returns a message if this is not a valid seed.
     pub fn public_key(&self) -> Result<String, String> {
         let pair = KeyPair::from_seed(&self.0);
         pair.map(|pair| pair.public_key())
@@ -141,7 +141,7 @@ impl FleetCredentials {
     ///
     /// # Errors
     ///
-    /// In words, with the file's name but none of its contents.
+    /// Returns a message with the file's name but none of its contents.
     pub fn read(path: &Path) -> Result<FleetCredentials, String> {
         let wrong = |what: String| format!("{}: {what}", path.display());
         let open = || -> std::io::Result<(Metadata, String)> {

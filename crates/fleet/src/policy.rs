@@ -59,7 +59,7 @@ pub struct ServicePolicy {
 pub struct PolicyViolation {
     /// The rule, such as `load.targets`.
     pub rule: &'static str,
-    /// The value that was asked for, and the values that the rule allows.
+    /// The requested value, and the values that the rule allows.
     pub text: String,
 }
 
@@ -87,7 +87,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// In words, with the file's name, and the line if there is one.
+    /// Returns a message with the file's name, and the line if there is one.
     pub fn read(path: &Path) -> Result<Policy, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{}: {error}", path.display()))?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// True after a write to standard output failed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// True if standard output failed for another reason than a closed pipe.
+/// True if standard output failed for a reason other than a closed pipe.
 pub(crate) fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

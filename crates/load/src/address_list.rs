@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::settings::{SourceOrder, SourceRange};
 
-/// AddressList in the order in which they were given.
+/// Addresses, in the order in which they were given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressList {
     ranges: Vec<SourceRange>,

@@ -38,7 +38,7 @@ impl Expectations {
     }
 }
 
-/// ReceivedBody of one response while it is received.
+/// Body of one response while it is received.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedBody {
     length: u64,

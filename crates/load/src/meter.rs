@@ -20,7 +20,7 @@ pub(crate) struct Meter {
     stalled: Nanos,
     waited: Nanos,
     last_wait: Nanos,
-    /// Length of the wait before the last one, and the connections found after it.
+    /// Length of the second-to-last wait, and the number of connections that were ready after it.
     previous: (Nanos, u32),
     /// Sum over all waits of their nanoseconds × the connections that were waiting at their end.
     found_by_waits: u128,
@@ -43,7 +43,7 @@ enum MeterPhase {
     Paused,
 }
 
-/// One turn of the worker's loop.
+/// One iteration of the worker's loop.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LoopTurn {
     /// Connections that had a complete response for the worker, or were opened or closed.
@@ -254,19 +254,19 @@ impl Meter {
             .plus(self.at_begin.map_or(CpuUsage::default(), since))
     }
 
-    /// The counted part of a slice ended, and its drain begins.
+    /// Ends the counted part of a slice, whose drain begins.
     pub(crate) fn drain(&mut self) {
         self.before = self.used();
         self.at_begin = None;
         self.phase = MeterPhase::Draining;
     }
 
-    /// Nothing counts until [`Meter::resume`].
+    /// Stops counting until [`Meter::resume`].
     pub(crate) fn pause(&mut self) {
         self.phase = MeterPhase::Paused;
     }
 
-    /// The counted part of a slice begins at `from` and will end at `end`. The last one ended at
+    /// Starts the counted part of a slice, from `from` to `end`. The last one ended at
     /// `before`; the worker was idle in the time in between.
     pub(crate) fn resume(&mut self, before: Nanos, from: Nanos, end: Nanos) {
         self.phase = MeterPhase::Counting;

@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(asked(url, "-c 1", "other"), (false, near));
         let socket = asked(url, "-c 1 --unix /run/x", "unix:/run/y");
         assert_eq!(socket, (false, check("unix:/run/x", "")));
-        // A name whose address was given with `--resolve` proves nothing.
+        // With `--resolve`, the address is checked instead of the name.
         let fixed = asked(
             "http://good.test/",
             "--resolve good.test:80:192.0.2.1",

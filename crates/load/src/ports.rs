@@ -191,7 +191,7 @@ impl PortDemand {
             severity,
             format!(
                 "There are {all} local ports from the load's addresses to the server's{others}, and \
-                 {connections} connections {can}. Let them come from more addresses (--source \
+                 {connections} connections {can}. Use more source addresses (--source \
                  FIRST-LAST), use fewer, or widen {}{wait}.",
                 local::PORT_RANGE_NAME
             ),

@@ -16,7 +16,7 @@ use crate::meter::{Meter, WorkerUtilization};
 
 /// No connect attempt has finished yet other than by a refusal.
 const UNDECIDED: u8 = 0;
-/// A worker saw another outcome than a refused connect.
+/// A connect attempt ended other than by a refusal.
 const REACHED: u8 = 1;
 /// Every connect was refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;

@@ -12,7 +12,7 @@ use crate::target::Target;
 
 /// First bytes of a header of version 2.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2, command LOCAL: the sender made the connection for itself.
+/// Version 2, command LOCAL: the sender made the connection on its own behalf.
 const LOCAL: u8 = 0x20;
 /// Version 2, command PROXY: the sender made the connection for a client.
 const PROXY: u8 = 0x21;
@@ -23,8 +23,7 @@ const CLIENT_PORTS: (u16, u64) = (49_152, 16_384);
 #[derive(Debug, Clone)]
 pub(crate) struct ProxyProtocol {
     version: ProxyVersion,
-    /// AddressList for the headers, used in selector; if empty, each header carries its connection's own
-    /// address.
+    /// Addresses for the headers; if empty, each header carries its connection's own address.
     announced: AddressList,
 }
 
@@ -63,7 +62,7 @@ impl ProxyProtocol {
         ProxyProtocol { version, announced }
     }
 
-    /// AddressList that replace the connections' own in the headers.
+    /// Addresses that replace the connections' own in the headers.
     pub(crate) fn announced(&self) -> &AddressList {
         &self.announced
     }

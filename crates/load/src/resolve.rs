@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_processes_are_distinguished_from_neighbours() {
+    fn foreign_processes_are_distinguished_from_neighbors() {
         for near in [
             "127.0.0.1",
             "10.1.2.3",

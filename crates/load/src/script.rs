@@ -55,11 +55,11 @@ pub trait Script {
         UserStep::Listed
     }
 
-    /// A complete response came, expected or not, other than a redirect that is followed.
+    /// Called for each complete response, expected or not, other than a redirect that is followed.
     /// [`Script::ended`] follows. This is called if heads or bodies are captured.
     fn responded(&mut self, _user: u32, _response: &ResponseView<'_>) {}
 
-    /// A request ended in any way. This is called once per request, including those that the load's
+    /// Called once for each request that ends in any way, including those that the load's
     /// end cuts off. A request whose redirects are followed ends once, with all of its hops.
     fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
@@ -73,9 +73,9 @@ pub enum UserStep {
     /// Send the next request of the load's own list.
     Listed,
     /// Send this request, which a [`Writer`](crate::Writer) of the load wrote. If it goes to
-    /// another target than the user's last one, the user's connection is replaced.
+    /// a target other than the user's last one, the user's connection is replaced.
     Request(Arc<Request>),
-    /// Do nothing for this time. Then the user is asked again.
+    /// Do nothing for this time. Then the script is called again.
     Rest(Nanos),
     /// Send no more requests. A load ends when all its users have left.
     Leave,

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use prony_record::Nanos;
 
-/// Time between the decision to run a slice and its begin, in which the workers wake up.
+/// Time between the decision to run a slice and its start, in which the workers wake up.
 const LEAD_TIME: Duration = Duration::from_micros(500);
 
 /// Number of earlier drains from which their median says what is usual.
 const DRAINS_MIN: usize = 5;
 
 /// A slice of a load. Times count from the load's start and without the time between slices. The counted
-/// part of each slice begins where that of the last one ended, or later if the load's time went on in the
+/// part of each slice begins where that of the last one ended, or later if the load's time continued in the
 /// drain ([`SliceReport::excess`]). An open loop then starts the requests that were due in the meantime,
 /// but none that were due before the first slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSlice {
-    /// Begin of the counted part.
+    /// Start of the counted part.
     pub from: Nanos,
     /// Length of the settling part before it. At most `from`.
     pub settling: Nanos,
@@ -29,7 +29,7 @@ pub struct LoadSlice {
 }
 
 impl LoadSlice {
-    /// Begin of the settling part.
+    /// Start of the settling part.
     pub fn begin(self) -> Nanos {
         self.from - self.settling
     }
@@ -116,7 +116,7 @@ pub(crate) struct CurrentSlice {
     /// Counts the slices of the load, from 1.
     pub(crate) number: u64,
     pub(crate) slice: LoadSlice,
-    /// When it begins.
+    /// Start of the slice.
     pub(crate) at: Instant,
 }
 

@@ -38,7 +38,7 @@ impl StallWatch {
         }
     }
 
-    /// The clock read `now`, and should have been read by `expected`. Returns the part of the gap that
+    /// Records that the clock read `now`, and should have been read by `expected`. Returns the part of the gap that
     /// is a stall of the measured part.
     #[inline]
     pub(crate) fn gap(&mut self, expected: Nanos, now: Nanos) -> Nanos {
@@ -65,7 +65,7 @@ impl StallWatch {
         now >= self.next_look
     }
 
-    /// The machine has been suspended for `total` since it was started. The worker's clock did not
+    /// Records that the machine has been suspended for `total` since it was started. The worker's clock did not
     /// count that.
     pub(crate) fn suspended(&mut self, total: Nanos, now: Nanos) {
         let before = self.suspended.unwrap_or(total);
@@ -77,7 +77,7 @@ impl StallWatch {
         self.next_look = now + SUSPENSION_INTERVAL;
     }
 
-    /// The load goes on after a pause, in which suspensions don't count.
+    /// Resumes watching after a pause, in which suspensions don't count.
     pub(crate) fn resume(&mut self) {
         self.suspended = None;
         self.next_look = self.from;

@@ -69,7 +69,7 @@ struct LineParts<'a> {
     body: ListedBody<'a>,
 }
 
-/// ListedBody of a request, as written after the method.
+/// Body of a request, as written after the method.
 enum ListedBody<'a> {
     None,
     Text(&'a str),

@@ -15,11 +15,11 @@
 //! connection, path or listener. Pauses of `/delay` and `/slow` that would end during the freeze
 //! end with it. A request that arrives at time `t` in a frozen window is served when the window
 //! ends, so that its response time is [`Stall::wait`]`(t)` longer than usual; other requests aren't
-//! affected. AfterDelay the window, the queued requests are served one after another, each thread at its
+//! affected. After the window, the queued requests are served one after another, each thread at its
 //! usual speed.
 //!
 //! The epoch is the start of the server if [`Config::stall`](crate::Config::stall) gives the
-//! schedule, otherwise the moment at which the server reads the first request to `/stall`. That
+//! schedule, otherwise the time at which the server reads the first request to `/stall`. That
 //! request is never frozen, because a period begins with running. Later requests to `/stall` with
 //! the same numbers change nothing; other numbers replace the schedule with a new epoch, and
 //! `for=0s` ends it. A test reads the epoch from [`Origin::stall`](crate::Origin::stall). Another
@@ -66,7 +66,7 @@ impl FreezeSchedule {
 pub struct Stall {
     /// Start of the first period, on the monotonic clock.
     pub epoch: Instant,
-    /// The same moment on the wall clock.
+    /// The same instant on the wall clock.
     pub epoch_wall: SystemTime,
     /// The repeated schedule.
     pub schedule: FreezeSchedule,

@@ -52,7 +52,7 @@ pub struct FleetAgent {
     /// Delay of its first request on the coordinator's clock: after the common start, or in an open loop
     /// after the agent's first scheduled arrival. None if it made no request or the delay is unknown.
     pub first_start_us: Option<f64>,
-    /// Delay of its first request behind that of the agent that started first.
+    /// Delay of its first request relative to the agent that started first.
     #[serde(default)]
     pub start_skew_us: Option<f64>,
     /// `done`, `stopped`, `agent-ended`, `lease-ended`, `failed` or `lost`.

@@ -224,8 +224,7 @@ impl Measure {
             (TimeKind::Response | TimeKind::Service, _) => {}
             (_, TimeFigure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
                 return Err(format!(
-                    "of these times only min, mean, p50, p90, p99, p99.9 and max are kept, not \
-                     \"{name}\""
+                    "\"{name}\" is not recorded; these times have min, mean, p50, p90, p99, p99.9 and max"
                 ));
             }
             _ => {}

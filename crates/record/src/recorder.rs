@@ -374,7 +374,7 @@ impl Recorder {
         &self.total
     }
 
-    /// Requests of the measured part whose connect or send began. DeltaTotals at their starts, not as
+    /// Requests of the measured part whose connect or send began. Counted at their starts, not as
     /// a sum of their ends, so that the identity in [`crate::Totals::check`] can fail.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
@@ -525,7 +525,7 @@ mod tests {
         // The p99 is over a tenth of the measured part, or there is none.
         assert_eq!(ends(closed, 125, &[0, 30]), 2);
         assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
-        // A schedule goes on whatever the server does, and a count of requests is not ended by time.
+        // A schedule continues whatever the server does, and a count of requests is not ended by time.
         assert_eq!(ends(MeasuredPart::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
     }
 

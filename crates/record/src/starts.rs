@@ -49,7 +49,7 @@ impl Starts {
         [&self.late, &self.intended_gaps, &self.actual_gaps]
     }
 
-    /// The same in the order of [`Starts::times`].
+    /// The distributions of [`Starts::times`], in the same order.
     pub(crate) fn times_mut(&mut self) -> [&mut Distribution; 3] {
         [
             &mut self.late,
@@ -146,7 +146,7 @@ mod tests {
         let late: Vec<u64> = (0..1001).map(|n| (n % 2) * 50_000).collect();
         let gaps = started(&late).gaps().unwrap();
         assert_eq!(gaps.intended.variation, 0.0);
-        // GapSummary of 100 and of 0 µs, alternately: as much deviation as mean.
+        // Gaps of 100 and of 0 µs, alternately: as much deviation as mean.
         close_to(gaps.actual.mean_us, 50.0);
         close_to(gaps.actual.variation, 1.0);
         close_to(gaps.actual.max_us, 100.0);

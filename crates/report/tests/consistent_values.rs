@@ -167,7 +167,7 @@ fn conditions_print_the_figures_of_the_report() {
         assert!(text.contains(&figure), "{gate}: {text}");
         assert!(terminal.contains(&figure), "{figure}: {terminal}");
     }
-    // An earlier version's name for a variant still names it.
+    // Variant names in the notation of earlier versions are still accepted.
     assert!(Gate::parse("rate of socket=tcp < 10", &known).is_ok());
 }
 

@@ -169,7 +169,7 @@ impl CrossedMass {
         }
     }
 
-    /// The same paths after one more value.
+    /// The mass of the crossed paths after one more value.
     fn one_more(&self, blocks: u32) -> CrossedMass {
         let n = f64::from(blocks);
         let (old, new) = ((n / (n + 1.0)).sqrt(), (1.0 / (n + 1.0)).sqrt());

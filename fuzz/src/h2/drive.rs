@@ -274,7 +274,7 @@ pub fn trace<'a>(
     (client.seen, client.sent)
 }
 
-/// The same for a connection that has processed these bytes before and was restarted.
+/// Like [`trace`], for a connection that has processed these bytes before and was restarted.
 pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: &[u8]) -> Trace {
     let mut client = Client::new(settings);
     converse(&mut client, requests, [bytes]);

@@ -40,7 +40,7 @@ const RATE_SHARE_MIN: f64 = 0.97;
 /// Environment of the runs.
 pub(super) struct Arena<'a> {
     pub(super) nginx: Nginx,
-    /// BenchFolder for the files of the tools.
+    /// Folder for the files of the tools.
     pub(super) folder: &'a Path,
     pub(super) programs: &'a BTreeMap<Tool, PathBuf>,
     /// The generator's core.

@@ -39,7 +39,7 @@ const NGINX_TIMEOUT: Duration = Duration::from_secs(10);
 struct Ports {
     /// Ports for measurements.
     measured: Listeners,
-    /// The same, with a log line per request.
+    /// Ports whose server blocks log a line per request.
     witnessed: Listeners,
     status: u16,
 }

@@ -1,4 +1,4 @@
-//! Precision next to a bursty neighbour: interleaved blocks against trials that run one after the other.
+//! Precision next to a bursty neighbor: interleaved blocks against trials that run one after the other.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,14 +19,14 @@ const WIDTH_RATIO_MAX: f64 = 1.0 / 3.0;
 const COST_INCREASE: f64 = 0.08;
 /// Blocks of each experiment.
 const BLOCKS: &str = "5";
-/// Shortest and longest burst of the neighbour, and of the pauses between.
+/// Shortest and longest burst of the neighbor, and of the pauses between.
 const BURST_S: (f64, f64) = (0.5, 10.0);
 
 /// Runs pairs of experiments, one in each mode, and compares the widths of their intervals.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let prices = power::calibrate(prony, COST_INCREASE)?;
     let folder = ExperimentFolder::new(prony, prices)?;
-    let _neighbour = Neighbour::start();
+    let _neighbor = Neighbor::start();
     let mut figures = Vec::new();
     let mut narrower = 0;
     for pair in 1..=PAIRS {
@@ -61,14 +61,14 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
 }
 
 /// A process that keeps the server's core busy in bursts, half of the time.
-struct Neighbour {
-    /// Ends the neighbour when it is dropped.
+struct Neighbor {
+    /// Ends the neighbor when it is dropped.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Neighbour {
-    fn start() -> Neighbour {
+impl Neighbor {
+    fn start() -> Neighbor {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             let mut lengths = Lengths(1);
@@ -83,14 +83,14 @@ impl Neighbour {
                 }
             }
         });
-        Neighbour {
+        Neighbor {
             stop: Some(stop),
             thread: Some(thread),
         }
     }
 }
 
-impl Drop for Neighbour {
+impl Drop for Neighbor {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -56,7 +56,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "interleave",
-        shows: "next to a bursty neighbour, interleaved blocks give intervals a third as wide",
+        shows: "next to a bursty neighbor, interleaved blocks give intervals a third as wide",
         run: interleave::run,
     },
 ];

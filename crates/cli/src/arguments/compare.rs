@@ -138,16 +138,16 @@ pub(crate) struct RunArgs {
 /// Conditions on results, and outputs for CI.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GateArgs {
-    /// End with status 1 if this surely holds, such as 'p99 of new > baseline + 5%', 'failed >
+    /// Exit with status 1 if this certainly holds, such as 'p99 of new > baseline + 5%', 'failed >
     /// 0.1%' or 'verdict is slower'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
     pub(crate) fail_if: Vec<String>,
-    /// End with status 1 if this surely doesn't hold, such as 'p99 of new < baseline + 5%';
+    /// Exit with status 1 if this certainly doesn't hold, such as 'p99 of new < baseline + 5%';
     /// repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
     pub(crate) require: Vec<String>,
-    /// Compare with this stored run, or one of this name, and end with status 1 if a variant is
-    /// surely worse by more than the margin; repeatable for records
+    /// Compare with this stored run, or one of this name, and exit with status 1 if a variant is
+    /// certainly worse by more than the margin; repeatable for records
     #[arg(long, value_name = "RUN", help_heading = "Conditions")]
     pub(crate) against: Vec<PathBuf>,
     /// Difference from the stored run that counts as a regression, such as 5% [default: the plan's

@@ -69,11 +69,11 @@ pub(crate) struct LoadArgs {
         help_heading = "Output"
     )]
     pub(crate) progress: ProgressFlag,
-    /// End with status 1 if this holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
+    /// Exit with status 1 if this holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
     /// repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
-    /// End with status 1 unless this holds, such as 'p99<50ms'; repeatable
+    /// Exit with status 1 unless this holds, such as 'p99<50ms'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) require: Vec<String>,
     /// The body read from standard input; removed on drop.

@@ -53,7 +53,7 @@ Examples:
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
 Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, no
-request succeeded, a verdict was withheld or a variant is surely worse than
+request succeeded, a verdict was withheld or a variant is certainly worse than
 --against; 2 the arguments or the plan are wrong, nothing was run; 3 the
 environment refused; 130 interrupted, results so far are printed and stored."
 )]

@@ -244,7 +244,7 @@ impl Follower {
         }
     }
 
-    /// Before the first slice of the measured part, only the counts are known.
+    /// Updates the rate before the first slice of the measured part, when only the counts are known.
     fn update_warmup_rate(&mut self, elapsed_s: f64) {
         let (before, counted) = self.counted;
         let length = elapsed_s - before;

@@ -54,7 +54,7 @@ impl Rounds {
         }
     }
 
-    /// A round has ended.
+    /// Records the slices of a round that has ended.
     pub(crate) fn round_ended(&mut self, slices: &[(usize, SliceResult)]) {
         self.ended += 1;
         for (variant, slice) in slices {

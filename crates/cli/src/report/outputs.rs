@@ -71,7 +71,7 @@ impl ReportOutputs {
         files.into_iter().flatten().any(Output::is_standard)
     }
 
-    /// Writes the files for people; returns the others.
+    /// Writes the human-readable files; returns the data files.
     pub(super) fn write_document(self, report: &Document) -> Result<DataOutputs, Failure> {
         put(self.html, || html::render(report))?;
         if let Some(output) = self.pdf {

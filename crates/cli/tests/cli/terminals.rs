@@ -201,7 +201,7 @@ pub(crate) fn after_the_view(seen: &str) -> &str {
 }
 
 #[test]
-fn colour_is_for_terminals_and_can_be_refused() {
+fn color_is_for_terminals_and_can_be_refused() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/");

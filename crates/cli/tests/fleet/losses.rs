@@ -136,7 +136,7 @@ fn an_agent_that_is_cut_off_for_good_stops_by_itself() {
         findings(&record)
     );
     assert_eq!(part(&record, &name(1 - cut)).ended_because, "done");
-    // Its own file has the reason, and is sent when it is back.
+    // The agent's file has the reason. The agent sends it when the network is back.
     testbed.network.set_link(&name(cut), true);
     let files = Files::read(&load.kept);
     assert_eq!(files.ends[&name(cut)], EndReason::LeaseEnded);

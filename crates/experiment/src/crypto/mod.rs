@@ -63,7 +63,7 @@ pub struct CryptoReport {
     /// The same words in the server's memory; `None` if they can't be read.
     #[serde(serialize_with = "in_hexadecimal_if_any")]
     pub capabilities_in_process: Option<Vec<u64>>,
-    /// AlgorithmSpeed by algorithm.
+    /// Measured speeds, one per algorithm.
     pub speeds: Vec<AlgorithmSpeed>,
     /// The ratio of the speeds of AES-128-GCM with and without the AES instructions.
     pub ratio: Option<f64>,

@@ -154,7 +154,7 @@ fn follows_the_same(
         })
 }
 
-/// The connection to another machine reads totals at its own pace, not at the slices' ends.
+/// Refuses telemetry over ssh: totals are read at fixed intervals, not at the slices' ends.
 fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     let mut machines = all
         .iter()

@@ -23,7 +23,7 @@ pub enum DiagnosticKind {
     UnknownKey,
     /// A required key is missing.
     MissingKey,
-    /// A value has another type than its key takes.
+    /// A value has a type that its key doesn't take.
     WrongType,
     /// A value has the right type but is out of range or malformed.
     BadValue,

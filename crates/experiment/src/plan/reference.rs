@@ -135,7 +135,7 @@ fn top_level() -> Vec<ReferenceKey> {
         key("name", Text, "the file's name", "\"sockets\"", "names the experiment and its folder; 1 to 100 bytes"),
         key("question", Text, "empty", "\"Is a UNIX socket faster?\"", "heads the report"),
         key("notes", List, "none", "[\"needs 4 cores\"]", "printed before the experiment runs; may be templates"),
-        key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels that others are compared with; factors left out stay equal; of an array, the first match counts"),
+        key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels that others are compared with; omitted factors keep the variant's level; in an array, the first match applies"),
         key("margin", Percent, "\"2%\"", "\"5%\"", "differences within the margin count as equivalent; above 0%, up to 50%"),
         key("metrics", List, "rate (closed loop), p99 (open loop)", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
         key("variants", TableArray, "every combination of levels", "[{ socket = \"tcp\" }, { socket = \"unix\" }]", "the combinations to measure; each names a level of every factor"),
@@ -229,8 +229,8 @@ fn place() -> Vec<ReferenceKey> {
     use ValueType::{Bool, Cores, Table};
     vec![
         key("cores", Cores, "any", "\"0\"", "cores of the services in the place that name none"),
-        key("sysctl", Table, "none", "{ \"net.core.somaxconn\" = 4096 }", "kernel settings of this network alone"),
-        key("where_possible", Bool, "false", "true", "leave out settings that no network has for itself"),
+        key("sysctl", Table, "none", "{ \"net.core.somaxconn\" = 4096 }", "kernel settings of this network only"),
+        key("where_possible", Bool, "false", "true", "skip settings that can't be set per network"),
     ]
 }
 

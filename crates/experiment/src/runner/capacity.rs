@@ -8,10 +8,10 @@ use super::links::{self, LoadLinkTraffic};
 use crate::plan::Resolved;
 use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
-/// Maximum number of neighbours listed for one set of cores.
-const NEIGHBOURS_MAX: usize = 3;
+/// Maximum number of neighbors listed for one set of cores.
+const NEIGHBORS_MAX: usize = 3;
 /// Processes that use less, in percent of one core, are not listed.
-const NEIGHBOUR_PERCENT_MIN: f64 = 1.0;
+const NEIGHBOR_PERCENT_MIN: f64 = 1.0;
 
 /// A set of cores that the same services may use, and its use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,12 +53,12 @@ pub struct CoreParties {
     /// them, because they work for the experiment as well.
     pub named: f64,
     /// The busiest of the other processes.
-    pub neighbours: Vec<Neighbour>,
+    pub neighbors: Vec<Neighbor>,
 }
 
 /// A process that is neither prony nor one of the services.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Neighbour {
+pub struct Neighbor {
     /// Process id.
     pub pid: i32,
     /// Short name.
@@ -244,7 +244,7 @@ impl<'a> TrialReading<'a> {
             },
             ..of_times(times.into_iter(), machine.softirq_included)
         };
-        parties.name_neighbours(neighbours(machine, Some(&numbers), self.summary.elapsed_s));
+        parties.name_neighbors(neighbors(machine, Some(&numbers), self.summary.elapsed_s));
         parties.numbers = numbers;
         let named = parties.named;
         let rest = parties.complete();
@@ -307,7 +307,7 @@ impl<'a> TrialReading<'a> {
             load: percent(machine.generator_cpu_s, self.summary.elapsed_s),
             ..of_times(std::iter::once(&all), machine.softirq_included)
         };
-        parties.name_neighbours(neighbours(machine, None, self.summary.elapsed_s));
+        parties.name_neighbors(neighbors(machine, None, self.summary.elapsed_s));
         // The times of all cores were given as those of one core.
         parties.cores = machine.cores;
         let cores = machine.cores as f64;
@@ -321,11 +321,11 @@ impl<'a> TrialReading<'a> {
 
 impl CoreParties {
     /// Sets the processes that could be identified; only the busiest ones are listed.
-    fn name_neighbours(&mut self, mut neighbours: Vec<Neighbour>) {
-        self.named = neighbours.iter().map(|it| it.percent).sum();
-        neighbours.retain(|it| it.percent >= NEIGHBOUR_PERCENT_MIN);
-        neighbours.truncate(NEIGHBOURS_MAX);
-        self.neighbours = neighbours;
+    fn name_neighbors(&mut self, mut neighbors: Vec<Neighbor>) {
+        self.named = neighbors.iter().map(|it| it.percent).sum();
+        neighbors.retain(|it| it.percent >= NEIGHBOR_PERCENT_MIN);
+        neighbors.truncate(NEIGHBORS_MAX);
+        self.neighbors = neighbors;
     }
 
     /// Sets `others` to the CPU that the measured parties leave, and returns it. Services are measured
@@ -383,7 +383,7 @@ fn of_times<'a>(
 }
 
 /// The identified other processes on the given cores, or on all, busiest first.
-fn neighbours(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec<Neighbour> {
+fn neighbors(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec<Neighbor> {
     let there = machine.foreign.iter().map(|process| {
         let cpu_s = match on {
             None => process.cpu_s,
@@ -392,13 +392,13 @@ fn neighbours(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Ve
                 on_core.sum()
             }
         };
-        Neighbour {
+        Neighbor {
             pid: process.pid,
             name: process.name.clone(),
             percent: percent(cpu_s, elapsed_s),
         }
     });
-    let mut all: Vec<Neighbour> = there.collect();
+    let mut all: Vec<Neighbor> = there.collect();
     all.sort_by(|a, b| b.percent.total_cmp(&a.percent));
     all
 }

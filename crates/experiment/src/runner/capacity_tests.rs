@@ -105,14 +105,14 @@ fn a_stranger_on_the_services_core_is_found_on_that_core() {
     assert_near(web.others, 57.0);
     assert_near(web.idle, 3.0);
     assert_eq!(
-        (web.neighbours[0].name.as_str(), web.neighbours[0].pid),
+        (web.neighbors[0].name.as_str(), web.neighbors[0].pid),
         ("yes", 123)
     );
     let load = found.load_cores.as_ref().unwrap();
     assert_adds_up(load);
     assert_near(load.load, 30.0);
     assert_near(load.idle, 70.0);
-    assert_eq!(load.neighbours, []);
+    assert_eq!(load.neighbors, []);
     let machine = found.machine.as_ref().unwrap();
     assert_adds_up(machine);
     assert_near(machine.others, 57.0);

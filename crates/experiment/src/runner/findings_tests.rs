@@ -300,7 +300,7 @@ fn idle_services_are_no_finding_where_any_cores_are_full() {
     assert_eq!(
         with(&mut results, (50.0, 45.0)),
         None,
-        "so it is with its neighbour"
+        "the balancer's core is full, including other processes"
     );
     assert!(with(&mut results, (50.0, 0.0)).is_some());
 }

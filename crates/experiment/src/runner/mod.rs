@@ -48,7 +48,7 @@ use crate::plan::{BodyComparison, Interleave, Plan};
 use experiment::Experiment;
 
 pub use agent_load::{AgentLoadRequest, AgentLoadRunner};
-pub use capacity::{Capacity, CoreParties, CoreUse, Neighbour};
+pub use capacity::{Capacity, CoreParties, CoreUse, Neighbor};
 pub use event::{ExperimentEvent, InterleavedLoad};
 pub use folder::ExperimentFolder;
 pub use folder_error::ExperimentFolderError;

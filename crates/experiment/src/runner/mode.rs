@@ -83,7 +83,7 @@ impl std::error::Error for ModeError {}
 ///
 /// # Errors
 /// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an experiment
-/// would be resumed in another way than it began.
+/// would be resumed in a different mode from the one it began in.
 pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<TrialMode, RunnerError> {
     let mode = match settings.resume {
         true => {

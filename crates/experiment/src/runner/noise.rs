@@ -1,10 +1,10 @@
-//! CPU that neighbours took from an experiment, and the verdicts that this can have distorted.
+//! CPU that neighbors took from an experiment, and the verdicts that this can have distorted.
 //!
 //! A noisy machine widens intervals, which is honest: the order of trials is random, so noise falls
-//! on all variants alike. Three things no interval shows, and they are judged here: noise that came
+//! on all variants alike. Three things are judged here because no interval shows them: noise that happened
 //! to differ between the two variants compared, too few blocks for the interval to hold on a crowded
-//! machine, and that a crowded machine may favour one variant. docs/validation.md has the
-//! thresholds and their reasons; all of it is pure.
+//! machine, and a crowded machine that may favor one variant. docs/validation.md has the
+//! thresholds and their reasons. All functions here are pure.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::trial_result::TrialResult;
 
 /// CPU that a trial may lose to others: percent of one core.
 const NOISE_PERCENT: f64 = 5.0;
-/// Neighbours that had this share of the cores in a variant's median trial may have changed what is
+/// Neighbors that had this share of the cores in a variant's median trial may have changed what is
 /// compared.
 const CROWDED_SHARE: f64 = 0.1;
 /// A smaller difference between the shares that two variants lost is of no interest.
@@ -27,9 +27,9 @@ const DIFFERENCE_MIN: f64 = 0.01;
 pub(crate) enum NoiseEffect {
     /// Noise has no significant effect.
     Negligible,
-    /// The verdict stands for a machine with these neighbours; this share of the cores was theirs.
+    /// The verdict holds only for a machine with these neighbors; they used this share of the cores.
     Doubtful(f64),
-    /// The CPU that the neighbours took differs between the variants so much that the verdict would not
+    /// The CPU that the neighbors took differs between the variants so much that the verdict would not
     /// be reached without that: the mean change of the rate that the difference explains.
     Explains(f64),
     /// The machine was crowded, and there are too few blocks for an interval to contain that.
@@ -122,8 +122,8 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// The share of the cores that neighbours had in a trial, where it was greatest: of the cores of a
-/// group of services, of the load's, or of the whole machine where any service may use all of it.
+/// The largest share of cores that neighbors used in a trial: of the cores of a group of services, of
+/// the load's cores, or of the whole machine if any service may use all of it.
 /// Kernel threads are not counted, as they work for the experiment, too.
 fn lost_share(trial: &TrialResult) -> f64 {
     let capacity = &trial.capacity;

@@ -1,5 +1,5 @@
-//! Verdicts on a crowded machine, by trials that were made up: CPU taken by neighbours slows a
-//! variant by the share of the cores that it loses.
+//! Verdicts on a crowded machine, with simulated trials: a variant slows down by the share of its
+//! cores that neighbors use.
 
 use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
@@ -23,7 +23,7 @@ fn design(blocks: u32) -> Design {
     }
 }
 
-/// A trial in which neighbours had this share of the services' core.
+/// A trial in which neighbors used this share of the services' core.
 fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
     let parties = CoreParties {
         cores: 1,
@@ -80,7 +80,7 @@ impl Draws {
     }
 }
 
-/// An experiment with the true ratio of the new variant's rate, and with the share that neighbours
+/// An experiment with the true ratio of the new variant's rate, and with the share that neighbors
 /// take of a trial, by variant.
 fn experiment(
     blocks: u32,
@@ -122,8 +122,8 @@ fn verdicts(evaluation: &Evaluation) -> Vec<Verdict> {
 }
 
 #[test]
-fn a_difference_that_the_neighbours_made_is_withheld() {
-    // Equal servers; the neighbours were busier in the old one's trials.
+fn a_difference_that_the_neighbors_made_is_withheld() {
+    // Equal servers; the neighbors were busier in the old one's trials.
     let (evaluation, effects, found) = judged(10, 1.0, |_, variant| [0.30, 0.38][variant]);
     assert_eq!(verdicts(&evaluation), [Verdict::Withheld; 2]);
     let NoiseEffect::Explains(change) = effects[0] else {
@@ -139,7 +139,7 @@ fn a_difference_that_the_neighbours_made_is_withheld() {
 }
 
 #[test]
-fn a_difference_larger_than_the_neighbours_effect_is_kept() {
+fn a_difference_larger_than_the_neighbors_effect_is_kept() {
     let (evaluation, _, _) = judged(10, 2.0, |_, variant| [0.30, 0.38][variant]);
     assert_eq!(verdicts(&evaluation), [Verdict::Faster; 2]);
 }
@@ -177,8 +177,8 @@ fn a_quiet_machine_changes_nothing() {
     assert_eq!(found, None);
 }
 
-/// Neighbours that come and go in bursts of some trials, on equal servers: an interval alone is
-/// wrong in 5% of the experiments; nearly all of those are the ones in which the neighbours happened
+/// Neighbors that come and go in bursts of some trials, on equal servers: an interval alone is
+/// wrong in 5% of the experiments; nearly all of those are the ones in which the neighbors happened
 /// to prefer one variant, and those are withheld. Where they prefer one always, an interval alone is
 /// nearly always wrong.
 #[test]

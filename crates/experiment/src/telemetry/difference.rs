@@ -22,7 +22,7 @@ pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f
     (total_s * user_share, total_s * (1.0 - user_share))
 }
 
-/// Times of each core. A core that was offline at the begin or the end is left out.
+/// Times of each core. A core that was offline at the start or the end is left out.
 pub(super) fn cores_between(
     begin: &BTreeMap<usize, CoreTimes>,
     end: &BTreeMap<usize, CoreTimes>,

@@ -125,9 +125,9 @@ pub struct TelemetrySummary {
     pub services: BTreeMap<String, ServiceSummary>,
     /// This machine.
     pub host: HostSummary,
-    /// The machine that is read over ssh, if it responded at the begin and the end.
+    /// The machine that is read over ssh, if it responded at the start and the end.
     pub remote: Option<HostSummary>,
-    /// The machines of agents that responded at the begin and the end, by agent name.
+    /// The machines of agents that responded at the start and the end, by agent name.
     pub hosts: BTreeMap<String, HostSummary>,
     /// Traffic of each link between named places in this time.
     pub links: BTreeMap<String, LinkTraffic>,

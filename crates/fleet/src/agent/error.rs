@@ -1,15 +1,15 @@
-//! The reasons why an agent can't start or can't go on.
+//! The reasons why an agent can't start or can't continue.
 
 use std::fmt;
 
 use crate::names::AgentName;
 
-/// The reason why an agent can't start or can't go on.
+/// The reason why an agent can't start or can't continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentError {
     /// Its settings are wrong: the credentials, or the server's address.
     Wrong(String),
-    /// The machine or the server refuses.
+    /// The machine or the server does not permit it.
     Environment(String),
     /// Another agent of this name is connected.
     NameTaken {

@@ -47,7 +47,7 @@ impl LoadPart {
     ///
     /// # Errors
     ///
-    /// In words, if this machine can't make the load.
+    /// Returns a message if this machine can't make the load.
     pub(super) fn prepare(
         (run, order): (&RunId, &LoadOrder),
         spec: LoadSpec,
@@ -157,7 +157,7 @@ impl LoadPart {
         }
     }
 
-    /// Notes a sign of the coordinator.
+    /// Records contact with the coordinator.
     pub(super) fn note_coordinator(&self) {
         self.state.note_coordinator();
     }

@@ -59,7 +59,7 @@ const FINAL_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// reloads its configuration may refuse them for a moment.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The agent's work at the moment when it was stopped.
+/// The agent's work at the time when it was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkAtExit {
     /// The agent was idle.

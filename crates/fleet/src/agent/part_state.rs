@@ -11,7 +11,7 @@ use crate::wire::EndReason;
 
 /// The signal that the load's own thread waits for.
 pub(super) enum StartSignal {
-    /// Start at this moment.
+    /// Start at this time.
     At(Instant),
     /// Don't start.
     Cancel,
@@ -30,7 +30,7 @@ pub(super) struct PartState {
     pub(super) control: Arc<Control>,
     pub(super) start: Sender<StartSignal>,
     pub(super) lease: Duration,
-    /// Last sign of the coordinator.
+    /// Last contact with the coordinator.
     pub(super) last_contact: Mutex<Instant>,
     /// The reason why the part ends early.
     pub(super) early_end: OnceLock<EndReason>,
@@ -38,7 +38,7 @@ pub(super) struct PartState {
 }
 
 impl PartState {
-    /// Notes a sign of the coordinator. A lease that has ended stays so: if this machine slept, the
+    /// Records contact with the coordinator, unless the lease has ended: if this machine slept, the
     /// message may be old.
     pub(super) fn note_coordinator(&self) {
         let mut last_contact = self.lock_last_contact();

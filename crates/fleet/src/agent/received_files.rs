@@ -41,7 +41,7 @@ impl ReceivedFiles {
     ///
     /// # Errors
     ///
-    /// In words, if the chunk is not acceptable. A file with a wrong checksum is forgotten.
+    /// Returns a message if the chunk is not acceptable. A file with a wrong checksum is forgotten.
     pub(super) fn take(&mut self, chunk: &FileChunk) -> Result<(), String> {
         let wrong = |why: &str| Err(format!("file {:?}: {why}", chunk.name));
         if !is_name(&chunk.name) {

@@ -55,7 +55,7 @@ impl AgentSettings {
     ///
     /// # Errors
     ///
-    /// In words, if the credentials are for another role or name.
+    /// Returns a message if the credentials are for another role or name.
     pub fn name(
         credentials: &FleetCredentials,
         typed: Option<&AgentName>,

@@ -52,7 +52,7 @@ pub(super) fn exists(folder: &Path, run: &RunId, agent: &AgentName) -> bool {
 ///
 /// # Errors
 ///
-/// In words, if the file exists and can't be removed.
+/// Returns a message if the file exists and can't be removed.
 pub(super) fn delete(folder: &Path, run: &RunId, agent: &AgentName) -> Result<(), String> {
     let path = path(folder, run, agent);
     match fs::remove_file(&path) {
@@ -120,7 +120,7 @@ impl Spool {
 ///
 /// # Errors
 ///
-/// In words, if the file can't be read or written.
+/// Returns a message if the file can't be read or written.
 pub(super) fn close(path: &Path) -> Result<(), String> {
     let messages = read(path)?;
     let Some(last) = messages.iter().max_by_key(|message| message.sequence) else {
@@ -164,7 +164,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// In words, if the file can't be read.
+/// Returns a message if the file can't be read.
 pub fn read(path: &Path) -> Result<Vec<ResultMessage>, String> {
     let file = fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut messages = Vec::new();

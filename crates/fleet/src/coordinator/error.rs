@@ -23,7 +23,7 @@ pub enum FleetError {
         agent: AgentName,
         /// The rule, such as `load.targets`.
         rule: String,
-        /// The value that was asked for, and the values that the rule allows.
+        /// The requested value, and the values that the rule allows.
         text: String,
     },
     /// An agent reports that the request is wrong.

@@ -53,7 +53,7 @@ struct MergedTotals {
 /// The start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStart {
-    /// The moment of the start. For a run that was taken over, it is derived from the results.
+    /// Start of the load. For a run that was taken over, it is derived from the results.
     pub at: Instant,
     /// Planned length with the warm-up, if time ends the load.
     pub planned: Option<Duration>,
@@ -123,7 +123,7 @@ impl Feed {
         *lock(&self.gathered) = MergedTotals::default();
     }
 
-    /// Notes that all agents start at a moment, with the load as they read it.
+    /// Records the common start of all agents, and the load as they read it.
     pub(super) fn begin(&self, load: &LoadInfo, at: Instant, planned: Option<Duration>) {
         let mut state = self.state();
         state.load = load.clone();

@@ -53,7 +53,7 @@ impl Fleet {
         self
     }
 
-    /// Sets the time without a sign of the coordinator after which agents stop; 10 s by default. The
+    /// Sets the time without contact to the coordinator after which agents stop; 10 s by default. The
     /// timeouts after which an agent counts as lost follow from it.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Fleet {

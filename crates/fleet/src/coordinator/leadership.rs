@@ -31,7 +31,7 @@ pub(super) struct Leadership {
 struct OtherLeader {
     /// The last value read.
     beat: Option<String>,
-    /// Last sign of another coordinator; initially the time of attaching.
+    /// Last message of another coordinator; initially the time of attaching.
     absent_since: Instant,
 }
 
@@ -60,7 +60,7 @@ impl Leadership {
     }
 
     /// Returns true if another coordinator leads, or may lead: until [`LeaseTimeouts::leader`] has passed
-    /// without a sign of one.
+    /// without a message of one.
     pub(super) fn is_elsewhere(&self) -> bool {
         let other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
         other.absent_since.elapsed() < self.timeouts.leader()

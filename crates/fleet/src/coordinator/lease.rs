@@ -14,7 +14,7 @@ use crate::wire::{Command, LEASE_RANGE_MS, Reply, RunManifest};
 /// The lease of a run, and the timeouts that follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaseTimeouts {
-    /// Time without a sign of the coordinator after which agents stop.
+    /// Time without contact to the coordinator after which agents stop.
     pub(super) lease: Duration,
 }
 
@@ -69,7 +69,7 @@ impl LeaseTimeouts {
         self.lease * 2
     }
 
-    /// Time without a sign of the server after which it counts as away. A renewal without any reply
+    /// Time without a message of the server after which it counts as away. A renewal without any reply
     /// takes two steps, as it is followed by a request to the server.
     pub(super) fn unresponsive(self) -> Duration {
         self.renew_interval() * 4

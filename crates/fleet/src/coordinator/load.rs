@@ -313,7 +313,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Compares clocks and orders the start. Returns the moment of the start.
+    /// Compares clocks and orders the start. Returns the time of the start.
     fn start(
         &self,
         manifest: &mut RunManifest,

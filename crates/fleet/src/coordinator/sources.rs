@@ -26,7 +26,7 @@ pub(super) struct SourceDivision {
 ///
 /// # Errors
 ///
-/// In words, if no agent has an address, or an agent would have none.
+/// Returns a message if no agent has an address, or an agent would have none.
 pub(super) fn divide(
     given: &[SourceRange],
     agents: &[&Registration],

@@ -98,7 +98,7 @@ fn differ_in_figures(one: &str, other: &str) -> bool {
             .filter(|it| !matches!(*it, "" | "." | ","));
         split.map(str::to_owned).collect()
     };
-    // A text that names its agent differs in the name, too.
+    // Texts that begin with an agent's name are never merged: their names differ, too.
     one.len() > LONG_TEXT_BYTES && !one.starts_with("Agent ") && words(one) == words(other)
 }
 

@@ -12,7 +12,7 @@ use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind};
 ///
 /// # Errors
 ///
-/// In words: the service and listener with a wrong endpoint.
+/// Returns a message that names the service and listener with a wrong endpoint.
 pub(super) fn check(
     wanted: &[Allocation],
     services: &BTreeMap<String, Allocated>,

@@ -52,7 +52,7 @@ impl FleetHost {
         }
     }
 
-    /// Sets the time without a sign of the coordinator after which agents release their machines; 10 s by
+    /// Sets the time without contact to the coordinator after which agents release their machines; 10 s by
     /// default.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> FleetHost {
@@ -264,12 +264,12 @@ impl Host for FleetHost {
         let Some(remote) = self.remote.get(service) else {
             return self.here.probe_readiness(service, probe);
         };
-        let call = HostCall::Knock {
+        let call = HostCall::Probe {
             service: service.to_owned(),
-            knock: probe.clone(),
+            probe: probe.clone(),
         };
         match remote.session.call(call) {
-            Ok(HostReply::Knocked { status }) => Ok(status),
+            Ok(HostReply::Responded { status }) => Ok(status),
             Ok(HostReply::Silent { why }) => Err(why),
             Ok(other) => Err(unexpected(&other)),
             Err(error) => Err(error.to_string()),

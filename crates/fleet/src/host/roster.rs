@@ -44,7 +44,7 @@ impl Roster {
     ///
     /// # Errors
     ///
-    /// In words: the agent is missing, has another version, or is implausible.
+    /// Returns a message if the agent is missing, has another version, or is implausible.
     pub fn find(&self, host: &str) -> Result<&Registration, String> {
         let found = match host.split_once('=') {
             Some((key, value)) => self.agents.values().find(|agent| {

@@ -19,7 +19,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Pause before a call is sent again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Default time without a sign of the coordinator after which an agent releases its machine.
+/// Default time without contact to the coordinator after which an agent releases its machine.
 pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
 /// Time for which the NATS server may be away before agents count as lost.
 const SERVER_AWAY_MAX: Duration = Duration::from_secs(45);
@@ -41,7 +41,7 @@ pub(super) struct AgentSession {
 
 #[derive(Debug)]
 struct SessionState {
-    /// Last sign of the agent.
+    /// Last message of the agent.
     last_reply: Instant,
     /// Start of the present outage of the NATS server.
     server_away: Option<Instant>,

@@ -260,7 +260,7 @@ impl PreparedServer {
 ///
 /// # Errors
 ///
-/// In words.
+/// Returns a message.
 pub fn check_name(name: &str) -> Result<(), String> {
     if let Ok(address) = name.parse::<IpAddr>() {
         return if address.is_unspecified() {

@@ -144,7 +144,7 @@ pub(super) fn enrolled(folder: &Path) -> Result<Vec<Enrolled>, ServerError> {
 ///
 /// # Errors
 ///
-/// In words, for the agent.
+/// Returns a message for the agent.
 pub(super) fn enroll(
     setup: &ServerSetup,
     id: &TokenId,

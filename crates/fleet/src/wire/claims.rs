@@ -38,7 +38,7 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// Replaces impossible figures in the end of a part; returns false next to it if spans or start times were
-/// impossible. No moment of the load is later than `latest_ns` after its start.
+/// impossible. No time of the load is later than `latest_ns` after its start.
 pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
     let is_possible = claimed.span.0 <= claimed.span.1 && claimed.span.1 <= latest_ns;
     let is_soon = |(at, first): &(i64, i64)| {

@@ -42,7 +42,7 @@ impl EnrollRequest {
     ///
     /// # Errors
     ///
-    /// In words, if the key can't be used.
+    /// Returns a message if the key can't be used.
     pub fn sign(token: &TokenId, name: &AgentName, seed: &Secret) -> Result<EnrollRequest, String> {
         let failed = |error: nkeys::error::Error| format!("using a key: {error}");
         let key = KeyPair::from_seed(seed.reveal()).map_err(failed)?;
@@ -60,7 +60,7 @@ impl EnrollRequest {
     ///
     /// # Errors
     ///
-    /// In words, for the agent.
+    /// Returns a message for the agent.
     pub(crate) fn verify(&self, token: &TokenId) -> Result<(), String> {
         let invalid = || "its key or signature is not valid".to_owned();
         let key = KeyPair::from_public_key(&self.public).map_err(|_| invalid())?;

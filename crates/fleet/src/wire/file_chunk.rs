@@ -28,7 +28,7 @@ impl FileChunk {
     ///
     /// # Errors
     ///
-    /// In words, if they are not base64.
+    /// Returns a message if they are not base64.
     pub(crate) fn decode(&self) -> Result<Vec<u8>, &'static str> {
         BASE64
             .decode(&self.bytes)

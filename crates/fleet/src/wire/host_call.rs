@@ -67,11 +67,13 @@ pub enum HostCall {
         service: String,
     },
     /// Probe a service at one of its own listeners.
-    Knock {
+    #[serde(rename = "knock")]
+    Probe {
         /// The service.
         service: String,
         /// The probe.
-        knock: ReadinessProbe,
+        #[serde(rename = "knock")]
+        probe: ReadinessProbe,
     },
     /// Return the last lines of a service's log.
     LogTail {
@@ -119,7 +121,7 @@ pub enum HostCall {
 pub struct OpenRequest {
     /// Time without a renewal after which everything is stopped and removed, in milliseconds.
     pub lease_ms: u64,
-    /// The experiment and its coordinator in words, shown to others who want the agent.
+    /// Description of the experiment and its coordinator, shown to others who request the agent.
     #[serde(default)]
     pub holder: String,
     /// Forecast end of the experiment, UTC, RFC 3339.
@@ -157,7 +159,8 @@ pub enum HostReply {
         exited: ServiceExit,
     },
     /// A service responded to a probe.
-    Knocked {
+    #[serde(rename = "knocked")]
+    Responded {
         /// The HTTP status; `None` if the probe only connected.
         status: Option<u16>,
     },
@@ -261,9 +264,9 @@ mod tests {
             wanted: vec![wanted],
         });
         let endpoint = Endpoint::Tcp("[::1]:80".parse().unwrap());
-        again(HostCall::Knock {
+        again(HostCall::Probe {
             service: "web".to_owned(),
-            knock: ReadinessProbe {
+            probe: ReadinessProbe {
                 endpoint,
                 get: Some("/".to_owned()),
                 https: true,

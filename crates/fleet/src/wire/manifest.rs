@@ -38,7 +38,7 @@ pub struct RunManifest {
     /// Identity of the coordinator's clock.
     #[serde(default)]
     pub clock: Option<String>,
-    /// Time without a sign of a coordinator after which agents stop, in milliseconds.
+    /// Time without contact to a coordinator after which agents stop, in milliseconds.
     #[serde(default)]
     pub lease_ms: Option<u64>,
     /// True if a coordinator ordered the agents to stop.

@@ -72,12 +72,12 @@ pub enum Command {
 pub struct LoadOrder {
     /// The URL, as `prony load` takes it.
     pub url: Option<String>,
-    /// The load's settings. Settings that name files name files that were sent.
+    /// The load's settings. File names in them refer to files that the coordinator has sent.
     pub settings: LoadSettings,
     /// The workers of the load that this agent runs.
     #[serde(rename = "stretch")]
     pub shard: AgentShard,
-    /// Time without a sign of the coordinator after which the agent stops the load, in milliseconds.
+    /// Time without contact to the coordinator after which the agent stops the load, in milliseconds.
     pub lease_ms: u64,
 }
 
@@ -97,7 +97,7 @@ pub enum Reply {
     Refused {
         /// The policy rule, such as `load.targets`.
         rule: String,
-        /// The value that was asked for, and the values that the rule allows.
+        /// The requested value, and the values that the rule allows.
         text: String,
     },
     /// Another run or experiment has the agent.

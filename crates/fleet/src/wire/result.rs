@@ -55,7 +55,7 @@ pub enum EndReason {
     Stopped,
     /// The agent's process was stopped, for example by SIGTERM.
     AgentEnded,
-    /// The lease ended without a sign of the coordinator.
+    /// The lease ended without contact to the coordinator.
     LeaseEnded,
     /// The engine failed; a finding has the details.
     Failed,

@@ -113,7 +113,7 @@ fn registrations_are_named_by_their_keys_alone() {
         let last = agent.seen.loads().pop().unwrap();
         assert_eq!(last.shard.part(1000), 500);
     }
-    // Both sent fewer requests than they were asked for.
+    // Both sent fewer requests than ordered.
     let partial = &record.findings[0];
     assert_eq!(partial.id, FindingId::Partial);
     let text = "2 of 2 agents did not complete their parts: a accounted for 25 of the 500 requests";

@@ -447,7 +447,7 @@ fn tls(value: &str) -> Result<Option<TlsVersion>, Mistake> {
         "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
         "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
         "SSL2" | "SSL3" | "TLS1" | "TLS1.0" | "TLS1.1" => Err(Mistake::Refused(Refusal::Wrong(
-            format!("-f {value}: this TLS library has TLS1.2 and TLS1.3 alone; nothing was run"),
+            format!("-f {value}: the TLS library supports only TLS1.2 and TLS1.3; nothing was run"),
         ))),
         _ => Err(Mistake::Value(format!(
             "-f {value}: not a protocol; there are TLS1.2, TLS1.3 and ALL"

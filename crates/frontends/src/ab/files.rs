@@ -9,7 +9,7 @@ use super::report::whole_ms;
 use super::times::{Column, RequestTimes};
 use crate::local_time::LocalTime;
 
-/// A file that is opened before the load and written after it, so that no load is in vain.
+/// A file that is opened before the load and written after it, so that an unwritable file wastes no load.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     path: PathBuf,

@@ -31,7 +31,7 @@ const TOOL: &str = "hey";
 const PROGRESS: Duration = Duration::from_millis(500);
 
 /// Timeout of the request that checks for HTTP/2.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
@@ -67,7 +67,7 @@ fn spread(arguments: &HeyArguments) -> Spread {
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
     let spec = question.resolve(Some(&arguments.url)).ok();
-    let response = spec.and_then(|spec| probe(&spec, 0, PATIENCE).ok());
+    let response = spec.and_then(|spec| probe(&spec, 0, PROBE_TIMEOUT).ok());
     match response
         .and_then(|response| response.negotiated.alpn)
         .as_deref()

@@ -12,8 +12,8 @@ use super::url::SiegeUrl;
 /// Maximum number of body bytes that are kept of a page.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
-/// Maximum number of decoded bytes that are parsed.
-const UNPACKED_BYTES: usize = 16 << 20;
+/// Maximum number of decoded bytes of a page that are parsed.
+const DECODED_BYTES_MAX: usize = 16 << 20;
 
 /// The URLs that a page refers to, in order, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct Page {
 impl Page {
     /// Parses a page from `url`. References that can't be requested are skipped.
     pub(super) fn read(body: &[u8], coding: Coding, url: &SiegeUrl, escape: bool) -> Page {
-        let html = unpacked(body, coding, UNPACKED_BYTES);
+        let html = unpacked(body, coding, DECODED_BYTES_MAX);
         let mut emitter = DefaultEmitter::default();
         // Text in scripts and style sheets is not parsed as tags.
         emitter.naively_switch_states(true);

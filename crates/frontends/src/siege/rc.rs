@@ -93,7 +93,7 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
     for (number, key) in unknown {
         if !used.contains(&key) {
             remarks.push(format!(
-                "{shown}:{number}: {key}: no setting that is known here, and no variable that the file uses"
+                "{shown}:{number}: {key}: not a known setting, nor a variable that the file uses"
             ));
         }
     }
@@ -272,10 +272,10 @@ fn lacking(key: &str, value: &str) -> Result<(), Complaint> {
         ),
         "debug" => (
             is_true(value),
-            "there is no trace of that kind; -g and -p show what is sent and what comes",
+            "there is no debug trace; -g and -p show the request and the response",
         ),
-        "ssl-timeout" => (true, "a handshake has the time of the key timeout"),
-        // FTP is refused where a URL asks for it. The spinner has no effect.
+        "ssl-timeout" => (true, "the key timeout applies to the handshake, too"),
+        // FTP URLs are refused when they are parsed. The spinner has no effect.
         "ftp-login" | "unique" | "spinner" => (false, ""),
         _ => return Err(Complaint::Unknown),
     };

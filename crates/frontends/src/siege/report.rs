@@ -48,7 +48,7 @@ impl SiegeReport {
         lines.join("\n")
     }
 
-    /// The same as one JSON object.
+    /// The report as one JSON object.
     pub(super) fn json(&self) -> String {
         let tally = &self.tally;
         let count = |count: u64| format!("{count:>12}");

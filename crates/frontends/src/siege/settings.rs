@@ -188,7 +188,7 @@ impl Settings {
                 SiegeFlag::Version | SiegeFlag::Help | SiegeFlag::Config | SiegeFlag::Rc(_) => {}
                 SiegeFlag::Debug => {
                     return Err(
-                        "-D/--debug: there is no trace of that kind; -g and -p show what is sent and what comes"
+                        "-D/--debug: there is no debug trace; -g and -p show the request and the response"
                             .to_owned(),
                     );
                 }

@@ -112,7 +112,7 @@ impl LineFormat {
     }
 }
 
-/// The terminal's colour for a status: blue, cyan, magenta or red.
+/// The terminal's color for a status: blue, cyan, magenta or red.
 fn color(status: u16) -> u8 {
     match status {
         150 | 200..=299 => 34,

@@ -16,7 +16,7 @@ use crate::session::message_of;
 pub(super) struct Hooks<'a> {
     scripts: &'a Scripts,
     writer: Writer,
-    /// URLs of threads whose connections go to another server than the load's.
+    /// URLs of threads whose connections go to a server other than the load's.
     elsewhere: Vec<Option<String>>,
     has: Has,
     /// Requests per batch of a script.
@@ -175,7 +175,7 @@ impl Hooked<'_> {
         let text = self.thread.request()?;
         let bytes = text.as_bytes();
         let wrong = |what: String| self.thread.state.fault(format!("request(): {what}"));
-        // A single request is sent as it is; with several, the number of responses is needed.
+        // A single request is sent unchanged. For a batch, the number of expected responses is needed.
         if *batch > 1 {
             let count = request::count(&bytes).map_err(wrong)?;
             if count != *batch {

@@ -15,7 +15,7 @@ use crate::output::print;
 use crate::session::{self, Refusal, Session, Tick};
 
 /// Sampling interval of each thread's rate.
-const SAMPLED_EACH: Duration = Duration::from_millis(100);
+const SAMPLING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A prepared load.
 pub(super) struct Load<'a> {
@@ -49,7 +49,7 @@ impl Load<'_> {
             }
         };
         let tick = Tick {
-            every: SAMPLED_EACH,
+            every: SAMPLING_INTERVAL,
             call: &mut sample,
         };
         let director = hooks.map(|hooks| hooks as &dyn Director);

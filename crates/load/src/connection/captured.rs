@@ -21,7 +21,7 @@ impl CapturedResponse {
         })
     }
 
-    /// Another response begins, or the next head after an interim response.
+    /// Starts another response, or the next head after an interim response.
     pub(crate) fn start(&mut self) {
         self.head.clear();
         self.body.clear();

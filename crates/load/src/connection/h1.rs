@@ -36,7 +36,7 @@ struct Extras {
 }
 
 impl Extras {
-    /// Another response head begins, perhaps after an interim one.
+    /// Starts to capture another response head, perhaps after an interim one.
     fn restart_capture(&mut self) {
         if let Some(captured) = &mut self.captured {
             captured.start();
@@ -77,7 +77,7 @@ impl H1 {
         self.encrypted = 0;
     }
 
-    /// A request begins. In cleartext the caller sends its bytes; over TLS,
+    /// Starts a request. In cleartext the caller sends its bytes; over TLS,
     /// [`HttpSession::take_ciphertext`](super::HttpSession::take_ciphertext) encrypts them.
     pub(crate) fn start(&mut self, stream: u32, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
@@ -179,7 +179,7 @@ impl H1 {
         }
     }
 
-    /// A response is complete, and `rest` follows it. Returns none if another pipelined response is
+    /// Completes a response, which `rest` follows. Returns none if another pipelined response is
     /// due.
     #[inline]
     fn complete(
@@ -209,7 +209,7 @@ impl H1 {
         Some(Progress::Open)
     }
 
-    /// The next response of a pipelined batch is due, if the connection stays open.
+    /// Expects the next response of a pipelined batch, if the connection stays open.
     fn next_in_pipeline(&mut self, reusable: bool, expected: &Expectations) -> Option<Progress> {
         let status = self.status.unwrap_or(0);
         let outcome = self.body.judge(status, expected);

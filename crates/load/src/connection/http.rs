@@ -37,7 +37,7 @@ impl HttpMachine {
         }
     }
 
-    /// The peer closed its side. The close is `orderly` unless TLS was cut without `close_notify`.
+    /// Handles a close by the peer. The close is `orderly` unless TLS was cut without `close_notify`.
     pub(crate) fn peer_closed(
         &mut self,
         orderly: bool,

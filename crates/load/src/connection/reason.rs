@@ -28,7 +28,7 @@ pub(crate) enum Reason {
     GoneAway(ErrorCode),
     /// The request can't be sent on this connection.
     NotStarted(StartError),
-    /// HTTP/2 was asked for, and ALPN did not agree on it.
+    /// HTTP/2 was requested, and ALPN did not agree on it.
     NoHttp2,
     /// A proxy made no tunnel. The status of its response, if there was one.
     NoTunnel(Option<u16>),

@@ -113,7 +113,7 @@ impl HttpSession {
         }
     }
 
-    /// The peer closed its side of the socket.
+    /// Handles a close of the socket by the peer.
     pub(super) fn peer_closed(
         &mut self,
         expected: &Expectations,

@@ -28,7 +28,7 @@ pub(crate) enum ConnectionState {
     Backoff,
     /// A connect is in flight, or waits to be tried again.
     Connecting { since: Nanos },
-    /// A proxy was asked for a tunnel.
+    /// A tunnel was requested from a proxy.
     Tunneling { since: Nanos, tunnel: Tunnel },
     /// The TLS handshake is in progress. The connect before it took the time `connect`.
     Handshaking {
@@ -88,7 +88,7 @@ impl ConnectionState {
         )
     }
 
-    /// When the connect began, until TLS begins.
+    /// Start of the connect, until TLS begins.
     pub(crate) fn connecting_since(&self) -> Option<Nanos> {
         match self {
             ConnectionState::Connecting { since } | ConnectionState::Tunneling { since, .. } => {
@@ -98,18 +98,18 @@ impl ConnectionState {
         }
     }
 
-    /// The connection to a proxy is made, which is asked for a tunnel.
+    /// Starts to request a tunnel on a connection to a proxy.
     pub(crate) fn open_tunnel(&mut self, since: Nanos) {
         let tunnel = Tunnel::new();
         *self = ConnectionState::Tunneling { since, tunnel };
     }
 
-    /// A cleartext connection is made.
+    /// Makes a connection ready for requests in cleartext.
     pub(crate) fn open_cleartext(&mut self, factory: &mut HttpFactory) {
         *self = ConnectionState::Ready(HttpSession::new(None, factory.cleartext()));
     }
 
-    /// TLS begins after a connect that took the time `connect`. Its first flight is ready in
+    /// Starts TLS after a connect that took the time `connect`. Its first flight is ready in
     /// [`ConnectionState::take_ciphertext`].
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl ConnectionState {
         Progress::Secured(secured)
     }
 
-    /// The peer closed its side of the socket.
+    /// Handles a close of the socket by the peer.
     pub(crate) fn peer_closed(
         &mut self,
         expected: &Expectations,
@@ -252,7 +252,7 @@ impl ConnectionState {
         }
     }
 
-    /// The session begins to drain.
+    /// Starts to drain the session.
     pub(crate) fn drain(&mut self) {
         *self = match std::mem::take(self) {
             ConnectionState::Ready(session) => ConnectionState::Draining(session),

@@ -9,7 +9,7 @@ use crate::protocols::StreamsLimit;
 /// The state of a connection after bytes, or their end, were received.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
-    /// The connection goes on. Events may be in the [`SharedBuffers`], and there may be output to
+    /// The connection continues. Events may be in the [`SharedBuffers`], and there may be output to
     /// send.
     Open,
     /// The proxy made the tunnel.
@@ -26,7 +26,7 @@ pub(crate) enum Progress {
     Closed,
 }
 
-/// The end of a request on a connection that goes on.
+/// The end of a request on a connection that stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HttpEvent {
     /// The request's stream number on the connection.
@@ -56,7 +56,7 @@ pub(crate) enum EventKind {
 /// Result of a completed TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Secured {
-    /// Duration of the connect before it.
+    /// Duration of the connect before the handshake.
     pub(crate) connect: Nanos,
     pub(crate) handshake: TlsHandshake,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Secured {
 pub(crate) enum RequestCapacity {
     /// A request can start now.
     Available,
-    /// The peer allows no request at all at the moment.
+    /// The peer currently allows no requests at all.
     NoStreamsAllowed,
     /// The connection carries as many requests as it may.
     Full(StreamsLimit),

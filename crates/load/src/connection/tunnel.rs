@@ -5,7 +5,7 @@ use prony_record::Outcome;
 
 use super::{Progress, Reason};
 
-/// A connection to a proxy that was asked for a tunnel.
+/// A connection to a proxy from which a tunnel was requested.
 pub(crate) struct Tunnel {
     parser: ResponseParser,
 }

@@ -92,7 +92,7 @@ fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed()
     assert_eq!(saturated.severity, Severity::Error);
     assert_eq!(missed.id, FindingId::ScheduleMissed);
     assert!(missed.text.contains("The generator does not keep up"));
-    // The same beyond the server: its connections wait there.
+    // With short queues at the worker, the server is at fault.
     record.generator.queue_share = 0.1;
     let findings = of(&record, &[], 0);
     assert_eq!(findings.len(), 1);

@@ -181,7 +181,7 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
     let size = 1u128.checked_shl(free).unwrap_or(u128::MAX);
     if number(first) & (size - 1) != 0 {
         return Err(format!(
-            "\"{typed}\" is an address within a network; write {first} for that address alone, or \
+            "\"{typed}\" is an address within a network; write {first} for that address only, or \
              the network's first address with /{length} for all"
         ));
     }
@@ -204,7 +204,7 @@ fn unfit(address: IpAddr) -> Option<&'static str> {
         _ if address.is_multicast() => Some("is a group's, not a machine's"),
         IpAddr::V4(v4) if v4.is_broadcast() => Some("is everybody's, not a machine's"),
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
-            Some("is link-local and would need a zone; give one of another kind")
+            Some("is link-local and would need a zone; use an address that is not link-local")
         }
         _ => None,
     }

@@ -30,7 +30,7 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// This system lacks the backend that was asked for.
+    /// This system lacks the requested backend.
     pub(crate) fn choose(
         flag: IoChoice,
         workers: u32,

@@ -1,6 +1,6 @@
 //! The contract between the worker and the sockets that carry its bytes.
 //!
-//! It is built on *completions*: the worker submits an operation, goes on, and later reaps one
+//! It is built on *completions*: the worker submits an operation, continues, and later reaps one
 //! [`Completion`] for it. io_uring maps to it directly; the readiness backend emulates it by
 //! performing the operation once the system says that it won't block. A user-space stack or a
 //! simulation with its own clock fits the same contract. Nothing above this module may assume a

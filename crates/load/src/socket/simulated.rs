@@ -77,7 +77,7 @@ pub(crate) struct Reply {
     pub(crate) steps: Vec<(Nanos, Step)>,
 }
 
-/// When the request's bytes are taken over.
+/// Time at which the request's bytes are taken over.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum SendTiming {
     #[default]
@@ -98,7 +98,7 @@ pub(crate) enum Step {
 /// Calls of the backend, for tests.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// When connects began.
+    /// Start times of connects.
     pub(crate) connects: Vec<Nanos>,
     /// Sends: their time and bytes. With HTTP/1 each is a request.
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
@@ -152,7 +152,7 @@ pub(crate) struct SimulatedSockets<'run> {
     cost: Nanos,
     /// The load is interrupted at this real time.
     interrupt: Option<(Nanos, Rc<Control>)>,
-    /// When the worker is stopped, in real time, and for how long.
+    /// Real time at which the worker is stopped, and the duration of the stop.
     stop: Option<(Nanos, Nanos)>,
     server: Box<dyn Server>,
     links: Vec<Option<SimulatedLink<'run>>>,

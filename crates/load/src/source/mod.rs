@@ -248,7 +248,7 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
     Ok(all)
 }
 
-/// AddressList of a range, evenly spaced, including the first and the last.
+/// Addresses of a range, evenly spaced, including the first and the last.
 fn tried(range: SourceRange) -> impl Iterator<Item = IpAddr> {
     let (count, last) = (range.count().min(TRIED_ADDRESSES_MAX), range.count() - 1);
     (0..count).map(move |n| range.nth(last * n / (count - 1).max(1)))

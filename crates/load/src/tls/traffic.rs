@@ -272,7 +272,7 @@ impl TlsTraffic {
         Ok(bytes.len() - rest.len())
     }
 
-    /// The peer's next records use new keys, and it may request the same of this side (RFC 8446
+    /// Handles a key update: the peer's next records use new keys, and it may request the same of this side (RFC 8446
     /// §4.6.3).
     fn key_update(&mut self, payload: &[u8]) -> Result<(), Error> {
         self.opening = RecordCipher::new(self.agreed.version, self.schedule.update_rx_secret()?)?;

@@ -13,7 +13,7 @@ use crate::socket::{Close, Completion, Operation, Sockets};
 const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Inlined into both callers, because a call costs 1% of a request.
+    /// Handles a completion. Inlined into both callers, because a call costs 1% of a request.
     #[inline(always)]
     pub(super) fn on_completion(&mut self, completion: Completion, now: Nanos) {
         let key = completion.key();
@@ -46,7 +46,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The peer closed its side in order.
+    /// Handles an orderly close by the peer.
     fn on_peer_closed(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
         if entry.state.is_draining() {
@@ -136,13 +136,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.timers.drains.set(index, now + DRAIN_TIMEOUT);
     }
 
-    /// A draining connection ends.
+    /// Closes a drained connection.
     pub(super) fn drained(&mut self, index: u32, how: Close, now: Nanos) {
         self.close(index, how);
         self.vacated(index, now);
     }
 
-    /// HTTP/1: the connection was lost before any byte of the response.
+    /// Handles the loss of an HTTP/1 connection before any byte of the response.
     fn lost(&mut self, index: u32, now: Nanos) {
         let outcome = match self.connections[index].send {
             SendState::Failed => Outcome::Reset,
@@ -194,7 +194,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A connection failed, and with it the requests in flight. If it was not ready yet, the
+    /// Fails a connection and its requests in flight. If it was not ready yet, the
     /// requests that wait for it fail, too.
     pub(super) fn fail(
         &mut self,

@@ -1,4 +1,4 @@
-//! Connections are made: connect, tunnel, TLS handshake, and their failures.
+//! Connection setup: connect, tunnel and TLS handshake, and their failures.
 
 use std::io;
 
@@ -58,7 +58,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sockets.connect(entry.key(index), route);
     }
 
-    /// The socket is connected.
+    /// Continues after the socket is connected.
     pub(super) fn connected(&mut self, index: u32, now: Nanos) {
         self.sink.refusals.rule_out();
         self.write_proxy_header(index);
@@ -84,7 +84,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ready(index, now);
     }
 
-    /// The connect succeeded, including a tunnel. Returns its duration.
+    /// Ends a successful connect, including a tunnel. Returns its duration.
     fn end_connect(&mut self, index: u32, now: Nanos) -> Nanos {
         self.timers.connects.clear(index);
         let entry = &mut self.connections[index];
@@ -107,13 +107,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// The proxy made the tunnel.
+    /// Continues after the proxy made the tunnel.
     pub(super) fn tunneled(&mut self, index: u32, now: Nanos) {
         let connect = self.end_connect(index, now);
         self.begin_tls(index, connect, now);
     }
 
-    /// The TLS handshake begins after a connect of this duration.
+    /// Starts the TLS handshake after a connect of this duration.
     fn begin_tls(&mut self, index: u32, connect: Nanos, now: Nanos) {
         let entry = &mut self.connections[index];
         let target = &self.targets[entry.target];
@@ -131,7 +131,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The TLS handshake is complete.
+    /// Continues after the TLS handshake is complete.
     pub(super) fn secured(&mut self, index: u32, secured: Secured, now: Nanos) {
         let handshake = Some(secured.handshake);
         if let Some(script) = &mut self.script {
@@ -158,7 +158,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sink.connection_opened(now, opened, || source);
     }
 
-    /// A connection takes requests from now on.
+    /// Lets a connection take requests from now on.
     fn ready(&mut self, index: u32, now: Nanos) {
         self.note_negotiated(index);
         let session = self.connections[index].session();
@@ -215,7 +215,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A connect failed with an error of the system.
+    /// Handles a connect that failed with a system error.
     pub(super) fn on_connect_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
         self.sink.refusals.add(error, now);
         let entry = &self.connections[index];
@@ -232,7 +232,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_failed(index, outcome, reason, now);
     }
 
-    /// No connection was made. The requests that waited for it have failed, and the next connect
+    /// Handles a failed connect. The requests that waited for it have failed, and the next connect
     /// waits for a backoff.
     pub(super) fn connect_failed(
         &mut self,

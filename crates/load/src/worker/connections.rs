@@ -145,7 +145,7 @@ impl Connections {
         number
     }
 
-    /// A connect begins in an entry, or is tried again.
+    /// Starts or retries a connect in an entry.
     pub(super) fn begin_connect(&mut self, index: u32, since: Nanos) {
         let entry = &mut self.entries[index as usize];
         entry.generation = entry.generation.wrapping_add(1);
@@ -154,7 +154,7 @@ impl Connections {
         entry.outbox.clear();
     }
 
-    /// The connection of an entry is ready for requests in cleartext.
+    /// Makes the connection of an entry ready for requests in cleartext.
     pub(super) fn open_cleartext(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.state.open_cleartext(&mut self.factory);
@@ -173,7 +173,7 @@ impl Connections {
         state.receive(bytes, now, &mut self.factory, expected, &mut self.buffers)
     }
 
-    /// The peer closed its side of a connection.
+    /// Handles a close of a connection by the peer.
     pub(super) fn peer_closed(&mut self, index: u32, expected: &Expectations) -> Progress {
         let state = &mut self.entries[index as usize].state;
         state.peer_closed(expected, &mut self.buffers)
@@ -208,7 +208,7 @@ impl Connections {
         }
     }
 
-    /// A connection's HTTP/2 has output to send.
+    /// Marks a connection whose HTTP/2 has output to send.
     #[inline]
     pub(super) fn mark_dirty(&mut self, index: u32) {
         if let Some(session) = self.entries[index as usize].state.session_mut()

@@ -1,4 +1,4 @@
-//! Requests and the load end.
+//! The end of requests and of the load.
 
 use prony_record::{Exchange, Nanos, Outcome};
 

@@ -1,4 +1,4 @@
-//! Requests end by what came on their connection, and HTTP/2 connections go on or end.
+//! Handles events of connections: requests end, and HTTP/2 connections continue or close.
 
 use prony_record::{Nanos, Outcome};
 
@@ -56,7 +56,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.set_free(slot, now);
     }
 
-    /// A complete response came by HTTP/1. The connection is reused, drained or closed.
+    /// Handles a complete HTTP/1 response. The connection is reused, drained or closed.
     fn on_h1_response(
         &mut self,
         index: u32,
@@ -97,7 +97,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A complete response came on an HTTP/2 stream.
+    /// Handles a complete response on an HTTP/2 stream.
     fn on_h2_response(&mut self, index: u32, slot: u32, outcome: Outcome, now: Nanos) {
         if let Some(session) = self.connections[index].session_mut() {
             session.served = session.served.saturating_add(1);
@@ -129,7 +129,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         is_reused && request.is_some_and(|request| request.idempotent)
     }
 
-    /// A request in flight waits for a connection again.
+    /// Makes a request in flight wait for a connection again.
     pub(super) fn requeue_for_retry(&mut self, slot: u32, now: Nanos) {
         self.take_back_unsent(slot);
         if self.dispatcher.slot(slot).pending().is_some() {
@@ -138,7 +138,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// HTTP/2: something came, so the connection is not dead.
+    /// Records that bytes arrived on an HTTP/2 connection, so it is not dead.
     pub(super) fn note_heard(&mut self, index: u32, now: Nanos) {
         if let Some(session) = self.connections[index].session_mut() {
             session.last_heard = now;
@@ -148,7 +148,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// HTTP/2: the connection goes on, or ends because one side wants no more of it.
+    /// Continues an HTTP/2 connection, or closes it if one side is finished with it.
     pub(super) fn continue_h2(&mut self, index: u32, now: Nanos) {
         let session = self.connections[index].session_mut();
         let Some(h2) = session.and_then(|session| session.http.h2_mut()) else {
@@ -165,7 +165,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.use_successor_if_going_away(index, now);
     }
 
-    /// HTTP/2: the peer closed the connection while requests were in flight.
+    /// Handles a close of an HTTP/2 connection by the peer while requests were in flight.
     pub(super) fn h2_lost(&mut self, index: u32, now: Nanos) {
         if self.connections[index].send == SendState::Failed {
             self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);
@@ -176,7 +176,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.fail_streams(index, early, late, Some(&within), now);
     }
 
-    /// HTTP/2: the connection was lost. Requests whose response has not begun may be sent again.
+    /// Handles the loss of an HTTP/2 connection. Requests whose response has not begun may be sent again.
     /// The others end as `late` if their response has begun, or as `early`.
     pub(super) fn fail_streams(
         &mut self,
@@ -215,7 +215,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// HTTP/2: the peer broke HTTP/2 or TLS. Everything on the connection fails.
+    /// Fails everything on an HTTP/2 connection whose peer violated HTTP/2 or TLS.
     pub(super) fn h2_broken(&mut self, index: u32, outcome: Outcome, reason: Reason, now: Nanos) {
         let is_ready = self.connections[index].state.is_ready();
         if !is_ready || outcome == Outcome::Tls {

@@ -60,7 +60,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// No complete response came in time.
+    /// Handles a request whose complete response did not arrive in time.
     fn on_request_timeout(&mut self, slot: u32, now: Nanos) {
         self.sink.refusals.rule_out();
         let taken = self.dispatcher.slot(slot);
@@ -84,7 +84,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The stream is cancelled, and the others go on. If nothing at all came since it began, the
+    /// Cancels a stream that timed out; the others continue. If nothing at all came since it began, the
     /// connection may be dead.
     fn on_stream_timeout(&mut self, slot: u32, now: Nanos) {
         let taken = self.dispatcher.slot(slot);

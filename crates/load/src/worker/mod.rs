@@ -69,9 +69,9 @@ use crate::spec::LoadSpec;
 
 /// The longest sleep, so that an interrupt is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(50);
-/// Completions handled before timers and the interrupt have their turn.
+/// Maximum number of completions handled before timers and the interrupt are checked.
 const COMPLETIONS_MAX: u32 = 4096;
-/// Requests started before sockets have their turn.
+/// Maximum number of requests started before completions are handled.
 const STARTS_MAX: u32 = 64;
 /// Requests started after each completion, which usually frees one slot.
 const STARTS_PER_COMPLETION: u32 = 4;
@@ -82,7 +82,7 @@ const COMPLETIONS_PER_FLUSH: u32 = 64;
 /// Result of one worker.
 pub(crate) struct WorkerResult {
     pub(crate) sink: Sink,
-    /// When its part of the load ended.
+    /// Time at which its part of the load ended.
     pub(crate) ended: Nanos,
     /// Utilization over the measured part.
     pub(crate) utilization: WorkerUtilization,
@@ -314,7 +314,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.next_due().min(self.end).min(other)
     }
 
-    /// When the worker has something to do next other than to start requests.
+    /// Time at which the worker next has something to do other than start requests.
     fn wake_without_starts_at(&self, now: Nanos) -> Nanos {
         let ramp = self.ramp.as_ref();
         let ramp = ramp.map_or(Nanos::MAX, |ramp| ramp.wake_at(now));

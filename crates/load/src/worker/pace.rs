@@ -14,7 +14,7 @@ pub(super) enum Pace {
     Open(Box<ArrivalSchedule>),
 }
 
-/// A load runs from its begin to its end, or in slices.
+/// A load runs from its start to its end, or in slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadCourse {
     Whole,
@@ -35,7 +35,7 @@ pub(super) fn pace(
                 .requests
                 .map_or(u64::MAX, |limit| shard.items(limit));
             let measured = match (spec.span.requests, course) {
-                // Exactly as many requests are measured as were asked for.
+                // Exactly the requested number of requests is measured.
                 (Some(_), _) => MeasuredPart::DueFrom(spec.span.warmup),
                 // The requests that start in a slice end after it.
                 (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),

@@ -1,5 +1,5 @@
-//! Connections are opened before the load begins if several machines begin it at the same time.
-//! Otherwise the first requests would wait for connects that all fall on that moment.
+//! Opens connections before a load that several machines start at the same time. Otherwise all
+//! machines would connect at once, and the first requests would wait.
 //!
 //! ```text
 //!  preconnect ─► ready ─► maintain, while others get ready ─► restart ─► the clock starts ─► run

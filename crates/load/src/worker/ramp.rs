@@ -50,9 +50,9 @@ pub(super) struct ConnectRamp {
     /// Time between two steps.
     interval: Nanos,
     begun: u32,
-    /// Connections that are begun, and neither made nor failed.
+    /// Connections that are being opened.
     in_flight: u32,
-    /// When a connection was last made, or failed.
+    /// Time at which a connection was last made, or failed.
     settled: Nanos,
     /// Requests are no longer held.
     is_released: bool,
@@ -100,17 +100,17 @@ impl ConnectRamp {
         self.left > 0 && (is_crowded || now < self.next_step())
     }
 
-    /// When the next connection may begin, unless too many are in flight.
+    /// Earliest time for the next connection, unless too many are in flight.
     fn next_step(&self) -> Nanos {
         Nanos(self.interval.0 * u64::from(self.begun / STEP_CONNECTIONS))
     }
 
-    /// When [`ConnectRamp::end_if_due`] has something to do next.
+    /// Time at which [`ConnectRamp::end_if_due`] next has something to do.
     pub(super) fn wake_at(&self, now: Nanos) -> Nanos {
         self.next_begin(now).min(self.held_until())
     }
 
-    /// When more connections may begin, if that is known.
+    /// Earliest time for more connections, if it is known.
     pub(super) fn next_begin(&self, now: Nanos) -> Nanos {
         match self.next_step() {
             next if self.left > 0 && next > now => next,
@@ -127,7 +127,7 @@ impl ConnectRamp {
         }
     }
 
-    /// The first connection of an entry begins.
+    /// Records that the first connection of an entry begins.
     pub(super) fn begin(&mut self, index: u32) {
         if self.left > 0 {
             self.left -= 1;
@@ -137,7 +137,7 @@ impl ConnectRamp {
         }
     }
 
-    /// The first connection of an entry is made or has failed.
+    /// Records that the first connection of an entry is made or has failed.
     pub(super) fn settle(&mut self, index: u32, now: Nanos) {
         let phase = &mut self.phases[index as usize];
         if *phase == RampPhase::Connecting {
@@ -147,7 +147,7 @@ impl ConnectRamp {
         }
     }
 
-    /// The first connection of an entry is made. Returns whether its request is held.
+    /// Records that the first connection of an entry is made. Returns true if its request is held.
     pub(super) fn hold(&mut self, index: u32, now: Nanos) -> bool {
         if self.phases[index as usize] == RampPhase::Done {
             return false;

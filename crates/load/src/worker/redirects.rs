@@ -102,11 +102,11 @@ struct PendingRedirect {
 
 /// The result of a redirect.
 enum Redirect {
-    /// The request goes on as another one, or fails.
+    /// The request continues as another one, or fails.
     Next(Result<Arc<Request>, Reason>),
     /// The result depends on a lookup.
     LookingUp(TargetLookup),
-    /// It fails because there are too many lookups already.
+    /// The request fails because too many lookups are in progress.
     Busy(Reason),
 }
 
@@ -240,7 +240,7 @@ fn write(
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// A complete response to a slot's request came. Ends the request, or follows the redirect:
+    /// Handles a complete response to a slot's request. Ends the request, or follows the redirect:
     /// then the request waits for its connection again. Returns whether it ended.
     #[inline]
     pub(super) fn end_or_redirect(&mut self, slot: u32, outcome: Outcome, now: Nanos) -> bool {
@@ -305,7 +305,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Some(redirect)
     }
 
-    /// A slot's request was redirected, and leaves its connection.
+    /// Removes a redirected request from its connection.
     fn end_hop(&mut self, slot: u32, now: Nanos) {
         self.take_back_unsent(slot);
         let taken = self.dispatcher.slot(slot);
@@ -322,7 +322,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sink.recorder.redirected(now);
     }
 
-    /// A slot's request goes on as the `next` one.
+    /// Replaces a slot's request by the `next` one.
     fn redirect(&mut self, slot: u32, next: Arc<Request>, now: Nanos) {
         self.learn_target(next.target);
         self.end_hop(slot, now);
@@ -334,7 +334,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A slot's request waits until the host that it is redirected to is looked up.
+    /// Defers a slot's request until the host of its redirect is looked up.
     fn wait_for_lookup(&mut self, slot: u32, lookup: TargetLookup, now: Nanos) {
         let taken = self.dispatcher.slot(slot);
         let session = self.connections[taken.connection].session();
@@ -354,7 +354,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.defer_until_idle(slot);
     }
 
-    /// Goes on with a deferred request if its lookup is over. Returns whether it goes on waiting.
+    /// Continues a deferred request if its lookup is done. Returns true if it must wait longer.
     ///
     /// # Errors
     ///

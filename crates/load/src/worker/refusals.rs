@@ -26,14 +26,14 @@ pub(crate) struct Refusals {
     last: Nanos,
     /// The system's message for the last one.
     error: String,
-    /// Something other than a refused connect happened.
+    /// Records that something other than a refused connect happened.
     ruled_out: bool,
     /// Other workers know that.
     announced: bool,
 }
 
 impl Refusals {
-    /// A connect failed with `error`, which is a refusal or rules one out.
+    /// Records a connect that failed with `error`, which is a refusal or rules one out.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;
@@ -58,7 +58,7 @@ impl Refusals {
         self.ruled_out |= other.ruled_out;
     }
 
-    /// Something other than a refused connect happened.
+    /// Records that something other than a refused connect happened.
     #[inline]
     pub(super) fn rule_out(&mut self) {
         self.ruled_out = true;

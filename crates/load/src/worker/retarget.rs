@@ -1,4 +1,4 @@
-//! Requests to another target than their connection's, and requests whose host is being looked up.
+//! Requests whose target differs from their connection's, and requests whose host is being looked up.
 //!
 //! A slot stays with its connection, and the connection has one target at a time. So a request to
 //! another target is deferred until the others on the connection have ended. Nothing else begins
@@ -85,7 +85,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// A deferred request ended. Its connection takes requests again if it was the last one.
+    /// Lets a connection take requests again if its last deferred request has ended.
     fn unpark_after_deferral(&mut self, slot: u32, now: Nanos) {
         let index = self.dispatcher.slot(slot).connection;
         if self.dispatcher.occupancy(index).deferred == 0 {

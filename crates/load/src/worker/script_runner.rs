@@ -8,7 +8,7 @@ use crate::request::Request;
 use crate::script::{CaptureSpec, RequestEnd, ResponseView, Script, UserStep};
 use crate::socket::Sockets;
 
-/// Calls of the script before sockets have their turn.
+/// Maximum number of script calls before completions are handled.
 const CALLS_MAX: u32 = 64;
 
 /// The script of one worker.
@@ -63,12 +63,12 @@ impl<'run> ScriptRunner<'run> {
         self.capture.heads || self.capture.body_bytes > 0
     }
 
-    /// A slot's request begins.
+    /// Records that a slot's request begins.
     pub(super) fn request_begins(&mut self, slot: u32) {
         self.waits[slot as usize] = (None, None);
     }
 
-    /// The connection that a slot's request waits for was made, or its TLS handshake was.
+    /// Records that the connection of a waiting request was made, or its TLS handshake completed.
     pub(super) fn connection_made(
         &mut self,
         slot: u32,
@@ -85,7 +85,7 @@ impl<'run> ScriptRunner<'run> {
         add(handshakes, handshake.map(|handshake| handshake.took));
     }
 
-    /// A slot's request ended.
+    /// Records the end of a slot's request.
     pub(super) fn request_ended(&mut self, slot: u32, ended: &EndedRequest<'_>) {
         if !self.capture.ends {
             return;

@@ -87,12 +87,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Err(error @ StartError::FieldsTooLong { .. }) => {
                 self.reject(slot, &Reason::NotStarted(error), now);
             }
-            // It goes on waiting.
+            // It continues to wait.
             Err(_) => {}
         }
     }
 
-    /// A request can't be sent on this connection. Its slot is parked for a while, because the next
+    /// Withdraws a request that can't be sent on this connection. Its slot is parked for a while, because the next
     /// request would fail at once, and so on forever.
     fn reject(&mut self, slot: u32, reason: &Reason, now: Nanos) {
         let index = self.dispatcher.slot(slot).connection;
@@ -103,7 +103,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .set_alarm(now + BACKOFF_MIN, index, generation, Alarm::Unpark);
     }
 
-    /// A send is complete. An owned buffer comes back.
+    /// Handles a complete send, which returns an owned buffer.
     #[inline]
     pub(super) fn sent(&mut self, key: Key, buffer: Option<Vec<u8>>) {
         if !self.connections.is_current(key) {
@@ -208,7 +208,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.send_owned(index, out);
     }
 
-    /// A send is complete: slots that were parked for it may try again.
+    /// Lets slots that were parked for a send try again after its completion.
     fn end_backpressure(&mut self, index: u32) {
         let occupancy = self.dispatcher.occupancy_mut(index);
         if std::mem::take(&mut occupancy.write_backpressured) || occupancy.waiting > 0 {
@@ -217,7 +217,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// There may be room on a connection. Waiting requests come first, then parked slots.
+    /// Fills the free capacity of a connection: waiting requests come first, then parked slots.
     pub(super) fn fill(&mut self, index: u32, now: Nanos) {
         self.send_waiting(index, now);
         if self.dispatcher.occupancy(index).waiting == 0 {

@@ -16,7 +16,7 @@ pub(crate) struct Sink {
     /// Reasons of measured failures.
     pub(crate) reasons: Reasons,
     pub(crate) negotiated: Option<Negotiated>,
-    /// When the first request started.
+    /// Start of the first request.
     pub(crate) first_start: Option<Nanos>,
     /// Times that bytes came while no request was in flight.
     pub(crate) unsolicited: u64,
@@ -70,14 +70,14 @@ impl Sink {
         self.connects.merge(other.connects);
     }
 
-    /// A request started.
+    /// Records the start of a request.
     #[inline]
     pub(super) fn request_started(&mut self, now: Nanos) {
         self.first_start.get_or_insert(now);
         self.recorder.started();
     }
 
-    /// A request ended. Returns whether it is measured. `source` is called for measured requests if
+    /// Records the end of a request. Returns true if it is measured. `source` is called for measured requests if
     /// sources are counted.
     #[inline]
     pub(super) fn request_ended(
@@ -101,7 +101,7 @@ impl Sink {
         is_measured
     }
 
-    /// A connection was made. `source` is called if it is measured and sources are counted.
+    /// Records a new connection. `source` is called if it is measured and sources are counted.
     pub(super) fn connection_opened(
         &mut self,
         now: Nanos,
@@ -124,7 +124,7 @@ impl Sink {
         }
     }
 
-    /// A request was due at `due` and never started.
+    /// Records a request that was due at `due` and never started.
     pub(super) fn request_unstarted(&mut self, due: Nanos, ended: Nanos) {
         let exchange = Exchange {
             intended: due,

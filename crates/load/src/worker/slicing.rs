@@ -27,12 +27,12 @@ use crate::progress::{Control, Counter};
 use crate::slices::{LoadSlice, SliceReport};
 use crate::socket::Sockets;
 
-/// Completions of an idle connection during a pause, at most: bytes that nobody asked for, and its end.
+/// Maximum completions of an idle connection during a pause: unsolicited bytes, and its end.
 const COMPLETIONS_PER_IDLE_CONNECTION: u32 = 2;
 
 /// A worker's source of slices.
 pub(crate) trait SliceFeed<S> {
-    /// Waits for the next slice, and sets the clock of the sockets to its begin.
+    /// Waits for the next slice, and sets the clock of the sockets to its start.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ) -> io::Result<()> {
         self.meter.drain();
         let mut now = self.sockets.now();
-        // The connections that are not made yet begin in the next slice.
+        // Connections that have not been opened yet are opened in the next slice.
         self.end_hold(now);
         let mut polled = now;
         loop {

@@ -1,4 +1,4 @@
-//! Requests start: a slot for each, and a connection for the slot if it has none.
+//! Starts requests: assigns each a slot, and opens a connection for a slot that has none.
 
 use prony_record::Nanos;
 

@@ -8,7 +8,7 @@ use super::ramp::ConnectRamp;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// If the peer takes no more requests on a connection, its idle slots move to the successor
+    /// Moves the idle slots of a connection whose peer takes no more requests to the successor
     /// connection. If that one is still closing itself, they wait.
     pub(super) fn use_successor_if_going_away(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
@@ -39,7 +39,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A connection is gone. Slots that wait for one get another, unless their requests are held.
+    /// Handles the end of a connection. Slots that wait for one get another, unless their requests are held.
     pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
         let is_held = |ramp: &ConnectRamp| ramp.is_held(index);
         if self.ramp.as_ref().is_some_and(is_held) {

@@ -28,7 +28,7 @@ impl ConnectCounts {
         self.retransmitted += other.retransmitted;
     }
 
-    /// A connect succeeded in this time.
+    /// Records the duration of a successful connect.
     pub(super) fn add(&mut self, took: Nanos) {
         self.made += 1;
         self.retransmitted += u64::from(is_retransmitted(took));

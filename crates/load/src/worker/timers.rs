@@ -65,7 +65,7 @@ impl Timers {
             .push(Reverse((at, connection, generation, alarm)));
     }
 
-    /// A slot's user thinks until `at`.
+    /// Sets the end of the think time of a slot's user.
     pub(super) fn think(&mut self, slot: u32, at: Nanos) {
         self.think_times.push(Reverse((at, slot)));
     }

@@ -144,7 +144,7 @@ fn a_server_that_closes_at_the_start_costs_no_request() {
     let (server, seen) = counting(4);
     let mut spec = resolve(&server.url(), &["-c", "4", "-n", "40"]).unwrap();
     spec.open_before_start();
-    // Nothing services the connections in between.
+    // No worker reads the connections before the load starts.
     let begin = || {
         let before = Instant::now();
         until("it closes none", || seen.closed.load(Ordering::SeqCst) == 4);

@@ -29,9 +29,9 @@ fn nothing_is_lost_when_a_server_often_sends_goaway() {
     }
 }
 
-/// The same with request bodies, which are interrupted and sent again.
+/// GOAWAY interrupts request bodies, which are sent again.
 #[test]
-fn uploads_survive_goodbyes() {
+fn uploads_survive_goaway() {
     let server = nginx::start("keepalive_requests 100;");
     let body = server.site.path("www/bytes/16385");
     for way in Transport::BOTH {

@@ -134,7 +134,7 @@ fn counts(lines: &[Vec<String>], word: usize) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The server logs the address in the PROXY header, for any bytes that follow the header.
+/// Checks that the server logs the address of the PROXY header, whatever protocol follows the header.
 fn check_given_addresses(proxied: &ProxiedServer) {
     for (way, http) in [
         ("clear", "--http 1.1"),

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
 /// Timeout that only a hang can reach.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Silence that counts as the end of what a server sends.
 const SILENCE: Duration = Duration::from_millis(150);
@@ -76,24 +76,24 @@ pub(crate) fn start_for(via: Via) -> Running {
 
 /// A connection that a client reads and writes.
 pub(crate) trait Wire: Read + Write {
-    fn set_patience(&self, patience: Duration);
+    fn set_timeout(&self, timeout: Duration);
 }
 
 impl Wire for TcpStream {
-    fn set_patience(&self, patience: Duration) {
-        self.set_read_timeout(Some(patience)).unwrap();
+    fn set_timeout(&self, timeout: Duration) {
+        self.set_read_timeout(Some(timeout)).unwrap();
     }
 }
 
 impl Wire for UnixStream {
-    fn set_patience(&self, patience: Duration) {
-        self.set_read_timeout(Some(patience)).unwrap();
+    fn set_timeout(&self, timeout: Duration) {
+        self.set_read_timeout(Some(timeout)).unwrap();
     }
 }
 
 impl<S: Wire> Wire for StreamOwned<ClientConnection, S> {
-    fn set_patience(&self, patience: Duration) {
-        self.sock.set_patience(patience);
+    fn set_timeout(&self, timeout: Duration) {
+        self.sock.set_timeout(timeout);
     }
 }
 
@@ -117,13 +117,13 @@ pub(crate) struct Client {
 
 /// A response with `Content-Length`, or without a body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
@@ -144,12 +144,12 @@ impl Client {
             Via::Tls => Box::new(StreamOwned::new(tls_session(origin), tcp())),
             Via::TlsOverUnix => Box::new(StreamOwned::new(tls_session(origin), unix())),
         };
-        wire.set_patience(PATIENCE);
+        wire.set_timeout(TEST_TIMEOUT);
         Self { wire }
     }
 
     pub(crate) fn over(wire: impl Wire + 'static) -> Self {
-        wire.set_patience(PATIENCE);
+        wire.set_timeout(TEST_TIMEOUT);
         Self {
             wire: Box::new(wire),
         }
@@ -161,24 +161,24 @@ impl Client {
     }
 
     /// Sends a GET and reads its response.
-    pub(crate) fn get(&mut self, path: &str) -> Answer {
+    pub(crate) fn get(&mut self, path: &str) -> Response {
         self.send(get(path));
-        self.answer()
+        self.response()
     }
 
     /// Reads a head and the announced number of body bytes.
-    pub(crate) fn answer(&mut self) -> Answer {
+    pub(crate) fn response(&mut self) -> Response {
         let head = self.head();
-        let mut answer = Answer {
+        let mut response = Response {
             status: head[9..12].parse().unwrap(),
             head,
             body: Vec::new(),
         };
-        let length = answer
+        let length = response
             .header("content-length")
             .map_or(0, |value| value.parse().unwrap());
-        answer.body = self.exactly(length);
-        answer
+        response.body = self.exactly(length);
+        response
     }
 
     /// Reads up to the empty line that ends a head.
@@ -214,9 +214,9 @@ impl Client {
 
     /// Like [`Client::rest`], for a server that stops sending without closing.
     pub(crate) fn rest_until_silence(&mut self) -> (Vec<u8>, End) {
-        self.wire.set_patience(SILENCE);
+        self.wire.set_timeout(SILENCE);
         let seen = self.rest();
-        self.wire.set_patience(PATIENCE);
+        self.wire.set_timeout(TEST_TIMEOUT);
         seen
     }
 }

@@ -137,8 +137,8 @@ fn a_fault_after_pipelined_requests_waits_for_their_responses() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send(get("/") + &get("/bytes/4") + &get("/fault/close"));
-    assert_eq!(client.answer().body, HELLO.as_bytes());
-    assert_eq!(client.answer().body.len(), 4);
+    assert_eq!(client.response().body, HELLO.as_bytes());
+    assert_eq!(client.response().body.len(), 4);
     assert_eq!(client.rest(), (vec![], End::Closed));
 }
 
@@ -150,7 +150,7 @@ fn after_a_fault_that_leaves_the_connection_open_it_is_served_on() {
         for path in ["/fault/interim", "/fault/continue"] {
             client.send(get(path));
             assert!(client.head().starts_with("HTTP/1.1 10"));
-            assert_eq!(client.answer().body, HELLO.as_bytes());
+            assert_eq!(client.response().body, HELLO.as_bytes());
         }
         assert_eq!(client.get("/fault/slow-body").body, HELLO.as_bytes());
         assert_eq!(client.get("/fault/lies-short").body, b"Hello");
@@ -189,7 +189,7 @@ fn the_request_body_is_read_before_a_fault() {
     client.send("POST /fault/interim HTTP/1.1\r\nHost: origin\r\nContent-Length: 200000\r\n\r\n");
     client.send(vec![b'x'; 200_000]);
     assert!(client.head().starts_with("HTTP/1.1 103"));
-    assert_eq!(client.answer().body, HELLO.as_bytes());
+    assert_eq!(client.response().body, HELLO.as_bytes());
     assert_eq!(client.get("/").body, HELLO.as_bytes());
 }
 
@@ -202,9 +202,9 @@ fn an_early_response_does_not_wait_for_the_request_body() {
             "POST /fault/early-answer HTTP/1.1\r\nHost: o\r\nContent-Length: 1000000\r\n\r\n",
         );
         client.send(b"only the beginning");
-        let answer = client.answer();
-        assert_eq!(answer.header("connection"), Some("close"));
-        assert_eq!(answer.body, HELLO.as_bytes());
+        let response = client.response();
+        assert_eq!(response.header("connection"), Some("close"));
+        assert_eq!(response.body, HELLO.as_bytes());
         assert_eq!(client.rest(), (vec![], End::Closed), "{via:?}");
         // Further input is read, and doesn't cause a reset.
         client.send(vec![b'x'; 100_000]);

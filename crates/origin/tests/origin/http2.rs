@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use crate::client::{PATIENCE, Running, Via, clear, start_for, trusting};
+use crate::client::{Running, TEST_TIMEOUT, Via, clear, start_for, trusting};
 
 type Sender = http2::SendRequest<Full<Bytes>>;
 
@@ -24,7 +24,7 @@ fn run<T>(client: impl Future<Output = T>) -> T {
         .build()
         .unwrap();
     runtime
-        .block_on(async { tokio::time::timeout(PATIENCE, client).await })
+        .block_on(async { tokio::time::timeout(TEST_TIMEOUT, client).await })
         .expect("a hang")
 }
 
@@ -89,10 +89,10 @@ fn every_path_by_prior_knowledge_and_by_alpn() {
                 ("/fault/slow-body", pattern::first(13)),
                 ("/close", HELLO.as_bytes().to_vec()),
             ] {
-                let answer = get(&mut sender, path).await.unwrap();
-                assert_eq!(answer.version(), Version::HTTP_2);
-                assert_eq!(answer.status(), StatusCode::OK, "{path}");
-                assert!(answer.body() == &body, "{path} over {via:?}");
+                let response = get(&mut sender, path).await.unwrap();
+                assert_eq!(response.version(), Version::HTTP_2);
+                assert_eq!(response.status(), StatusCode::OK, "{path}");
+                assert!(response.body() == &body, "{path} over {via:?}");
             }
             assert_eq!(get(&mut sender, "/status/503").await.unwrap().status(), 503);
             assert_eq!(get(&mut sender, "/none").await.unwrap().status(), 404);
@@ -124,10 +124,16 @@ fn post_and_head() {
         let mut post = request("/echo");
         *post.method_mut() = http::Method::POST;
         *post.body_mut() = Full::from(vec![b'x'; 100_000]);
-        let answer = sender.send_request(post).await.unwrap();
-        assert_eq!(answer.headers()["prony-method"], "POST");
+        let response = sender.send_request(post).await.unwrap();
+        assert_eq!(response.headers()["prony-method"], "POST");
         assert_eq!(
-            answer.into_body().collect().await.unwrap().to_bytes().len(),
+            response
+                .into_body()
+                .collect()
+                .await
+                .unwrap()
+                .to_bytes()
+                .len(),
             100_000
         );
         for (path, length) in [
@@ -138,14 +144,14 @@ fn post_and_head() {
         ] {
             let mut head = request(path);
             *head.method_mut() = http::Method::HEAD;
-            let answer = sender.send_request(head).await.unwrap();
-            let told = answer
+            let response = sender.send_request(head).await.unwrap();
+            let told = response
                 .headers()
                 .get("content-length")
                 .map(|value| value.to_str().unwrap());
             assert_eq!(told, length, "{path}");
             assert!(
-                answer
+                response
                     .into_body()
                     .collect()
                     .await
@@ -167,12 +173,12 @@ fn faults_of_a_stream_leave_the_others_alone() {
             assert!(get(&mut sender, path).await.is_err(), "{path}");
             assert_eq!(get(&mut sender, "/").await.unwrap().body(), HELLO);
         }
-        let mut answer = sender
+        let mut response = sender
             .send_request(request("/fault/stall-body"))
             .await
             .unwrap();
-        assert_eq!(answer.headers()["content-length"], "26");
-        let first = answer.body_mut().frame().await.unwrap().unwrap();
+        assert_eq!(response.headers()["content-length"], "26");
+        let first = response.body_mut().frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), HELLO);
         assert_eq!(get(&mut sender, "/").await.unwrap().body(), HELLO);
         assert_eq!(get(&mut sender, "/fault/half").await.unwrap().status(), 501);

@@ -10,10 +10,10 @@ fn hello_over_every_transport_and_twice_on_a_connection() {
         let running = start_for(via);
         let mut client = Client::connect(&running, via);
         for _ in 0..3 {
-            let answer = client.get("/");
-            assert_eq!(answer.status, 200, "{via:?}");
-            assert_eq!(answer.header("content-length"), Some("13"));
-            assert_eq!(answer.body, HELLO.as_bytes());
+            let response = client.get("/");
+            assert_eq!(response.status, 200, "{via:?}");
+            assert_eq!(response.header("content-length"), Some("13"));
+            assert_eq!(response.body, HELLO.as_bytes());
         }
         assert_eq!(running.origin.requests(), 3);
         assert_eq!(running.origin.connections(), 1);
@@ -25,9 +25,9 @@ fn pipelined_responses_are_in_order() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send(get("/bytes/5") + &get("/") + &get("/bytes/8"));
-    assert_eq!(client.answer().body, pattern::first(5));
-    assert_eq!(client.answer().body, HELLO.as_bytes());
-    assert_eq!(client.answer().body, pattern::first(8));
+    assert_eq!(client.response().body, pattern::first(5));
+    assert_eq!(client.response().body, HELLO.as_bytes());
+    assert_eq!(client.response().body, pattern::first(8));
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn bytes_have_the_size_and_the_pattern_they_should() {
         ("/slow/25?over=10ms", 25),
         ("/slow/0?over=10ms", 0),
     ] {
-        let answer = client.get(path);
-        assert_eq!(answer.status, 200, "{path}");
+        let response = client.get(path);
+        assert_eq!(response.status, 200, "{path}");
         assert_eq!(
-            answer.header("content-length"),
+            response.header("content-length"),
             Some(size.to_string().as_str()),
             "{path}"
         );
-        assert!(answer.body == pattern::first(size), "{path}");
+        assert!(response.body == pattern::first(size), "{path}");
     }
 }
 
@@ -77,7 +77,7 @@ fn delays_of_many_connections_do_not_add_up_nor_get_lost() {
         client.send(get(&format!("/delay/{}ms/bytes/{index}", 60 - index)));
     }
     for (index, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.answer().body, pattern::first(index));
+        assert_eq!(client.response().body, pattern::first(index));
     }
 }
 
@@ -128,20 +128,24 @@ fn status_codes_and_redirects() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     for code in [200_u16, 201, 204, 301, 304, 404, 429, 500, 503, 599] {
-        let answer = client.get(&format!("/status/{code}"));
-        assert_eq!(answer.status, code);
-        assert_eq!(answer.body.is_empty(), matches!(code, 204 | 304), "{code}");
+        let response = client.get(&format!("/status/{code}"));
+        assert_eq!(response.status, code);
         assert_eq!(
-            answer.header("location"),
+            response.body.is_empty(),
+            matches!(code, 204 | 304),
+            "{code}"
+        );
+        assert_eq!(
+            response.header("location"),
             (code == 301).then_some("/"),
             "{code}"
         );
     }
     let mut next = "/redirect/3".to_string();
     for _ in 0..3 {
-        let answer = client.get(&next);
-        assert_eq!(answer.status, 302);
-        next = answer.header("location").unwrap().to_string();
+        let response = client.get(&next);
+        assert_eq!(response.status, 302);
+        next = response.header("location").unwrap().to_string();
     }
     assert_eq!(next, "/");
 }
@@ -178,15 +182,15 @@ fn echo_gives_back_method_headers_and_body() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send("PUT /echo HTTP/1.1\r\nHost: origin\r\nA: 1\r\nContent-Length: 5\r\n\r\nhello");
-    let answer = client.answer();
-    assert_eq!(answer.header("prony-method"), Some("PUT"));
-    assert_eq!(answer.header("prony-headers"), Some("3"));
-    assert_eq!(answer.body, b"hello");
+    let response = client.response();
+    assert_eq!(response.header("prony-method"), Some("PUT"));
+    assert_eq!(response.header("prony-headers"), Some("3"));
+    assert_eq!(response.body, b"hello");
     client.send(
         "POST /echo HTTP/1.1\r\nHost: origin\r\nTransfer-Encoding: chunked\r\n\r\n\
          3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
     );
-    assert_eq!(client.answer().body, b"abcdefg");
+    assert_eq!(client.response().body, b"abcdefg");
     assert_eq!(client.get("/echo").body, b"");
 }
 
@@ -199,7 +203,7 @@ fn echo_asks_for_the_body_when_it_is_expected_to() {
     );
     assert!(client.head().starts_with("HTTP/1.1 100 "));
     client.send("ok");
-    assert_eq!(client.answer().body, b"ok");
+    assert_eq!(client.response().body, b"ok");
 }
 
 #[test]
@@ -208,7 +212,7 @@ fn echo_has_a_limit() {
     let mut client = Client::connect(&running, Via::Tcp);
     client.send("POST /echo HTTP/1.1\r\nHost: o\r\nContent-Length: 99999999\r\n\r\n");
     client.send(vec![b'x'; 1]);
-    assert_eq!(client.answer().status, 413);
+    assert_eq!(client.response().status, 413);
 }
 
 #[test]
@@ -217,7 +221,7 @@ fn an_unexpected_body_does_not_end_the_connection() {
     let mut client = Client::connect(&running, Via::Tcp);
     client.send("POST / HTTP/1.1\r\nHost: origin\r\nContent-Length: 300000\r\n\r\n");
     client.send(vec![b'x'; 300_000]);
-    assert_eq!(client.answer().body, HELLO.as_bytes());
+    assert_eq!(client.response().body, HELLO.as_bytes());
     assert_eq!(client.get("/").body, HELLO.as_bytes());
 }
 
@@ -226,9 +230,9 @@ fn close_announces_and_closes() {
     for via in EVERY_WAY {
         let running = start_for(via);
         let mut client = Client::connect(&running, via);
-        let answer = client.get("/close");
-        assert_eq!(answer.header("connection"), Some("close"));
-        assert_eq!(answer.body, HELLO.as_bytes());
+        let response = client.get("/close");
+        assert_eq!(response.header("connection"), Some("close"));
+        assert_eq!(response.body, HELLO.as_bytes());
         assert_eq!(client.rest(), (vec![], End::Closed), "{via:?}");
     }
 }
@@ -238,9 +242,9 @@ fn http_1_0_closes_unless_asked_to_stay() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    let answer = client.answer();
-    assert_eq!(answer.header("connection"), Some("keep-alive"));
-    assert_eq!(answer.body, HELLO.as_bytes());
+    let response = client.response();
+    assert_eq!(response.header("connection"), Some("keep-alive"));
+    assert_eq!(response.body, HELLO.as_bytes());
     client.send("GET /chunked/100 HTTP/1.0\r\n\r\n");
     let head = client.head().to_ascii_lowercase();
     assert!(
@@ -255,18 +259,18 @@ fn unknown_paths_return_the_list_and_bad_numbers_the_reason() {
     let running = clear();
     let mut client = Client::connect(&running, Via::Tcp);
     for path in ["/nothing", "/fault/nothing", "/bytes"] {
-        let answer = client.get(path);
-        assert_eq!(answer.status, 404, "{path}");
-        let list = String::from_utf8(answer.body).unwrap();
+        let response = client.get(path);
+        assert_eq!(response.status, 404, "{path}");
+        let list = String::from_utf8(response.body).unwrap();
         assert!(
             list.contains("/delay/TIME") && list.contains("stall-body"),
             "{list}"
         );
     }
-    let answer = client.get("/bytes/lots");
-    assert_eq!(answer.status, 400);
+    let response = client.get("/bytes/lots");
+    assert_eq!(response.status, 400);
     assert!(
-        String::from_utf8(answer.body)
+        String::from_utf8(response.body)
             .unwrap()
             .contains("\"lots\" is not a size")
     );

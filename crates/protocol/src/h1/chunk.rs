@@ -12,7 +12,7 @@
 use super::H1Violation;
 use crate::field::is_value_byte;
 
-/// ResponseState of a chunked body.
+/// Decoder of a chunked body.
 #[derive(Debug)]
 pub(super) struct ChunkDecoder {
     at: ChunkState,

@@ -6,7 +6,7 @@ use memchr::memchr;
 use super::{Expects, Framing, H1Violation, Head, Version};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
-/// ResponseState of a head. Interim responses have one each.
+/// Parsing state of a head. Each interim response has its own.
 #[derive(Debug)]
 pub(super) struct HeadLines {
     status: u16,

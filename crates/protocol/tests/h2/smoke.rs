@@ -114,7 +114,7 @@ const CONNECTION_VIOLATIONS: &[&str] = &[
     "GoAwayIncreased",
 ];
 
-/// The same for stream violations.
+/// Stream violations that the random inputs must reach.
 const STREAM_VIOLATIONS: &[&str] = &[
     "Fields(NoStatus)",
     "Fields(PseudoHeader)",

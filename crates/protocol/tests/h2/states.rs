@@ -102,8 +102,8 @@ const CANCELLED_LONG_AGO: State = State {
     live: false,
 };
 
-const ANSWERED_EARLY: State = State {
-    name: "answered before the request was sent",
+const RESPONDED_EARLY: State = State {
+    name: "response complete before the request was sent",
     reach: |client| {
         client.start("POST", &[b'x'; 70_000], 0);
         assert_eq!(
@@ -198,7 +198,7 @@ fn frames_on_streams_that_the_peer_closed_are_errors_unless_they_crossed() {
         &[],
         &[],
     ];
-    for state in [ENDED, ENDED_LONG_AGO, RESET, ANSWERED_EARLY] {
+    for state in [ENDED, ENDED_LONG_AGO, RESET, RESPONDED_EARLY] {
         check(&state, errors);
     }
 }

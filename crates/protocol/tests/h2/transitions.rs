@@ -28,13 +28,13 @@ const HALF_CLOSED_LOCAL: Start = |client| {
     client.sent();
 };
 
-/// The same, after the head of the response.
-const OPEN_ANSWERED: Start = |client| {
+/// Open, after the head of the response.
+const OPEN_WITH_HEAD: Start = |client| {
     OPEN(client);
     client.receive(&headers(1, NO_FLAGS, OK));
 };
 
-const HALF_CLOSED_LOCAL_ANSWERED: Start = |client| {
+const HALF_CLOSED_LOCAL_WITH_HEAD: Start = |client| {
     HALF_CLOSED_LOCAL(client);
     client.receive(&headers(1, NO_FLAGS, OK));
 };
@@ -194,7 +194,7 @@ fn from_open_by_an_end() {
         },
         Arrow {
             name: "open -> recv ES (DATA) -> half-closed (remote) -> send R -> closed",
-            start: OPEN_ANSWERED,
+            start: OPEN_WITH_HEAD,
             act: |client| client.receive(&data(1, END_STREAM, b"no")),
             events: &["0: body no", "0: end"],
             sent: &["RST_STREAM 1 8"],
@@ -202,7 +202,7 @@ fn from_open_by_an_end() {
         },
         Arrow {
             name: "open -> recv ES, then recv R",
-            start: OPEN_ANSWERED,
+            start: OPEN_WITH_HEAD,
             act: |client| {
                 let frames = [data(1, END_STREAM, b""), rst_stream(1, 0)];
                 client.receive(&frames.concat())
@@ -298,7 +298,7 @@ fn from_half_closed_local_by_an_end() {
         },
         Arrow {
             name: "half-closed (local) -> recv ES (DATA) -> closed",
-            start: HALF_CLOSED_LOCAL_ANSWERED,
+            start: HALF_CLOSED_LOCAL_WITH_HEAD,
             act: |client| client.receive(&data(1, END_STREAM, b"")),
             events: &["0: end"],
             sent: &[],
@@ -306,7 +306,7 @@ fn from_half_closed_local_by_an_end() {
         },
         Arrow {
             name: "half-closed (local) -> recv ES (trailers) -> closed",
-            start: HALF_CLOSED_LOCAL_ANSWERED,
+            start: HALF_CLOSED_LOCAL_WITH_HEAD,
             act: |client| client.receive(&headers(1, END_STREAM, &block(&[("a", "b")]))),
             events: &["0: end"],
             sent: &[],
@@ -320,7 +320,7 @@ fn from_half_closed_local_without_an_end_of_the_answer() {
     check(&[
         Arrow {
             name: "half-closed (local) -> send R -> closed",
-            start: HALF_CLOSED_LOCAL_ANSWERED,
+            start: HALF_CLOSED_LOCAL_WITH_HEAD,
             act: |client| {
                 client.cancel(0);
                 Vec::new()
@@ -339,7 +339,7 @@ fn from_half_closed_local_without_an_end_of_the_answer() {
         },
         Arrow {
             name: "half-closed (local) -> recv R -> closed",
-            start: HALF_CLOSED_LOCAL_ANSWERED,
+            start: HALF_CLOSED_LOCAL_WITH_HEAD,
             act: |client| client.receive(&rst_stream(1, 2)),
             events: &["0: reset INTERNAL_ERROR"],
             sent: &[],

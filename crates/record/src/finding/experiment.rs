@@ -95,7 +95,7 @@ pub(super) const NOT_STATIONARY: FindingInfo = FindingInfo {
            the first.",
     severities: &[(Warning, "")],
     meaning: "The server had not settled when the measurement began.",
-    action: "Use a longer warm-up to measure the settled state alone.",
+    action: "Use a longer warm-up to measure only the settled state.",
     explains_difference: true,
     ..BASE
 };

@@ -59,7 +59,7 @@ pub(super) const ACCOUNTING_MISMATCH: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "This is a bug in prony. The record holds what the agent sent.",
-    action: "Report the bug with the agent's own file of the run.",
+    action: "Report the bug, and attach the file that the agent wrote for the run.",
     ..BASE
 };
 

@@ -102,7 +102,7 @@ impl FontStyle {
 
     /// The distance from the top of a line to its baseline, which centers capitals in the line.
     pub(super) fn ascent(self) -> f64 {
-        // PdfInfo the height of capitals in all three faces.
+        // 0.72 is the height of capitals in all three faces.
         (self.leading + self.size * 0.72) / 2.0
     }
 }

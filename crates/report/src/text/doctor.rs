@@ -87,7 +87,7 @@ fn one<'d>(
     out
 }
 
-/// Reports checks that differ only in the observed value.
+/// Returns true if two checks differ only in the observed value, so that one explanation is enough.
 fn is_explained_alike(a: &StoredCheck, b: &StoredCheck) -> bool {
     let parts = |line: &StoredCheck| {
         let texts = [

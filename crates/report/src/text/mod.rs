@@ -35,7 +35,7 @@ impl TextOptions {
         histogram: false,
     };
 
-    /// The same in color.
+    /// For a terminal that shows colors.
     pub const COLORED: TextOptions = TextOptions {
         color: true,
         ..TextOptions::PLAIN

@@ -73,7 +73,7 @@ impl FleetFigure {
     }
 }
 
-/// FleetPrograms that a row needs.
+/// Programs that a row needs.
 struct FleetPrograms {
     prony: PathBuf,
     nginx: PathBuf,

@@ -16,7 +16,7 @@ const MAXCONN: CheckTopic = CheckTopic {
     expected: "more than the load's connections",
     why: "above it HAProxy stops accepting: connections wait in the listen queue, and response \
         times grow without any error",
-    change: "maxconn in global, and in defaults or the frontend; the lower one counts",
+    change: "maxconn in global, and in defaults or the frontend; the lower one applies",
     source: "HAProxy's configuration manual, 3.2 (global maxconn) and 4.2 (frontend maxconn)",
 };
 

@@ -21,7 +21,7 @@ pub(super) struct LocalService {
     /// Cores from the plan; empty: any core.
     pub(super) cores: Vec<usize>,
     pub(super) follow: Follow,
-    /// HardwareCounters counters of its processes, if the plan counts by process.
+    /// Hardware counters of its processes, if the plan counts by process.
     pub(super) counters: Option<CounterGroup>,
     pub(super) log: Option<PathBuf>,
     /// Processes in the run state, by id and start time.

@@ -94,9 +94,9 @@ impl NetworkTopology {
                     "dev",
                     "lo",
                 ])?;
-                for (neighbour, own) in topology.neighbours(number) {
+                for (neighbor, own) in topology.neighbors(number) {
                     let via = own.to_string();
-                    ip(&["-n", &names[neighbour], "route", "add", &block, "via", &via])?;
+                    ip(&["-n", &names[neighbor], "route", "add", &block, "via", &via])?;
                 }
             }
         }

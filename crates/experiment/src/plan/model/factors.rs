@@ -94,7 +94,7 @@ pub(crate) fn read_factors(
 /// Reports whether the only level of a factor is a table that the baseline names.
 ///
 /// Such a factor is a constant: nothing varies yet, and each level that is added later is compared
-/// with it. A single plain level is taken for an oversight.
+/// with it. A single plain level is reported as a mistake.
 fn is_constant(level: &FactorLevel, factor: &str, baseline: Option<&TomlTable>) -> bool {
     let named = baseline.and_then(|table| table.get(factor));
     matches!(level.node.value, TomlValue::Table(_))

@@ -145,7 +145,7 @@ fn read_settings(
     }
 }
 
-/// Reports a kernel setting that a place can't have for itself.
+/// Reports a kernel setting that can't be set per place.
 pub(crate) fn report_setting(
     place: &str,
     setting: &str,
@@ -153,7 +153,7 @@ pub(crate) fn report_setting(
     line: usize,
     reader: &mut PlanReader<'_>,
 ) {
-    let message = format!("place \"{place}\" can't have {setting} for itself: {reason}");
+    let message = format!("place \"{place}\" can't have its own {setting}: {reason}");
     let hint = "remove it, or set where_possible = true, which skips such settings and lists them \
                 in environment.json";
     reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);

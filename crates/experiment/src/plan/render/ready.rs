@@ -15,7 +15,7 @@ pub(crate) const READY_KEYS: &[&str] = &["get", "status", "within", "listener", 
 /// The default time within which a service must get ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When a service counts as ready.
+/// The criteria by which a service counts as ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadySettings {
     /// The listener to probe. If it is `None`, the service has no listener and counts as ready once

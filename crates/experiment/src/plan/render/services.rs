@@ -41,7 +41,7 @@ const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"]
 pub struct ResolvedService {
     /// The process that the host starts. Its command is empty if `remote` is set.
     pub spec: ServiceSpec,
-    /// When the service counts as ready.
+    /// The criteria by which the service counts as ready.
     pub ready: ReadySettings,
     /// The address (`host:port` or `unix:/path`) of a server that prony does not start.
     pub remote: Option<String>,

@@ -11,7 +11,7 @@ use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, did_you_me
 
 /// Reads the values of one file and collects their problems.
 ///
-/// Methods that read a value report a problem and return `None`, so that reading goes on and all
+/// Methods that read a value report a problem and return `None`, so that reading continues and all
 /// problems are reported together. Their `subject` names the value in messages.
 pub(crate) struct PlanReader<'a> {
     pub(crate) file: &'a Path,

@@ -200,7 +200,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "net.core.somaxconn = 4096",
         "vm.swappiness = 1",
-        "@-1: place \"front\" can't have vm.swappiness for itself: it would change the whole machine \
+        "@-1: place \"front\" can't have its own vm.swappiness: it would change the whole machine \
          (remove it, or set where_possible = true, which skips such settings and lists them in environment.json)",
     ),
     (

@@ -193,7 +193,7 @@ fn a_level_alone_is_a_constant_where_it_is_a_table_that_the_baseline_names() {
     let own = resolved(&plan, 1);
     assert!(own.services[0].spec.command[0].ends_with("/bin/app-server"));
     assert_eq!(plan.baseline_of(7), 0);
-    // Neither named nor more than a name, it is taken for a slip.
+    // A single level that has no name, or nothing but a name, is reported as a mistake.
     let one_level = |from: &str, to: &str| {
         let said = study.diagnostics(&VERSIONS.replace(from, to)).join("\n");
         assert!(said.contains("factor \"build\" has one level"), "{said}");

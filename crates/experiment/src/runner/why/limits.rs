@@ -12,7 +12,7 @@ use crate::runner::capacity::{Capacity, CoreParties, CoreUse};
 const FULL_SHARE: f64 = 0.9;
 /// CPU of other processes and other guests, in percent of one core, from which they contribute to full
 /// cores.
-const NEIGHBOURS_PERCENT: f64 = 5.0;
+const NEIGHBORS_PERCENT: f64 = 5.0;
 /// CPU of other processes and other guests, in percent of one core, from which requests may have waited
 /// for a core although none was full.
 const CROWDED_PERCENT: f64 = 20.0;
@@ -69,7 +69,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
 
 /// Full cores are the services' limit, unless other processes or guests used a part of them.
 fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
-    match parties.lost_percent() < NEIGHBOURS_PERCENT {
+    match parties.lost_percent() < NEIGHBORS_PERCENT {
         true => BottleneckKind::ServerCores,
         false => BottleneckKind::Machine,
     }
@@ -96,7 +96,7 @@ fn nothing_full(
         let text = format!(
             "{} on the same cores ({used}), so the services may have waited for a core. Nothing \
              else that was watched was at its limit; on a quiet machine there would be more to see.",
-            neighbours_used(parties)
+            neighbors_used(parties)
         );
         return (BottleneckKind::Machine, text);
     }
@@ -109,7 +109,7 @@ fn nothing_full(
         true => format!(
             "nothing that was watched was at its limit ({used}), but {} of this machine. They share \
              its memory and caches; on a quiet machine there would be more to see.",
-            neighbours_used(machine)
+            neighbors_used(machine)
         ),
         false => format!(
             "nothing that was watched was at its limit ({used}). Requests waited for something \
@@ -197,7 +197,7 @@ fn cores(parties: &CoreParties) -> String {
 /// The parties in words: "web 40%, the load 17%, other processes 41% (mostly yes, process 123), idle 2%".
 /// The numbers are whole percents of one core and add up to 100 per core.
 fn used_by(who: &str, parties: &CoreParties) -> String {
-    let mostly = match parties.neighbours.first() {
+    let mostly = match parties.neighbors.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
         None => String::new(),
     };
@@ -229,10 +229,10 @@ fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     whole
 }
 
-/// The neighbours in words: "other processes used 117% of a core (mostly yes, process 123) and other
+/// The neighbors in words: "other processes used 117% of a core (mostly yes, process 123) and other
 /// guests 3%".
-fn neighbours_used(parties: &CoreParties) -> String {
-    let mostly = match parties.neighbours.first() {
+fn neighbors_used(parties: &CoreParties) -> String {
+    let mostly = match parties.neighbors.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
         None => String::new(),
     };

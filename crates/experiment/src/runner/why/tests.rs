@@ -5,7 +5,7 @@ use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
 use crate::runner::TrialResult;
-use crate::runner::capacity::{Capacity, CoreParties, CoreUse, Neighbour};
+use crate::runner::capacity::{Capacity, CoreParties, CoreUse, Neighbor};
 
 const BLOCKS: u32 = 6;
 /// The places of the variants.
@@ -405,8 +405,8 @@ fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CorePart
         load,
         others,
         idle: 100.0 * cores as f64 - services - load - others,
-        neighbours: match others > 0.0 {
-            true => vec![Neighbour {
+        neighbors: match others > 0.0 {
+            true => vec![Neighbor {
                 pid: 123,
                 name: "yes".to_owned(),
                 percent: others,
@@ -445,7 +445,7 @@ fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> C
 }
 
 #[test]
-fn a_neighbour_that_fills_the_services_core_is_named() {
+fn a_neighbor_that_fills_the_services_core_is_named() {
     let (kind, text) = limit_with(&on_core_0(41.2, 57.3, 0.0));
     assert_eq!(kind, BottleneckKind::Machine);
     assert_eq!(
@@ -455,7 +455,7 @@ fn a_neighbour_that_fills_the_services_core_is_named() {
 }
 
 #[test]
-fn neighbours_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
+fn neighbors_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
     for (capacity, expected) in [
         (
             on_core_0(30.0, 40.0, 77.0),

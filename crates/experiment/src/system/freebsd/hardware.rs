@@ -1,4 +1,4 @@
-//! HardwareCounters counters on FreeBSD: not supported. They would come from hwpmc(4).
+//! Hardware counters on FreeBSD: not supported. They would come from hwpmc(4).
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::telemetry::HardwareCounters;
 
 pub(crate) use NoCounters as CounterGroup;
 
-/// HardwareCounters counters. No value of this type exists.
+/// Hardware counters. No value of this type exists.
 #[derive(Debug)]
 pub(crate) struct NoCounters(std::convert::Infallible);
 

@@ -70,7 +70,7 @@ impl FreeBsdService {
     }
 }
 
-/// FreeBsdSampler of services and the machine.
+/// Samples services and the machine.
 #[derive(Debug)]
 pub(crate) struct FreeBsdSampler {
     born: Instant,

@@ -1,4 +1,4 @@
-//! HardwareCounters counters through perf_event_open(2).
+//! Hardware counters through perf_event_open(2).
 
 use std::io;
 

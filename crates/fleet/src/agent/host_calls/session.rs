@@ -92,13 +92,13 @@ impl HostSession {
                 Ok(()) => HostReply::Done,
                 Err(exited) => HostReply::Exited { exited },
             },
-            HostCall::Knock { service, knock } => {
-                if !self.has_endpoint(&service, &knock.endpoint) {
+            HostCall::Probe { service, probe } => {
+                if !self.has_endpoint(&service, &probe.endpoint) {
                     let text = format!("service {service} has no listener there");
                     return Err(Reply::Wrong { text });
                 }
-                match self.host.probe_readiness(&service, &knock) {
-                    Ok(status) => HostReply::Knocked { status },
+                match self.host.probe_readiness(&service, &probe) {
+                    Ok(status) => HostReply::Responded { status },
                     Err(why) => HostReply::Silent { why },
                 }
             }

@@ -68,7 +68,7 @@ pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut soc
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
-        // RedirectedRequest each time: submitted, made.
+        // One wait more each time: the connect is submitted, then made.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }

@@ -34,8 +34,8 @@ pub(super) struct UringConnection<'run> {
 pub(super) enum Handle {
     /// Its descriptor, which the kernel looks up for each operation.
     Descriptor,
-    /// Its descriptor now, and its index once the connection is made, because it will carry many
-    /// requests.
+    /// Its descriptor until the connection is made, then its index. Used for connections that will
+    /// carry many requests.
     ToBeFixed,
     /// Its index in the ring's own table, which costs less.
     Fixed,

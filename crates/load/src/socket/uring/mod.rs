@@ -138,7 +138,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// The kernel takes no operations and the queue is full, so the operation has failed.
+    /// Fails an operation because the queue is full and the kernel takes no operations.
     #[cold]
     fn refuse(&mut self, key: Key, operation: Operation) {
         let Some(connection) = self.connection(key) else {
@@ -223,7 +223,7 @@ impl<'run> UringSockets<'run> {
         });
     }
 
-    /// Enters a connection that will carry many requests into the ring's table.
+    /// Adds a connection that will carry many requests to the ring's table.
     fn fix(&mut self, key: Key) {
         let Some(connection) = self.connection(key) else {
             return;
@@ -243,7 +243,7 @@ impl<'run> UringSockets<'run> {
         if let Some(connection) = self.connection(key) {
             connection.handle = match entered {
                 true => Handle::Fixed,
-                // The connection goes on without the table.
+                // The connection continues without the table.
                 false => Handle::Descriptor,
             };
         }

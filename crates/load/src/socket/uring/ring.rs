@@ -37,8 +37,8 @@ pub(super) struct Ring {
     gathers: bool,
     /// Operations whose last completion is still to come.
     in_flight: u32,
-    /// When the alarm rings, if it is armed. It ends waits, and stays armed when something else
-    /// ends one: setting and clearing a timer for each wait would cost more than the wait.
+    /// Time of the alarm, if it is armed. An alarm ends a wait, and stays armed if something else
+    /// ends the wait first: setting and clearing a timer each time would cost more than the wait.
     alarm: Option<Nanos>,
     /// The alarm's time, which the kernel reads at submission.
     alarm_left: Box<Timespec>,

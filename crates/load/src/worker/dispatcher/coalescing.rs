@@ -15,7 +15,7 @@ pub(super) const COALESCE_TIME: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::
 const EWMA_PARTS: i64 = 64;
 
 impl Dispatcher {
-    /// An HTTP/2 response took this long.
+    /// Records the latency of an HTTP/2 response.
     pub(in crate::worker) fn note_latency(&mut self, took: Nanos) {
         let (took, average) = (took.0 as i64, self.ewma_latency.0 as i64);
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);

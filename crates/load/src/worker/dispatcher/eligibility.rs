@@ -28,7 +28,7 @@ enum Eligibility {
     Full(StreamsLimit),
     /// Too many bytes wait to be sent on it.
     Backpressured,
-    /// Not at the moment: it is being made or closed.
+    /// Not now: it is being opened or closed.
     NotNow,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Dispatcher {
     free: VecDeque<u32>,
     /// No free slot can take the next request.
     has_no_eligible_slot: bool,
-    /// When that last ended. In a closed loop it is at first the start of the worker.
+    /// Time at which an eligible slot last became free. In a closed loop, initially the worker's start.
     pub(super) eligible_since: Nanos,
     /// Slots whose request is deferred.
     deferred: Vec<u32>,
@@ -208,7 +208,7 @@ impl Dispatcher {
         self.note_change(now);
     }
 
-    /// A slot may suit the next request, in case none did.
+    /// Records that a slot may now be able to take the next request, if none could before.
     #[inline]
     fn note_change(&mut self, now: Nanos) {
         if std::mem::take(&mut self.has_no_eligible_slot) {
@@ -216,7 +216,7 @@ impl Dispatcher {
         }
     }
 
-    /// A slot without a request waits until something happens to its connection.
+    /// Parks a slot without a request until something happens to its connection.
     pub(super) fn park(&mut self, number: u32) {
         let slot = self.slot_mut(number);
         slot.state = SlotState::Parked;
@@ -224,7 +224,7 @@ impl Dispatcher {
         self.occupancy_mut(connection).parked += 1;
     }
 
-    /// Something happened to a connection. Its parked slots become free.
+    /// Frees the parked slots of a connection to which something happened.
     pub(super) fn unpark(&mut self, connection: u32, now: Nanos) {
         self.note_change(now);
         if self.occupancy(connection).parked == 0 {
@@ -239,7 +239,7 @@ impl Dispatcher {
         }
     }
 
-    /// A slot's virtual user takes no request for a time, or for good.
+    /// Removes a slot from use while its virtual user thinks, or because the user has left.
     pub(super) fn set_away(&mut self, slot: u32) {
         self.slot_mut(slot).state = SlotState::Away;
     }
@@ -250,7 +250,7 @@ impl Dispatcher {
         !self.free.is_empty() && !self.has_no_eligible_slot
     }
 
-    /// When the next request is due; the outer option is none if no request is due by `now`, the
+    /// Time at which the next request is due; the outer option is none if no request is due by `now`, the
     /// inner one if it is due as soon as a slot is free.
     #[inline]
     pub(super) fn due(&self, now: Nanos) -> Option<Option<Nanos>> {
@@ -279,7 +279,7 @@ impl Dispatcher {
         }
     }
 
-    /// A request with this intended start begins. Requests of the warm-up don't count against the
+    /// Advances the pace past a request with this intended start. Requests of the warm-up don't count against the
     /// limit on requests.
     #[inline]
     pub(super) fn advance_pace(&mut self, intended: Nanos, spec: &LoadSpec) {
@@ -300,13 +300,13 @@ impl Dispatcher {
         self.sequence.peek()
     }
 
-    /// The next request of the list was taken.
+    /// Advances the list past the request that was taken.
     #[inline]
     pub(super) fn advance_list(&mut self) {
         self.sequence.advance();
     }
 
-    /// A request begins in a slot, and waits for the slot's connection.
+    /// Begins a request in a slot; it waits for the slot's connection.
     #[inline]
     pub(super) fn begin(&mut self, number: u32, request: u32, intended: Nanos, now: Nanos) {
         let is_settling = self.is_settling;
@@ -326,7 +326,7 @@ impl Dispatcher {
         self.occupancy_mut(connection).waiting += 1;
     }
 
-    /// The connection carries a slot's request from now on. `bytes` are sent for it.
+    /// Marks a slot's request as in flight on its connection. `bytes` are sent for it.
     #[inline]
     pub(super) fn set_in_flight(&mut self, number: u32, bytes: u64, now: Nanos) {
         let slot = &mut self.slots[number as usize];
@@ -341,8 +341,8 @@ impl Dispatcher {
         }
     }
 
-    /// A request in flight waits for its connection again. `retried` says whether it is sent a
-    /// second time, or is redirected.
+    /// Makes a request in flight wait for its connection again. `retried` is true if it is sent a
+    /// second time, false if it is redirected.
     pub(super) fn requeue(&mut self, number: u32, retried: bool) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -368,7 +368,7 @@ impl Dispatcher {
         }
     }
 
-    /// A deferred request waits for its slot's connection from now on.
+    /// Ends the deferral of a request, which now waits for its slot's connection.
     pub(super) fn end_deferral(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -396,7 +396,7 @@ impl Dispatcher {
         !self.deferred.is_empty()
     }
 
-    /// A slot's request ends. Returns it with its own request, if it has one. The slot is then in
+    /// Ends a slot's request. Returns it with its own request, if it has one. The slot is then in
     /// no list: the caller sets it free or parks it.
     #[inline]
     pub(super) fn end(&mut self, number: u32) -> Option<(Pending, Option<Arc<Request>>)> {

@@ -13,7 +13,7 @@ pub(in crate::worker) enum RequestPhase {
     Waiting,
     /// The connection carries it.
     InFlight,
-    /// It goes to another target than the connection, and waits until the connection is idle.
+    /// Its target differs from the connection's, and it waits until the connection is idle.
     Deferred,
 }
 
@@ -26,9 +26,9 @@ pub(in crate::worker) struct Pending {
     /// It is sent a second time.
     pub(in crate::worker) retried: bool,
     pub(in crate::worker) intended: Nanos,
-    /// When its connect or send began.
+    /// Start of its connect or send.
     pub(in crate::worker) begun: Nanos,
-    /// When its first byte was handed to the socket.
+    /// Time at which its first byte was handed to the socket.
     pub(in crate::worker) sent: Option<Nanos>,
     /// HTTP bytes sent for it so far.
     pub(in crate::worker) bytes_out: u64,
@@ -51,7 +51,7 @@ pub(in crate::worker) enum SlotState {
 
 /// Room for one request on a connection.
 pub(in crate::worker) struct RequestSlot {
-    /// The connection that it belongs to at the moment: its own, or that one's successor.
+    /// The connection that it currently belongs to: its own, or that one's successor.
     pub(in crate::worker) connection: u32,
     stream: u16,
     pub(in crate::worker) state: SlotState,

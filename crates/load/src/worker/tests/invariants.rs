@@ -124,7 +124,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let is_limit_used = h2
                 .peer_limit()
                 .is_some_and(|limit| occupancy.in_flight + free >= limit);
-            // PreconnectWait SETTINGS come there is one request at a time.
+            // Until SETTINGS arrive, there is one request at a time.
             let may_be_first = occupancy.in_flight == 0 && free > 0;
             let has_alarm = self.timers.has_alarm(index, Alarm::Unpark);
             let is_meant = is_limit_used || may_be_first || has_alarm || occupancy.deferred > 0;

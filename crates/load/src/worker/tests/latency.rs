@@ -8,8 +8,8 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
 const SERVICE: Nanos = ms(2);
 
-/// When a server that is frozen for the last second of every five processes a request of the time
-/// `now`.
+/// Time at which a server processes a request that arrives at `now`, if it is frozen for the last
+/// second of every five.
 fn thawed(now: Nanos) -> Nanos {
     let every = Nanos::from_secs(5).0;
     let within = now.0 % every;

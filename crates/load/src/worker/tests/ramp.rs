@@ -1,4 +1,4 @@
-//! Many connections are made before the first request, unless they take too long.
+//! The connect phase: all connections are opened before the first request, unless they take too long.
 
 use std::cell::Cell;
 
@@ -46,7 +46,7 @@ fn many_connections_are_open_before_the_first_request() {
 
 #[test]
 fn requests_that_are_held_dont_time_out() {
-    // The last of the second round of connects begins after 45 ms; the first are made after 30.
+    // The first connects succeed after 30 ms. Connects of the second round begin as late as 45 ms.
     let server = taking(|_| Connect::Accept(ms(30)));
     let outcomes = load("-n 1500 -c 500 --timeout 45ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1500)]);

@@ -1,7 +1,6 @@
-//! Pages into a file.
+//! Writes pages to a PDF file.
 //!
-//! Objects are numbered in the order in which they are asked for, and everything that is walked is
-//! walked in the order of the pages, so that the same pages make the same bytes.
+//! Objects are numbered in the order in which they are requested, and pages are visited in order, so that the same pages make the same bytes.
 
 mod content;
 mod fonts;

@@ -14,7 +14,7 @@ pub(super) fn whole_expression(text: &str) -> Option<&str> {
 
 /// Reports whether each bracket outside quotes closes an earlier one. In `a }}-{{ b` one does not.
 ///
-/// The template engine panics over an expression that goes on after its end.
+/// The template engine panics on an expression that continues after its end.
 fn has_balanced_brackets(expression: &str) -> bool {
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for c in expression.chars() {

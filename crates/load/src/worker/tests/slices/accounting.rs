@@ -8,7 +8,7 @@ fn three() -> Vec<Turn> {
     turns(3, ms(20), ms(100), ms(100))
 }
 
-/// Real time of the begin of the third slice.
+/// Real time at which the third slice starts.
 const THIRD_BEGIN: Nanos = ms(100 + 2 * (20 + 100 + 20 + 100));
 
 fn server() -> Box<dyn Server> {
@@ -72,7 +72,7 @@ fn settling_requests_count_nowhere() {
     assert!(sliced.outcomes.record.findings.is_empty());
 }
 
-/// Runs the three slices, and stops the load this long after the begin of the third one.
+/// Runs the three slices, and stops the load this long after the start of the third one.
 fn stopped_after(time: Nanos, words: &str) -> SlicedOutcomes {
     let control = Rc::new(Control::new(1));
     let interrupted = control.clone();

@@ -26,7 +26,7 @@ fn freezing(at: Nanos) -> Box<dyn Server> {
     })
 }
 
-/// Real time of the begin of the sixth slice. The server ends each response in its slice.
+/// Real time at which the sixth slice starts. The server ends each response in its slice.
 const SIXTH_BEGIN: Nanos = ms(600 + 5 * (20 + 250 + 600));
 
 #[test]

@@ -64,7 +64,7 @@ fn a_stream_that_takes_long_keeps_no_other_from_going_on() {
     let times = &outcomes.record.response_time_us;
     assert_us(times.p50, 1_000);
     assert_us(times.max, 100_000);
-    // 100 slow ones, of which 20 go at once.
+    // 100 requests are slow, and 20 of them run at the same time.
     assert!(outcomes.record.totals.elapsed_s < 0.62);
 }
 

@@ -106,8 +106,8 @@ fn a_silent_server_times_out_all_requests() {
 
 #[test]
 fn a_stalled_draining_connection_times_out() {
-    // At 60 ms GOAWAY refuses two requests, and allows two to finish that began at 10 ms. They
-    // never do.
+    // The GOAWAY at 60 ms refuses two requests. It lets the two that began at 10 ms finish, but the
+    // server never responds to them.
     let server = TwoServer::new(|call| match call.number {
         0 | 1 => after(ms(10), ok(call.stream)),
         2 | 3 => after(ms(60), ok(call.stream)),

@@ -107,7 +107,7 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             ResponseEvent::Head(head) => {
                 assert!(trace.head.is_none() && !(100..200).contains(&head.status));
                 trace.head = Some(head);
-                // A split response comes as events, a complete one at once; both give the same
+                // A split response yields events, a complete one is parsed at once; both give the same
                 // trace.
                 if let Some(body) = parser.rest(input) {
                     trace.body.extend_from_slice(body);

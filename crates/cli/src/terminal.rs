@@ -42,7 +42,7 @@ fn sanitized(lines: &str) -> String {
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// The layout of a text: a terminal's if the text is printed to a terminal.
+/// The layout of text: a terminal's if it is printed to a terminal.
 pub(crate) fn text_options(is_printed: bool) -> TextOptions {
     let mut options = TextOptions {
         color: is_printed && colors(),

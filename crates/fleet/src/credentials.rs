@@ -51,7 +51,7 @@ pub struct KeyFile {
     pub expires: Option<String>,
 }
 
-/// A text that no message prints.
+/// Text that no message prints.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -63,7 +63,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Wraps a text.
+    /// Wraps text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }

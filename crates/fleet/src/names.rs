@@ -33,7 +33,7 @@ pub struct RunId(String);
 #[serde(try_from = "String", into = "String")]
 pub struct TokenId(String);
 
-/// A text that is not a valid name.
+/// Text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidName(String);
 

@@ -83,7 +83,7 @@ const NO_FLAGS: &Words = &[
     (", or give one with --resolve", ""),
 ];
 
-/// Replaces words in a text, one pair after the other.
+/// Replaces words in text, one pair after the other.
 fn replaced(text: String, words: &Words) -> String {
     let words = words.iter();
     words.fold(text, |text, (engine, own)| text.replace(engine, own))

@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A text of 1,050 bytes.
+    /// Text of 1,050 bytes.
     fn text() -> Vec<u8> {
         b"The quick brown fox. ".repeat(50)
     }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Notation of setting names in a text.
+/// Notation of setting names in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
     /// As flags of the command line: `--connections 10`.

@@ -2,7 +2,7 @@
 //!
 //! Cleartext requests are sent to the proxy with the target's URL in the request line
 //! (absolute-form, RFC 9112 §3.2.2), all over the same connections. For each target over TLS, the
-//! proxy is asked for a tunnel (CONNECT, RFC 9110 §9.3.6).
+//! proxy is requested to open a tunnel (CONNECT, RFC 9110 §9.3.6).
 
 use std::net::IpAddr;
 

@@ -63,7 +63,7 @@ pub trait Script {
     /// end cuts off. A request whose redirects are followed ends once, with all of its hops.
     fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
-    /// The load is over, and every request has ended.
+    /// Called after the load, when every request has ended.
     fn finish(self: Box<Self>) {}
 }
 

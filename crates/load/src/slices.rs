@@ -180,7 +180,7 @@ impl Slices {
         }
     }
 
-    /// A worker has ended the current slice.
+    /// Records that a worker has ended the current slice.
     pub(crate) fn ended(&self, report: SliceReport) {
         let mut turns = self.lock();
         turns.ended += 1;

@@ -271,7 +271,7 @@ impl Writer {
         Ok(TargetState::LookingUp(lookup))
     }
 
-    /// Returns true if a name server may be asked for a URL's host.
+    /// Returns true if a URL's host may have to be looked up.
     fn needs_lookup(&self, url: &Url) -> bool {
         let is_address = url.host.parse::<IpAddr>().is_ok();
         let is_fixed = self.0.fixed.iter().any(|fixed| fixed.is_for(url));

@@ -88,7 +88,7 @@ pub(crate) async fn serve(stream: Stream, context: Rc<ThreadContext>) {
     }
 }
 
-/// Serves the connection with hyper. Returns the fault that a request asked for, after hyper has
+/// Serves the connection with hyper. Returns the fault that a client requested, after hyper has
 /// released the stream, or `None` when the connection has ended.
 async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Option<Fault> {
     let (sender, fault) = oneshot::channel();

@@ -46,7 +46,7 @@ pub fn hide(text: &str) -> String {
     replaced(text, |_| REDACTED.to_owned())
 }
 
-/// Takes the credentials out of a text.
+/// Takes the credentials out of text.
 pub fn split(text: &str) -> Redacted {
     let mut secrets: Vec<String> = Vec::new();
     let text = replaced(text, |secret| {
@@ -68,7 +68,7 @@ pub fn restore(text: &str, secrets: &[String]) -> String {
     })
 }
 
-/// True if a text has placeholders of [`split`].
+/// True if the text has placeholders of [`split`].
 pub fn is_redacted(text: &str) -> bool {
     let mut found = text.match_indices(NUMBERED);
     found.any(|(at, _)| {

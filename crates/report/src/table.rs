@@ -251,7 +251,7 @@ fn widths(lines: &[Vec<String>]) -> Vec<usize> {
     (0..columns).map(width).collect()
 }
 
-/// Makes a text safe for a terminal: control characters, which may come from a hostile name or server,
+/// Makes text safe for a terminal: control characters, which may come from a hostile name or server,
 /// become `�`, and line breaks become spaces.
 pub fn plain(text: &str) -> String {
     let safe = |c: char| match c {
@@ -264,7 +264,7 @@ pub fn plain(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-/// Escapes a text so that Markdown, and HTML within it, shows it unchanged.
+/// Escapes text so that Markdown, and HTML within it, shows it unchanged.
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -282,7 +282,7 @@ pub fn markdown(text: &str) -> String {
     out
 }
 
-/// Breaks a text into lines of at most `width` characters, between words if possible.
+/// Breaks text into lines of at most `width` characters, between words if possible.
 fn lines_of(text: &str, width: usize) -> Vec<String> {
     let text = plain(text);
     if text.chars().count() <= width {

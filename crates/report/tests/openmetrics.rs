@@ -47,7 +47,7 @@ const SUFFIXES: [(&str, &[&str]); 4] = [
     ("histogram", &["_bucket", "_count", "_sum"]),
 ];
 
-/// Reads a text by the format's rules; gives each sample with its labels and value.
+/// Reads text by the format's rules; gives each sample with its labels and value.
 fn read(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").expect("the end is marked");
     assert!(!body.contains("# EOF") && !body.contains("\n\n"));

@@ -50,7 +50,7 @@ fn text(file: &[u8]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Each of these comes after the one before it.
+/// Asserts that the text contains these parts in this order.
 #[track_caller]
 fn in_order(text: &str, wanted: &[&str]) {
     let mut rest = text;

@@ -143,7 +143,7 @@ fn invalid_conditions_are_rejected_with_a_hint() {
         ("p99>5 minutes", "is not a time"),
         ("latency>5ms", "there is no metric \"latency\""),
         ("serve.p99>5ms", "there is no metric"),
-        ("connect.p95>5ms", "are kept, not \"connect.p95\""),
+        ("connect.p95>5ms", "\"connect.p95\" is not recorded"),
         ("failed>some", "neither a count nor a share"),
         ("failed>1ms", "neither a count nor a share"),
         ("rate>10%", "is not a rate"),

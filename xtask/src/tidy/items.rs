@@ -73,7 +73,7 @@ fn read(text: &str) -> Option<Items> {
     Some(items)
 }
 
-/// The surroundings of a level of tokens.
+/// The context of a nesting level of tokens.
 #[derive(Debug, Clone, Default)]
 struct Scope {
     module: Vec<String>,

@@ -14,7 +14,7 @@ const LOAD_MS: u64 = 15_000;
 
 /// Tolerance of a figure: a fraction of the truth, or milliseconds.
 const RELATIVE_TOLERANCE: f64 = 0.05;
-const LEAST_MS: f64 = 2.0;
+const TOLERANCE_MIN_MS: f64 = 2.0;
 
 /// Runs the load and compares.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
@@ -39,7 +39,7 @@ fn figures(record: &Value) -> Result<Vec<CheckFigure>, String> {
     for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
         let expected = percentile(&truth, share);
         let found = number(&format!("/response_time_us/{name}"))? / 1_000.0;
-        let tolerance = (expected * RELATIVE_TOLERANCE).max(LEAST_MS);
+        let tolerance = (expected * RELATIVE_TOLERANCE).max(TOLERANCE_MIN_MS);
         figures.push(CheckFigure::judged(
             &format!("response time {name}"),
             format!("{expected:.1} ms ± {tolerance:.1}"),

@@ -68,7 +68,7 @@ impl ExperimentNotes {
         inner.follower = Some(Follower::new(running_load, planned, &[]));
     }
 
-    /// The load ended; its last figures stay.
+    /// Marks the load as ended and keeps its last figures.
     pub(crate) fn loaded(&self) {
         let mut inner = self.lock();
         inner.follower = None;

@@ -86,7 +86,7 @@ impl ReportOutputs {
     }
 }
 
-/// Writes a text if it was requested.
+/// Writes text if it was requested.
 pub(super) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     output.map_or(Ok(()), |output| output.write(&text()))
 }

@@ -63,7 +63,7 @@ impl Process {
         std::fs::read_to_string(&self.err).unwrap()
     }
 
-    /// Waits for a text on standard error.
+    /// Waits for this text on standard error.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let began = Instant::now();
         while !self.stderr().contains(text) {

@@ -337,7 +337,7 @@ fn rate(result: &ProbeResult, algorithm: &str) -> Option<f64> {
     speed.map(|(_, rate)| *rate)
 }
 
-/// Reports whether a libcrypto has assembly. Since 3.0, it reports processor capabilities only with
+/// Returns true if a libcrypto has assembly. Since 3.0, it reports processor capabilities only with
 /// assembly; before, the compiler's command line named each part (`-DAESNI_ASM`).
 fn assembly(result: &ProbeResult) -> Option<bool> {
     if !result.version.as_deref()?.starts_with("OpenSSL ") {
@@ -360,7 +360,7 @@ fn hertz() -> Option<f64> {
     Some(mhz.trim().parse::<f64>().ok()? * 1e6)
 }
 
-/// Reports whether the processor has AES instructions.
+/// Returns true if the processor has AES instructions.
 fn processor_has_aes() -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = text

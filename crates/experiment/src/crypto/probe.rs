@@ -176,7 +176,7 @@ impl LibcryptoApi<'_> {
         let version: VersionFn = self
             .get("OpenSSL_version")
             .or_else(|| self.get("SSLeay_version"))?;
-        // SAFETY: it takes a number and returns null, or a text that lives as long as the library.
+        // SAFETY: it takes a number and returns null, or a string that lives as long as the library.
         let text = unsafe {
             let text = version(number);
             (!text.is_null()).then(|| CStr::from_ptr(text))?

@@ -47,7 +47,7 @@ impl ProcessFiles {
         PathBuf::from(format!("/proc/{}/root", self.pid))
     }
 
-    /// Reports whether prony may run code from this file as its own user.
+    /// Returns true if prony may run code from this file as its own user.
     ///
     /// The file must belong to root or to this user, and nobody else can write to it. If prony ran
     /// any user's library as root, every user could become root.
@@ -62,7 +62,7 @@ impl ProcessFiles {
     }
 }
 
-/// Reports whether a process has the same root and mounts as prony.
+/// Returns true if a process has the same root and mounts as prony.
 fn has_same_root(pid: i32) -> Option<bool> {
     let link = |path: String| std::fs::read_link(path).ok();
     let mounts = link(format!("/proc/{pid}/ns/mnt"))?;

@@ -122,7 +122,7 @@ fn address(text: &str) -> Option<FixedAddress> {
     port.filter(|port| *port > 0).map(FixedAddress::Port)
 }
 
-/// Reports whether an address is the plan's own and not one that prony allocates.
+/// Returns true if an address is the plan's own and not one that prony allocates.
 fn is_fixed(address: &FixedAddress) -> bool {
     match address {
         FixedAddress::Port(port) => !is_placeholder_port(*port),

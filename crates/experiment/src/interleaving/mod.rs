@@ -138,7 +138,7 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
     None
 }
 
-/// Reports whether a service that another variant starts follows the same processes. Their CPU time could
+/// Returns true if a service that another variant starts follows the same processes. Their CPU time could
 /// not be attributed to a variant.
 fn follows_the_same(
     all: NamedVariants<'_>,
@@ -163,7 +163,7 @@ fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     Some(format!("telemetry of \"{machine}\" is read over ssh"))
 }
 
-/// All variants have the same number of slices of the same length.
+/// Refuses variants that would not have the same number of slices of the same length.
 fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     let duration = |variant: &Resolved| variant.load.settings.planned().unwrap_or_default();
     let first = duration(all.variants.first()?);
@@ -196,7 +196,7 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     })
 }
 
-/// A judged percentile needs enough requests in each block. The rate of a closed loop is not known yet.
+/// Refuses loads with too few requests per block for a judged percentile. The rate of a closed loop is not known yet.
 fn of_requests(all: NamedVariants<'_>) -> Option<String> {
     all.iter().find_map(|(index, variant)| {
         let settings = &variant.load.settings;

@@ -374,7 +374,7 @@ fn not_stationary(
     }
     let text = format!(
         "The last third of a trial differs from its first: {}. The server has not settled. Use a \
-         longer warm-up to measure the only the settled state.",
+         longer warm-up to measure only the settled state.",
         drifts.join("; ")
     );
     Some(ExperimentFinding {

@@ -64,6 +64,6 @@ impl LaunchStep {
 /// Forks this process. Returns 0 in the child, the child's id in the parent, and -1 on failure. The
 /// child must keep to calls that are safe after a fork.
 pub(crate) fn fork() -> i32 {
-    // SAFETY: both processes go on with calls that are safe after a fork: the callers' contract.
+    // SAFETY: both processes make only calls that are safe after a fork: the callers' contract.
     unsafe { libc::fork() }
 }

@@ -16,7 +16,7 @@ use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, Ru
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Verdict, VerdictDocument};
 
-/// Returns a plan with two variants of an nginx that returns a text. The arguments are text and extra
+/// Returns a plan with two variants of an nginx that returns text. The arguments are text and extra
 /// configuration of the second variant.
 fn nginx_plan(text: &str, extra: &str) -> String {
     format!(

@@ -195,7 +195,7 @@ impl AgentChoice {
                         }
                         _ => String::new(),
                     };
-                    let what = format!("{count} agents{with} were asked for, and {there} are free");
+                    let what = format!("{count} agents{with} were requested, and {there} are free");
                     let is_busy = meant.iter().any(|one| one.is_busy());
                     Err(error(&what, listed, is_busy))
                 }
@@ -299,14 +299,14 @@ mod tests {
     fn errors_name_missing_and_busy_agents() {
         let there = "there are: a, b (is busy with run r7), c, d (has version 9.9.9";
         for (choice, what) in [
-            ("3", "3 agents were asked for, and 2 are free"),
+            ("3", "3 agents were requested, and 2 are free"),
             ("site=y", "agent b is busy with run r7"),
             ("site=z", "agent d has version 9.9.9"),
             ("site=q", "no agent has the label site=q"),
             ("1@site=q", "no agent has the label site=q"),
             (
                 "3@site=x",
-                "3 agents with the label site=x were asked for, and 2 are free",
+                "3 agents with the label site=x were requested, and 2 are free",
             ),
             ("a,e", "there is no agent e"),
         ] {

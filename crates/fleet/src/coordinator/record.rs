@@ -67,7 +67,7 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
     in_flight
 }
 
-/// The measured part, from the first agent's begin to the last one's end.
+/// The measured part, from the first agent's start to the last one's end.
 fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
     let reported = |part: &ReceivedPart| {
         let (begin, end) = part.end.as_ref()?.span;

@@ -169,7 +169,7 @@ pub enum HostReply {
         /// The reason.
         why: String,
     },
-    /// A text.
+    /// Text.
     Text {
         /// The text.
         text: String,

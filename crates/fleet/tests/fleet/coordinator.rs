@@ -282,7 +282,7 @@ fn one_refusal_cancels_the_load() {
     few.choice = AgentChoice::Count(3);
     let error = load(&fleet, &few).unwrap_err().to_string();
     assert!(
-        error.contains("3 agents were asked for, and 2 are free"),
+        error.contains("3 agents were requested, and 2 are free"),
         "{error}"
     );
 }

@@ -149,7 +149,7 @@ fn experiment(
     run(plan, host, &settings, &Interrupt::default(), &mut on).unwrap()
 }
 
-/// Command lines that contain a text.
+/// Command lines that contain this text.
 fn processes_with(text: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());

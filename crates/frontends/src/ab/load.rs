@@ -72,7 +72,7 @@ const TLS12: [&str; 6] = [
 ];
 
 /// OpenSSL's names for groups of suites, of which the library supports these six of TLS 1.2.
-const MANY: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
+const CIPHER_GROUPS: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
 
 /// The suites to offer. `-Z` selects among those of TLS 1.2. Those of TLS 1.3 are offered too,
 /// unless `-Z` names some of them or `-f` excludes them, as in OpenSSL.
@@ -81,7 +81,7 @@ fn ciphers(arguments: &AbArguments) -> Vec<String> {
     let mut typed: Vec<&str> = Vec::new();
     for name in arguments.ciphers.iter().map(String::as_str) {
         match name {
-            many if MANY.contains(&many) => typed.extend(TLS12),
+            many if CIPHER_GROUPS.contains(&many) => typed.extend(TLS12),
             // Excludes null ciphers, MD5, RC4 and similar ones, which the library lacks anyway.
             left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
             name => typed.push(name),

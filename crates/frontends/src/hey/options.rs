@@ -67,7 +67,7 @@ impl HeyArguments {
         self.time.map(Nanos::from)
     }
 
-    /// Length of an open loop's schedule in seconds. A load whose last response came earlier was
+    /// Length of an open loop's schedule in seconds. A load whose last response arrived earlier was
     /// not faster than its rate.
     pub(super) fn schedule_s(&self) -> f64 {
         match (self.end(), self.total_rate()) {

@@ -110,7 +110,7 @@ impl HeyResults {
         )
     }
 
-    /// The first bar is for the fastest request; the others divide the range above it evenly.
+    /// Writes the histogram. The first bar is for the fastest request; the others divide the range above it evenly.
     fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
         if self.noted.responses == 0 {
             return Ok(());

@@ -29,7 +29,7 @@ const LOOKUP_TIMEOUT: Nanos = Nanos::from_secs(5);
 const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
 
 /// Maximum number of cached requests.
-const MOST_WRITTEN: usize = 4096;
+const WRITTEN_REQUESTS_MAX: usize = 4096;
 
 /// All users of a run.
 pub(super) struct Siege<'a> {
@@ -168,7 +168,7 @@ impl Worker<'_> {
             return Ok(Some(request.clone()));
         }
         let request = siege.write(wanted, None, None)?;
-        if self.others.len() >= MOST_WRITTEN {
+        if self.others.len() >= WRITTEN_REQUESTS_MAX {
             self.others.clear();
         }
         self.others

@@ -18,11 +18,11 @@ use super::settings::Settings;
 use super::url::SiegeUrl;
 
 /// Maximum number of consecutive redirects; siege follows them until it crashes.
-pub(super) const MOST_REDIRECTS: u32 = 50;
+pub(super) const REDIRECTS_MAX: u32 = 50;
 
 /// Maximum depth of parts within parts. Servers that send their start page for every URL would nest
 /// them forever.
-pub(super) const DEEPEST_PART: u32 = 8;
+pub(super) const PART_DEPTH_MAX: u32 = 8;
 
 /// Settings and list that all users share.
 #[derive(Debug, Clone)]
@@ -187,9 +187,9 @@ impl User {
             let depth = ask.depth + 1;
             let new = page.parts.into_iter().filter(|part| !is_left_alone(part));
             let mut new = new.map(|url| Part { url, depth }).peekable();
-            if let Some(first) = new.peek().filter(|_| depth > DEEPEST_PART) {
+            if let Some(first) = new.peek().filter(|_| depth > PART_DEPTH_MAX) {
                 return Some(format!(
-                    "parts: parts of parts are {DEEPEST_PART} deep; {} is not asked for",
+                    "parts: parts of parts are {PART_DEPTH_MAX} deep; {} is not requested",
                     first.url.text()
                 ));
             }
@@ -211,9 +211,9 @@ impl User {
             }
         }
         let (to, method) = leads?;
-        if ask.redirects >= MOST_REDIRECTS {
+        if ask.redirects >= REDIRECTS_MAX {
             return Some(format!(
-                "redirect: more than {MOST_REDIRECTS} in a row; {} is not asked for",
+                "redirect: more than {REDIRECTS_MAX} in a row; {} is not requested",
                 to.text()
             ));
         }
@@ -408,7 +408,7 @@ mod tests {
         let mut user = User::new(0, &course, 0);
         let first = asked(&mut user, &course);
         let mut complaint = user.responded(&course, &first, &parsed, b"");
-        for _ in 0..MOST_REDIRECTS {
+        for _ in 0..REDIRECTS_MAX {
             assert_eq!(complaint, None);
             let ask = asked(&mut user, &course);
             complaint = user.responded(&course, &ask, &parsed, b"");
@@ -451,7 +451,7 @@ mod tests {
             complaints.extend(user.responded(&course, &ask, &head, b"<img src=x/y>"));
             asked.push(shown(&ask));
         }
-        assert_eq!(asked.len(), 1 + DEEPEST_PART as usize, "{asked:?}");
+        assert_eq!(asked.len(), 1 + PART_DEPTH_MAX as usize, "{asked:?}");
         assert_eq!(asked[2], "GET /x/x/y");
         assert_eq!(complaints.len(), 1);
         assert!(

@@ -138,7 +138,7 @@ impl Rates {
         }
     }
 
-    /// A thread without a response since the last sample is skipped.
+    /// Samples the rate of each thread. Threads without a response since the last sample are skipped.
     fn sample(&mut self, control: &Control) {
         let now = Instant::now();
         let threads = self.responded.iter_mut().zip(&mut self.since);

@@ -3,7 +3,7 @@
 use super::url::WrkUrl;
 
 /// Maximum number of header fields in a script's request.
-const MOST_FIELDS: usize = 256;
+const FIELDS_MAX: usize = 256;
 
 /// The request of a run without a script: a Host and the requested headers only. A given Host
 /// replaces the default.
@@ -69,7 +69,7 @@ pub(super) fn count(bytes: &[u8]) -> Result<u32, String> {
 
 /// The bytes after the first request.
 fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let head = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,

@@ -29,7 +29,7 @@ const METRIC: Units = Units {
 };
 
 impl Units {
-    /// A larger unit is used from 85% of it on, except for the largest.
+    /// Formats a number. A larger unit is used from 85% of it on, except for the largest.
     fn write(&self, number: f64, decimals: usize) -> String {
         let (mut amount, mut unit) = (number, self.base);
         let usable = self.larger.len() - 1;

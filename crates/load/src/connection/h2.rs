@@ -19,7 +19,7 @@ pub(crate) struct H2 {
     http: Connection,
     /// Indexed by stream number.
     responses: Vec<StreamResponse>,
-    /// Bytes that came and are not yet counted for a response.
+    /// Bytes that arrived and are not yet counted for a response.
     unclaimed: u64,
     /// The peer's settings changed since the last check.
     has_new_settings: bool,
@@ -27,7 +27,7 @@ pub(crate) struct H2 {
     goaway_error: Option<ErrorCode>,
 }
 
-/// The part that has come of the response on one stream.
+/// The part that has arrived of the response on one stream.
 #[derive(Default)]
 struct StreamResponse {
     stream: Option<StreamId>,

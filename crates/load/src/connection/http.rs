@@ -60,7 +60,7 @@ impl HttpMachine {
         }
     }
 
-    /// The part that has come of the response on a stream, or of the last one there.
+    /// The part that has arrived of the response on a stream, or of the last one there.
     #[inline]
     pub(crate) fn received(&self, stream: u32) -> ResponseProgress {
         match self {

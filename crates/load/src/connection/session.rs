@@ -18,12 +18,12 @@ const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
 pub(crate) struct HttpSession {
     tls: Option<Tls>,
     pub(crate) http: HttpMachine,
-    /// Responses that came on this connection.
+    /// Responses that arrived on this connection.
     pub(crate) served: u32,
     /// HTTP/2: it is listed as having output to send.
     pub(crate) is_dirty: bool,
     /// HTTP/2: a request timed out while nothing at all came. The connection takes no more requests
-    /// until something comes.
+    /// until something arrives.
     pub(crate) maybe_dead: bool,
     /// HTTP/2: when bytes last came.
     pub(crate) last_heard: Nanos,

@@ -38,7 +38,7 @@ pub(crate) enum ConnectionState {
     },
     /// The connection takes requests, or carries some.
     Ready(HttpSession),
-    /// The last response has come. The peer gets a moment to close first, so that the TIME_WAIT
+    /// The last response has arrived. The peer gets a moment to close first, so that the TIME_WAIT
     /// state stays on its side (RFC 9293 §3.6) and the load's ports stay free.
     Draining(HttpSession),
 }

@@ -20,7 +20,7 @@ pub(crate) enum Progress {
     Lost,
     /// The connection failed, and all requests in flight on it.
     Broken(Outcome, Reason),
-    /// Bytes came while no request was in flight.
+    /// Bytes arrived while no request was in flight.
     Unsolicited,
     /// The peer closed while no request was in flight.
     Closed,
@@ -76,7 +76,7 @@ pub(crate) enum RequestCapacity {
     NotNow,
 }
 
-/// The part of a response that has come.
+/// The part of a response that has arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ResponseProgress {
     pub(crate) status: Option<u16>,

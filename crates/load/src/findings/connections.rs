@@ -33,7 +33,7 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
         FindingId::StreamsLimited,
         Severity::Warning,
         format!(
-            "{seen}, and {wanted} were asked for: the load was lighter than --streams says. {action}"
+            "{seen}, and {wanted} were requested: the load was lighter than --streams says. {action}"
         ),
     )
 }

@@ -243,7 +243,7 @@ fn connections_that_the_server_closes_are_noted() {
     let text = &of(&record, &[], 0)[0].text;
     assert!(text.contains("several servers"), "{text}");
     record.load.keepalive = false;
-    assert_eq!(found(&record), [], "nobody asked for reuse");
+    assert_eq!(found(&record), [], "reuse was not requested");
     record.load.keepalive = true;
     (record.totals.ok, record.totals.failed) = (9_000, 1_000);
     let found = found(&record);

@@ -63,7 +63,7 @@ fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
     super::uring::try_out(workers, capacity as usize).map(|()| Backend::Uring)
 }
 
-/// Other systems have no io_uring.
+/// Fails, because only Linux has io_uring.
 #[cfg(not(target_os = "linux"))]
 fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
     Err(io::ErrorKind::Unsupported.into())

@@ -138,7 +138,7 @@ pub(crate) enum Completion {
     Connected(Key),
     /// All bytes of the send were taken over. An owned buffer comes back.
     Sent(Key, Option<Vec<u8>>),
-    /// Bytes came: see [`Sockets::received`].
+    /// Bytes arrived: see [`Sockets::received`].
     Received(Key),
     /// The peer closed its side in order.
     Closed(Key),
@@ -199,7 +199,7 @@ pub(crate) trait Sockets<'run> {
     ///
     /// # Errors
     ///
-    /// The system's own waiting fails. The load can't go on.
+    /// The system's own waiting fails. The load can't continue.
     fn wait(&mut self, until: Nanos) -> io::Result<()>;
 
     /// Like [`Sockets::wait`], but early completions may be left until the batch is full or its

@@ -67,7 +67,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Bytes came on a connection, or their end.
+    /// Bytes arrived on a connection, or their end.
     #[inline]
     fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         match progress {
@@ -107,7 +107,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Bytes came on a connection that has served its last request.
+    /// Bytes arrived on a connection that has served its last request.
     fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
         self.connections.buffers.events.clear();
         if self.connections[index].is_h2() {

@@ -164,7 +164,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let session = self.connections[index].session();
         if let Some(h2) = session.and_then(|session| session.http.h2()) {
             if h2.is_going_away() {
-                // GOAWAY came with the end of the handshake. A new connection would get it, too.
+                // GOAWAY arrived with the end of the handshake. A new connection would get it, too.
                 let code = h2.goaway_error().unwrap_or(ErrorCode::NO_ERROR);
                 let reason = Some(Reason::GoneAway(code));
                 self.connect_failed(index, Outcome::Reset, reason, now);
@@ -195,7 +195,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// Bytes came, or their end, before a connection was ready.
+    /// Bytes arrived, or their end, before a connection was ready.
     pub(super) fn on_early_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         let is_tunneling = matches!(
             self.connections[index].state,

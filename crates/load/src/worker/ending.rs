@@ -78,7 +78,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The load ends at `ended`. Requests in flight are unfinished; requests that are due and not
+    /// Ends the load at `ended`. Requests in flight are unfinished; requests that are due and not
     /// begun are unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> WorkerResult {
         self.sink.recorder.stop_at(ended);
@@ -112,7 +112,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 }
 
-/// Returns whether a complete response came, expected or not.
+/// Returns whether a complete response arrived, expected or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
     matches!(

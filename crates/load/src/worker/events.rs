@@ -87,7 +87,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             self.drain(index, now);
         } else {
-            // Either the response came before the request was sent, which leaves bytes that nobody
+            // Either the response arrived before the request was sent, which leaves bytes that nobody
             // reads; or the server keeps a connection that the load does not.
             self.close(index, Close::Abort);
             if is_over {

@@ -26,7 +26,7 @@ pub(crate) struct Refusals {
     last: Nanos,
     /// The system's message for the last one.
     error: String,
-    /// Records that something other than a refused connect happened.
+    /// Something other than a refused connect happened.
     ruled_out: bool,
     /// Other workers know that.
     announced: bool,

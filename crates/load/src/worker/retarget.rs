@@ -12,7 +12,7 @@ use crate::connection::ConnectionState;
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Resumes the deferred requests that can go on.
+    /// Resumes the deferred requests that can proceed.
     pub(super) fn resume_deferred(&mut self, now: Nanos) {
         if let Some(redirects) = &mut self.redirects {
             redirects.is_looking_up = false;
@@ -27,7 +27,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Resumes a slot's deferred request if it can go on. Returns whether it is no longer deferred.
+    /// Resumes a slot's deferred request if it can proceed. Returns true if it is no longer deferred.
     fn resume(&mut self, slot: u32, now: Nanos) -> bool {
         match self.poll_lookup(slot, now) {
             Ok(false) => {}

@@ -112,7 +112,7 @@ impl<'run> ScriptRunner<'run> {
         self.script.responded(self.first_user + slot, &view);
     }
 
-    /// The load is over.
+    /// Notifies the script that the load is over.
     pub(super) fn finish(self) {
         self.script.finish();
     }

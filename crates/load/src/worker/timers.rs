@@ -18,7 +18,7 @@ pub(super) enum Alarm {
     Unpark,
 }
 
-/// A time that has come.
+/// A timer that has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expired {
     /// An alarm of a connection, if that still has this generation.
@@ -90,7 +90,7 @@ impl Timers {
         first.map_or(Nanos::MAX, |Reverse((at, _))| *at)
     }
 
-    /// Removes and returns a time that has come, or none. Think times are apart.
+    /// Removes and returns an expired timer, or none. Think times are handled separately.
     #[inline]
     pub(super) fn expired(&mut self, now: Nanos) -> Option<Expired> {
         if let Some(&Reverse((at, connection, generation, alarm))) = self.alarms.peek()

@@ -351,7 +351,7 @@ fn an_endless_frame_blocks_all_streams() {
 
 #[test]
 fn a_late_response_is_not_assigned_to_another_request() {
-    // The late responses come while the next requests are in flight.
+    // The late responses arrive while the next requests are in flight.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         let late = peer.request()?;

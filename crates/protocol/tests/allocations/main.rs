@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Maximum of allocated bytes while this ran, beyond those allocated before.
+/// Maximum number of bytes allocated during `run`, beyond those allocated before.
 fn most_held(run: impl FnOnce()) -> i64 {
     let before = HELD.with(|held| {
         let (now, _) = held.get();

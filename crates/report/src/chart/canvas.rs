@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::palette::{self, Color};
 
-/// The alignment of a text at its position.
+/// The alignment of text at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Start,
@@ -12,7 +12,7 @@ pub(crate) enum Side {
     End,
 }
 
-/// Size, weight, color and alignment of a text.
+/// Size, weight, color and alignment of text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TextStyle {
     /// In pixels.
@@ -50,7 +50,7 @@ impl TextStyle {
         TextStyle { side, ..self }
     }
 
-    /// An estimate of a text's width in pixels; the actual width depends on the reader's font.
+    /// An estimate of the width of text in pixels; the actual width depends on the reader's font.
     pub(super) fn width_of(self, text: &str) -> f64 {
         let average = if self.bold { 0.64 } else { 0.58 };
         text.chars().count() as f64 * self.size * average
@@ -78,7 +78,7 @@ impl TextStyle {
 /// A shape, in pixels from the upper left corner. Later shapes cover earlier ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
-    /// A text that is centered vertically at the position.
+    /// Text that is centered vertically at the position.
     Text {
         at: (f64, f64),
         text: String,
@@ -107,7 +107,7 @@ pub(crate) enum Shape {
     },
 }
 
-/// A text without control characters, direction overrides and characters that XML forbids.
+/// Text without control characters, direction overrides and characters that XML forbids.
 pub(super) fn harmless(text: &str) -> String {
     crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
@@ -119,7 +119,7 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// Draws a text that is centered vertically at the position.
+    /// Draws text that is centered vertically at the position.
     pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: TextStyle) {
         let text = harmless(text);
         self.shapes.push(Shape::Text { at, text, style });

@@ -29,7 +29,7 @@ pub struct DataTable {
 /// A value in a table for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataCell {
-    /// A text.
+    /// Text.
     Text(String),
     /// A whole number.
     Count(u64),

@@ -31,7 +31,7 @@ fn titled(title: &str, chart: Chart) -> Figure {
     }
 }
 
-/// A text as a file name for every system: its lowercase letters and digits with hyphens between.
+/// Text as a file name for every system: its lowercase letters and digits with hyphens between.
 pub(crate) fn file_name(text: &str) -> String {
     let letter = |c: char| match c.to_ascii_lowercase() {
         c if c.is_ascii_alphanumeric() => c,

@@ -54,7 +54,7 @@ fn style() -> String {
         .replace("/*charts*/", &palette::dark_rules())
 }
 
-/// Escapes a text for content and attributes.
+/// Escapes text for content and attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -101,7 +101,7 @@ impl Face {
             })
     }
 
-    /// The width of a text as a share of the font size.
+    /// The width of text as a share of the font size.
     pub(super) fn width_of(self, text: &str) -> f64 {
         let glyphs = text.chars().filter_map(|c| self.glyph(c));
         glyphs.map(|glyph| glyph.advance).sum()

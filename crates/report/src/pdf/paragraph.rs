@@ -5,7 +5,7 @@ use super::style::{FontStyle, MUTED, WIDTH};
 use super::wrap::wrap;
 use crate::table::plain;
 
-/// A text and its layout.
+/// Text and its layout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Paragraph<'a> {
     pub(super) text: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct Paragraph<'a> {
     pub(super) indent: f64,
     /// The next block has to be on the same page.
     pub(super) keep: bool,
-    /// A text at the left of its first line.
+    /// Text at the left of its first line.
     pub(super) label: Option<(&'a str, FontStyle)>,
     /// The color of a bar at its left.
     pub(super) bar: Option<u32>,
@@ -147,7 +147,7 @@ impl Story {
         self.paragraph(&item.label("•", bullet));
     }
 
-    /// Adds a text line by line and keeps its indentation.
+    /// Adds text line by line and keeps its indentation.
     pub(super) fn code(&mut self, text: &str) {
         let style = FontStyle::CODE;
         let element = self.element(Role::Code, None);

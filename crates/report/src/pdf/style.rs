@@ -47,7 +47,7 @@ pub(super) fn of_tone(tone: Tone) -> u32 {
     }
 }
 
-/// Font, size and color of a text.
+/// Font, size and color of text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FontStyle {
     pub(super) face: Face,
@@ -95,7 +95,7 @@ impl FontStyle {
         FontStyle { size, ..self }
     }
 
-    /// The width of a text in points.
+    /// The width of text in points.
     pub(super) fn width_of(self, text: &str) -> f64 {
         self.face.width_of(text) * self.size
     }

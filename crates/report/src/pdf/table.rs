@@ -21,7 +21,7 @@ const TIGHT_PADDING: f64 = 2.2;
 const ROW_LINES_MAX: usize = 14;
 /// The number of lines in each part of a higher row.
 const PART_LINES: usize = 6;
-/// The space for a colored dot before a text.
+/// The space for a colored dot before text.
 const SWATCH_WIDTH: f64 = 11.0;
 
 /// A cell: lines with their styles, and a colored dot before the first.

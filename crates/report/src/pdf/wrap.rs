@@ -11,7 +11,7 @@ const UNITS: [&str; 21] = [
     "Mbit/s", "Gbit/s", "×", "points", "block", "blocks", "trials", "requests",
 ];
 
-/// Breaks a text into lines of at most `width` points; at least one, which may be empty. Lines break
+/// Breaks text into lines of at most `width` points; at least one, which may be empty. Lines break
 /// at spaces, and within a word only if it is wider than a line.
 pub(super) fn wrap(text: &str, style: FontStyle, width: f64) -> Vec<String> {
     let mut lines = Vec::new();
@@ -43,13 +43,13 @@ pub(super) fn wrap(text: &str, style: FontStyle, width: f64) -> Vec<String> {
     lines
 }
 
-/// The width of a text's widest word, in points.
+/// The width of the widest word, in points.
 pub(super) fn least_width(text: &str, style: FontStyle) -> f64 {
     let widths = words(text).map(|word| style.width_of(&word));
     widths.fold(0.0, f64::max)
 }
 
-/// The words of a text: a number with its unit is one, and so is `1.04 to 1.09`.
+/// The words of text: a number with its unit is one, and so is `1.04 to 1.09`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

@@ -16,7 +16,7 @@ use crate::tone::Tone;
 use load::histogram;
 use paint::Paint;
 
-/// The layout of a text.
+/// The layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
     /// Color by a terminal's escape sequences.

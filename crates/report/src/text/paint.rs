@@ -100,7 +100,7 @@ impl Paint {
         table.to_text_within(indent, self.options.width)
     }
 
-    /// A text in the color of a tone.
+    /// Text in the color of a tone.
     pub(super) fn toned(self, tone: Tone, text: &str) -> String {
         match tone {
             Tone::Good => self.green(text),

@@ -161,7 +161,7 @@ fn settings(lines: &[Vec<String>]) -> ApacheSettings {
     settings
 }
 
-/// Reports whether the directives of a section apply to the whole server.
+/// Returns true if the directives of a section apply to the whole server.
 fn applies_globally(section: &str, argument: &str, mpm: Option<&str>) -> bool {
     let section = section.to_ascii_lowercase();
     if section != "<ifmodule" {

@@ -84,7 +84,7 @@ Linux_memory() {
 }
 "#;
 
-/// Quotes a text as one word of the shell.
+/// Quotes text as one word of the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -64,7 +64,7 @@ pub struct HostObjection {
 }
 
 impl Plan {
-    /// Reports whether any variant needs the agent of another machine.
+    /// Returns true if any variant needs the agent of another machine.
     #[must_use]
     pub fn needs_agents(&self) -> bool {
         // The problems of a layout are reported when the variant runs.

@@ -14,12 +14,12 @@ const PORTS: u16 = 1_000;
 /// The folder of all placeholder files, which doesn't exist.
 const FOLDER: &str = "/nonexistent/prony";
 
-/// Reports whether a port in a rendered text is that of a placeholder.
+/// Returns true if a port in a rendered text is that of a placeholder.
 pub(crate) fn is_placeholder_port(port: u16) -> bool {
     (FIRST_PORT..FIRST_PORT + PORTS).contains(&port)
 }
 
-/// Reports whether a path in a rendered text is that of a placeholder.
+/// Returns true if a path in a rendered text is that of a placeholder.
 pub(crate) fn is_placeholder_path(path: &Path) -> bool {
     path.starts_with(FOLDER)
 }

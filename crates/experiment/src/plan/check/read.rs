@@ -1,4 +1,4 @@
-//! Reading a plan and checking it: the entry points for a file and for a text.
+//! Reading a plan and checking it: the entry points for a file and for text.
 
 use std::path::Path;
 

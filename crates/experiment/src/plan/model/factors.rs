@@ -91,7 +91,7 @@ pub(crate) fn read_factors(
     factors
 }
 
-/// Reports whether the only level of a factor is a table that the baseline names.
+/// Returns true if the only level of a factor is a table that the baseline names.
 ///
 /// Such a factor is a constant: nothing varies yet, and each level that is added later is compared
 /// with it. A single plain level is reported as a mistake.
@@ -107,7 +107,7 @@ pub(crate) fn split_constants(factors: Vec<PlanFactor>) -> (Vec<PlanFactor>, Vec
     factors.into_iter().partition(constant)
 }
 
-/// Reports whether templates can use a name, with a diagnostic if they can't.
+/// Returns true if templates can use a name, with a diagnostic if they can't.
 pub(crate) fn is_usable_name(
     subject: &str,
     name: &str,

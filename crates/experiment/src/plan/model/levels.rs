@@ -27,7 +27,7 @@ impl LevelSelection {
         self.0.len()
     }
 
-    /// Reports whether no factor has a selected level.
+    /// Returns true if no factor has a selected level.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -9,7 +9,7 @@ use super::variant_layout::VariantLayout;
 use crate::plan::model::{CertificateCache, MachineProfile, PlanFolder};
 use crate::service::PlaceKind;
 
-/// The surroundings of a table that is rendered.
+/// The context in which a table is rendered.
 #[derive(Clone)]
 pub(crate) struct RenderContext<'a> {
     pub(crate) folder: &'a PlanFolder,

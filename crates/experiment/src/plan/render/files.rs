@@ -203,7 +203,7 @@ fn read_content(
     rendered.map(String::into_bytes)
 }
 
-/// Reports whether a name is a path below the service's own folder.
+/// Returns true if a name is a path below the service's own folder.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= FILE_NAME_MAX

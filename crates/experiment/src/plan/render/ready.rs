@@ -32,7 +32,7 @@ pub struct ReadySettings {
 }
 
 impl ReadySettings {
-    /// Reports whether a response with this status means ready.
+    /// Returns true if a response with this status means ready.
     pub fn accepts(&self, status: u16) -> bool {
         match &self.status {
             Some(statuses) => statuses.contains(status),

@@ -88,7 +88,7 @@ impl VariantLayout {
         }
     }
 
-    /// Reports whether more than one machine takes part.
+    /// Returns true if more than one machine takes part.
     pub(crate) fn uses_other_hosts(&self) -> bool {
         self.load_agents.is_some() || self.services.iter().any(|service| service.host.is_some())
     }

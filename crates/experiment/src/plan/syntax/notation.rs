@@ -47,7 +47,7 @@ fn digits(text: &str) -> Option<u64> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// Reports whether a template can use a name: a letter or `_`, then letters, digits and `_`.
+/// Returns true if a template can use a name: a letter or `_`, then letters, digits and `_`.
 pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text

@@ -67,7 +67,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     nothing_full(&groups, &machine, trials)
 }
 
-/// Full cores are the services' limit, unless other processes or guests used a part of them.
+/// Returns the kind of limit for full cores: the services', unless others used a part of the cores.
 fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBORS_PERCENT {
         true => BottleneckKind::ServerCores,

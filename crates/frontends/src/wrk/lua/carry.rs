@@ -3,11 +3,11 @@
 use mlua::{Error, Lua, Value};
 
 /// Maximum depth of nested tables; deeper ones are assumed to contain themselves.
-const DEEPEST: usize = 100;
+const TABLE_DEPTH_MAX: usize = 100;
 
 /// Copies a boolean, number, string, nil, or a table of these to the state `to`.
 pub(super) fn carry(value: &Value, to: &Lua) -> mlua::Result<Value> {
-    carry_within(value, to, DEEPEST)
+    carry_within(value, to, TABLE_DEPTH_MAX)
 }
 
 fn carry_within(value: &Value, to: &Lua, deeper: usize) -> mlua::Result<Value> {
@@ -19,7 +19,9 @@ fn carry_within(value: &Value, to: &Lua, deeper: usize) -> mlua::Result<Value> {
         Value::String(text) => Value::String(to.create_string(text.as_bytes())?),
         Value::Table(table) => {
             let deeper = deeper.checked_sub(1).ok_or_else(|| {
-                let text = format!("cannot transfer tables nested deeper than {DEEPEST} to thread");
+                let text = format!(
+                    "cannot transfer tables nested deeper than {TABLE_DEPTH_MAX} to thread"
+                );
                 Error::runtime(text)
             })?;
             let copy = to.create_table()?;

@@ -2,7 +2,7 @@
 //!
 //! Operations are written into the submission queue and submitted in batches, at the latest with
 //! the next wait. A connection's receive is armed once and completes for each arrival (multishot),
-//! into [`buffers`]. If more bytes come at once than those hold, receives take turns. The kernel
+//! into [`buffers`]. If more bytes arrive at once than those hold, receives take turns. The kernel
 //! works on completions only during submissions and waits (DEFER_TASKRUN), which spares interrupts
 //! and keeps the order.
 

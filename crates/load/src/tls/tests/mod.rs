@@ -133,7 +133,7 @@ impl Pair {
                 return;
             }
         }
-        panic!("no handshake came about");
+        panic!("the handshake did not complete");
     }
 
     fn server_says(&mut self, plain: &[u8]) {

@@ -203,7 +203,7 @@ fn only_retryable_requests_are_retried() {
     for method in ["POST", "PATCH", "BREW"] {
         assert_eq!(count(method), (5, 0), "{method}");
     }
-    // A byte of the response came, so the request may have been processed.
+    // A byte of the response arrived, so the request may have been processed.
     let server = after(1, || {
         reply([
             (ms(1), Step::Send(b"H".to_vec())),

@@ -10,7 +10,7 @@ use crate::worker::dispatcher::{RequestPhase, SlotState};
 use crate::worker::timers::Alarm;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// All counts are right, and nothing waits that could go on.
+    /// Asserts that all counts are right, and that no request waits that could proceed.
     pub(in crate::worker) fn assert_sound(&self) {
         self.assert_slots_sound();
         for index in 0..self.connections.len() {
@@ -23,7 +23,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// A slot is in the list of free slots exactly if its state says so.
+    /// Asserts that a slot is in the list of free slots exactly if its state says so.
     fn assert_slots_sound(&self) {
         let slots = &self.dispatcher.slots;
         let mut listed = vec![0; slots.len()];
@@ -76,7 +76,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Nothing waits that could go on, or for something that won't come.
+    /// Asserts that no request waits that could proceed, or that waits for an event that won't happen.
     fn assert_progress(&self, index: u32) {
         let entry = &self.connections[index];
         let occupancy = self.dispatcher.occupancy(index);

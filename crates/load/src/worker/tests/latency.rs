@@ -254,7 +254,7 @@ fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
             }
             assert!(response.min >= service.min * 0.999, "{with}");
             if words == "-n 400 -c 1" {
-                // On a kept connection a closed loop sends as soon as the response has come.
+                // On a kept connection a closed loop sends as soon as the response has arrived.
                 assert!(response.p50 <= service.p50 * 1.001, "{with}");
             }
         }

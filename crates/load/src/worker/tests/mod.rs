@@ -173,7 +173,7 @@ impl PreconnectWait {
     }
 }
 
-/// A server some of whose connections close, fail or send bytes if no request comes in time.
+/// A server some of whose connections close, fail or send bytes if no request arrives in time.
 struct IdleFailingServer {
     server: Box<dyn Server>,
     random: ChaCha8Rng,

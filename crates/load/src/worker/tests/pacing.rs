@@ -79,7 +79,7 @@ fn gaps_vary_as_the_arrivals_do() {
 
 #[test]
 fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
-    // No response comes from 1 s to 2 s. Then all waiting requests start at once, four at a time.
+    // No response arrives from 1 s to 2 s. Then all waiting requests start at once, four at a time.
     let frozen = responding(|request| {
         let thaws = match request.now.0 / 1_000_000_000 {
             1 => Nanos::from_secs(2),

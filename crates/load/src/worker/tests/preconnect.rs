@@ -280,7 +280,7 @@ fn the_server_may_close_before_the_start() {
             let case = format!("{ending:?} {looked} {started}");
             let is_race = looked < 500;
             if is_race && matches!(ending[0].1, Step::Send(_)) {
-                // Bytes that come after the request was sent are its response.
+                // Bytes that arrive after the request was sent are its response.
                 assert!(outcomes.count(Outcome::Ok) >= 380, "{case}");
                 continue;
             }

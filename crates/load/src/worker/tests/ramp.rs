@@ -54,7 +54,7 @@ fn requests_that_are_held_dont_time_out() {
 }
 
 /// A server that responds after a millisecond, and ends its first ten connections with `last` if no
-/// request comes for 5 ms.
+/// request arrives for 5 ms.
 struct IdleClosingServer {
     last: Step,
 }

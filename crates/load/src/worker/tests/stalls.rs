@@ -100,7 +100,7 @@ fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_are_no_bounds() {
 
 #[test]
 fn a_server_that_stalls_before_the_end_still_shows() {
-    // No response comes from 1.5 s on.
+    // No response arrives from 1.5 s on.
     let server = responding(|request| match request.now < ms(1_500) {
         true => reply([(ms(30), Step::Send(OK.to_vec()))]),
         false => Reply::default(),

@@ -34,7 +34,7 @@ pub(super) struct Fonts {
     used: Vec<UsedFont>,
 }
 
-/// A part of a text in one font.
+/// A part of text in one font.
 #[derive(Debug, PartialEq)]
 pub(super) struct GlyphRun {
     pub(super) face: Face,
@@ -71,7 +71,7 @@ impl Fonts {
         format!("F{}", face as u8)
     }
 
-    /// A text in runs of one font each.
+    /// Text in runs of one font each.
     pub(super) fn runs(&self, face: Face, text: &str) -> Vec<GlyphRun> {
         let mut runs: Vec<GlyphRun> = Vec::new();
         for c in text.chars() {

@@ -1,6 +1,6 @@
 //! Recognition of templates within strings.
 
-/// Reports whether a string has anything to render.
+/// Returns true if a string has anything to render.
 pub(super) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
@@ -12,7 +12,7 @@ pub(super) fn whole_expression(text: &str) -> Option<&str> {
     (!has_trim_mark && has_balanced_brackets(expression)).then_some(expression)
 }
 
-/// Reports whether each bracket outside quotes closes an earlier one. In `a }}-{{ b` one does not.
+/// Returns true if each bracket outside quotes closes an earlier one. In `a }}-{{ b` one does not.
 ///
 /// The template engine panics on an expression that continues after its end.
 fn has_balanced_brackets(expression: &str) -> bool {

@@ -98,7 +98,7 @@ fn connections_that_end_between_slices_fail_no_request() {
     for end in ends {
         for words in ["-c 4", "-c 4 -r 1000", "-c 4 -X POST"] {
             let spec = spec(&format!("{words} --warmup 20ms"));
-            // The first request comes at the slice's begin, and the end in the middle of the pause.
+            // The first request arrives at the slice's start, and the end in the middle of the pause.
             let server = stepping(SETTLING + LENGTH + ms(300), end.clone());
             let sliced = simulate_slices(&spec, vec![server], &twelve());
             let totals = &sliced.outcomes.record.totals;

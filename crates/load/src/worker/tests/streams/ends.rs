@@ -134,7 +134,7 @@ fn a_server_of_http1_is_a_protocol_error_each_time() {
 #[test]
 fn requests_beyond_goaway_move_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
-        // When the 14th request comes, the fourth of its round, the server processes only the
+        // When the 14th request arrives, the fourth of its round, the server processes only the
         // round's first two, and closes after their responses.
         let server = TwoServer::new(|call| match (call.connection, call.number) {
             (0, 13) => {
@@ -263,7 +263,7 @@ fn goaway_and_a_close_with_streams_open() {
 
 #[test]
 fn goaway_between_requests_costs_nothing() {
-    // One each 50 ms, with a response after 10. GOAWAY comes 10 ms after each third response.
+    // One each 50 ms, with a response after 10. GOAWAY arrives 10 ms after each third response.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         if call.number % 3 == 2 {

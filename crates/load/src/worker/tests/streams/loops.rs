@@ -10,7 +10,7 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 fn a_closed_loop_keeps_every_stream_busy() {
     let (outcomes, seen) = load("-c 3 --streams 4 -d 1s", steady(ms(10)));
     let seen = seen.borrow();
-    // One on each connection at once. Its others start when SETTINGS have come, at the same time.
+    // One request starts on each connection at once. The others start at the same time, when SETTINGS have arrived.
     for round in 0..100 {
         assert_eq!(seen.at(ms(10 * round)), 12, "{round}");
     }
@@ -153,7 +153,7 @@ fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
     let (outcomes, seen) = load("-r 1000 -c 2 --streams 4 -d 1s", steady(ms(20)));
     let seen = seen.borrow();
     let record = &outcomes.record;
-    // The first of a connection starts at once, the others wait for nothing: SETTINGS come at once.
+    // No request of a connection has to wait, because SETTINGS arrive at once.
     let mut free_at = [Nanos::ZERO; 8];
     let (mut ok, mut unfinished, mut longest) = (0, 0, 0);
     for (number, due) in schedule(1000.0, Nanos::from_secs(1))
@@ -214,7 +214,7 @@ fn an_open_loop_waits_for_settings_without_being_late() {
     let (outcomes, seen) = load("-r 1000 -c 1 --streams 100 -n 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
     let seen = seen.borrow();
-    // One goes out with the connect's end, and all that wait when SETTINGS have come.
+    // One is sent when the connect ends, and all waiting ones when SETTINGS have arrived.
     assert_eq!(
         (seen.at(ms(30)), seen.at(ms(80)), seen.at(ms(81))),
         (1, 80, 1)

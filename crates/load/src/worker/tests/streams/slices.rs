@@ -47,7 +47,7 @@ fn streams_over_tls_agree_with_a_whole_load() {
 #[test]
 fn a_connection_that_goes_away_between_slices_fails_no_request() {
     for (frames, connects) in [(goaway(u32::MAX >> 1, NO_ERROR), 12), (ping(), 1)] {
-        // The first request on a connection comes at the slice's begin.
+        // The first request on a connection comes at the slice's start.
         let server = TwoServer::new(move |call| {
             let mut steps = after(ms(2), ok(call.stream));
             if call.stream == 1 {

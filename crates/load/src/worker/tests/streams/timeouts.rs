@@ -81,7 +81,7 @@ fn a_connection_that_speaks_again_keeps_its_streams() {
     let words = "-r 20 -c 1 --streams 2 -d 500ms --timeout 100ms";
     let (outcomes, seen) = load(words, server);
     let seen = seen.borrow();
-    // The third, due at 100 ms, waits because nothing has come since the first began. It is sent
+    // The third, due at 100 ms, waits because nothing has arrived since the first began. It is sent
     // after the ping at 120 ms.
     assert_eq!(outcomes.connects(), 1);
     assert_eq!(seen.at(ms(100)), 0);

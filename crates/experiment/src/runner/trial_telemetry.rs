@@ -50,7 +50,7 @@ pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Tri
     let Some(summary) = summary else {
         return TrialTelemetry::default();
     };
-    // Machines have equal core numbers.
+    // The same core number on two machines means two cores.
     let of = |service: &ResolvedService| {
         let host = service.host.clone();
         let cores = service.spec.cores.clone().into_iter();

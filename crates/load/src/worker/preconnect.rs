@@ -186,7 +186,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         start(&mut self.sockets);
     }
 
-    /// Begins a connection for no request.
+    /// Opens a connection without a request.
     fn begin_preconnect(&mut self, index: u32, now: Nanos) {
         self.connections[index].slot = self.dispatcher.slots_of(index).start;
         if let Some(ramp) = &mut self.ramp {

@@ -78,7 +78,7 @@ impl Timers {
             .min(self.next_think_time())
     }
 
-    /// The earliest time that concerns a connection and no request.
+    /// The earliest timer of a connection; timers of requests are not included.
     pub(super) fn next_of_connections(&self) -> Nanos {
         let alarm = self.alarms.peek();
         let alarm = alarm.map_or(Nanos::MAX, |Reverse((at, ..))| *at);

@@ -416,11 +416,11 @@ impl RunSides<'_> {
 /// rejected too, at the family's error rate. The probability of any false alarm is therefore at
 /// most 5%, however many variants and metrics there are.
 fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> Ruling {
-    let (surely, ruled_out) = match one.metric.direction() {
+    let (certainly, ruled_out) = match one.metric.direction() {
         Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),
         _ => (interval.low > margin.high, interval.high <= margin.high),
     };
-    match (surely && one.rejected, ruled_out) {
+    match (certainly && one.rejected, ruled_out) {
         (true, _) => Ruling::Failed,
         (_, true) => Ruling::Passed,
         _ => Ruling::Unclear,

@@ -20,7 +20,7 @@ enum Eligibility {
     Ready,
     /// A connection has to be made first.
     Vacant,
-    /// It is idle, and leads to another target.
+    /// It is idle, and connected to another target.
     OtherTarget,
     /// It can carry one once the peer allows any request at all.
     NoStreamsAllowed,

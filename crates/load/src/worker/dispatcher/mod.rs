@@ -31,7 +31,7 @@ pub(super) struct Occupancy {
     pub(super) waiting: u32,
     /// Requests that it carries.
     pub(super) in_flight: u32,
-    /// Requests to another target that wait until it is idle.
+    /// Number of requests to another target, which wait until the connection is idle.
     pub(super) deferred: u32,
     /// Slots that can't take a request now.
     pub(super) parked: u32,
@@ -148,8 +148,8 @@ impl Dispatcher {
         slots.find(|&slot| self.is_waiting_on(slot, connection))
     }
 
-    /// The connection that takes over when the peer wants no more requests on this one, and the
-    /// other way around.
+    /// The connection that takes over when the peer accepts no more requests on this one. Each of the
+    /// two is the other's successor.
     pub(super) fn successor(&self, connection: u32) -> Option<u32> {
         let has_successors = self.occupancy.len() > self.primary_count as usize;
         has_successors.then(|| {

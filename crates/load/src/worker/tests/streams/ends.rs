@@ -263,7 +263,7 @@ fn goaway_and_a_close_with_streams_open() {
 
 #[test]
 fn goaway_between_requests_costs_nothing() {
-    // One each 50 ms, with a response after 10. GOAWAY arrives 10 ms after each third response.
+    // One request is due every 50 ms; its response takes 10 ms. GOAWAY arrives 10 ms after each third response.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         if call.number % 3 == 2 {

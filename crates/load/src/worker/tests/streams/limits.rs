@@ -131,7 +131,7 @@ fn a_server_that_allows_nothing_for_ever_fails_an_open_loop() {
     let (outcomes, _) = load(words, server);
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
-    // The first of each connection.
+    // The first request of each connection.
     assert!(totals.ok >= 2);
     assert!(
         outcomes.count(Outcome::Timeout) >= 4,

@@ -196,7 +196,7 @@ fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
 
 #[test]
 fn an_arrival_that_finds_no_stream_counts_its_wait() {
-    // One is due each 10 ms, and the stream takes 15: each waits 5 ms longer than the last.
+    // A request is due every 10 ms and takes 15 ms, so each waits 5 ms longer than the last.
     let (outcomes, _) = load("-r 100 -c 1 --streams 1 -n 20", steady(ms(15)));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     let record = &outcomes.record;
@@ -214,7 +214,7 @@ fn an_open_loop_waits_for_settings_without_being_late() {
     let (outcomes, seen) = load("-r 1000 -c 1 --streams 100 -n 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
     let seen = seen.borrow();
-    // One is sent when the connect ends, and all waiting ones when SETTINGS have arrived.
+    // One request is sent when the connect ends, and all waiting ones when SETTINGS have arrived.
     assert_eq!(
         (seen.at(ms(30)), seen.at(ms(80)), seen.at(ms(81))),
         (1, 80, 1)

@@ -127,7 +127,7 @@ fn a_stalled_draining_connection_times_out() {
 
 #[test]
 fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
-    // Three get no response. The one that began at 60 ms is refused, because only two are allowed
+    // Three requests get no response. The one that began at 60 ms is refused, because only two are allowed
     // now, and waits for room.
     let server = TwoServer::new(|call| match call.number {
         0..3 => Vec::new(),

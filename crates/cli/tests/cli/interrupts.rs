@@ -152,7 +152,7 @@ fn the_demo_is_an_experiment_like_any_other() {
         .run(&["compare", "--resume", "d", "--dry-run"])
         .expect(0);
     assert!(
-        output.out.contains("5 to 12 blocks") && output.out.contains("50 s at most"),
+        output.out.contains("5 to 12 blocks") && output.out.contains("46 s at most"),
         "{}",
         output.out
     );

@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use crate::{Distribution, FindingId, Outcome, Record, Summary, number, quantity};
+use crate::{Distribution, FindingId, Nanos, Outcome, Record, Summary, number, quantity};
 
 /// List of the metrics, for the message about an unknown one.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
@@ -250,6 +250,36 @@ impl Measure {
             MeasureKind::Count(counted) => Amount::Number(counted.of(record).0 as f64),
             MeasureKind::Busy => Amount::Share(record.generator.busy_share),
         })
+    }
+
+    /// The quantile (0 to 1) of a percentile. None for other metrics.
+    pub fn quantile(&self) -> Option<f64> {
+        match self.0 {
+            MeasureKind::Time(_, TimeFigure::Quantile(quantile)) => Some(quantile),
+            _ => None,
+        }
+    }
+
+    /// True for the shortest and the longest time, which depend on the number of requests.
+    pub fn is_extreme(&self) -> bool {
+        matches!(
+            self.0,
+            MeasureKind::Time(_, TimeFigure::Min | TimeFigure::Max)
+        )
+    }
+
+    /// Requests whose time is at least `limit_us`, lower bounds included, and all timed requests.
+    /// None unless this is a percentile whose distribution the record has.
+    pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
+        self.quantile()?;
+        let name = match self.0 {
+            MeasureKind::Time(TimeKind::Response, _) => "response_time",
+            MeasureKind::Time(TimeKind::Service, _) => "service_time",
+            _ => return None,
+        };
+        let times = Distribution::decode(record.histograms.get(name)?)?;
+        let limit = Nanos((limit_us * 1e3) as u64);
+        Some((times.count_from(limit), times.count()))
     }
 
     /// The count and its whole, for metrics that count requests. None for other metrics.

@@ -5,6 +5,7 @@
 //! metric, block and variant). Output: an [`Evaluation`] (comparisons with verdicts, effects,
 //! summaries, the next look) and the document `verdict.json` ([`VerdictDocument`]).
 //!
+//! [`capacity`] chooses the rates of a capacity search, and estimates the capacity from its probes.
 //! [`runs`] compares two experiments that were run separately. [`gate`] judges conditions on a
 //! result.
 //!
@@ -12,6 +13,7 @@
 //! The crate reads no file, no clock and no random numbers: the same input gives the same output.
 //! docs/method.md documents every number.
 
+pub mod capacity;
 mod change;
 mod comparison;
 mod design;

@@ -127,6 +127,21 @@ impl LoadCondition {
         })
     }
 
+    /// The metric.
+    pub(crate) fn quantity(&self) -> &Quantity {
+        &self.quantity
+    }
+
+    /// The relation between metric and limit that fails the record.
+    pub(crate) fn failing(&self) -> Relation {
+        self.sign
+    }
+
+    /// The limit, and true if it is a fraction of a whole.
+    pub(crate) fn limit(&self) -> (f64, bool) {
+        (self.limit, self.is_share)
+    }
+
     /// The name of the metric as typed.
     fn name(&self) -> &str {
         let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());

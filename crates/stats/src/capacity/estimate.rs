@@ -1,0 +1,70 @@
+//! The capacity of a server from several searches.
+
+use super::search::{BoundReason, SearchOutcome};
+use crate::estimate::{Estimate, Interval};
+
+/// Probability that an interval misses the capacity.
+const MISS: f64 = 0.05;
+
+/// The result of several searches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CapacityEstimate {
+    /// Geometric mean of the searches' capacities, in requests per second.
+    Capacity {
+        /// Geometric mean.
+        per_s: f64,
+        /// 95% interval by Student's t on the log scale; `None` for fewer searches than an interval
+        /// needs.
+        interval: Option<Interval>,
+        /// Number of searches.
+        searches: usize,
+    },
+    /// A search could not find an upper end, so the capacity is at least this rate.
+    AtLeast {
+        /// The lowest rate that a search ended with.
+        per_s: f64,
+        /// Cause of the bound.
+        reason: BoundReason,
+    },
+    /// A search found no rate that meets the goals.
+    Unmet {
+        /// Lowest rate that was probed.
+        per_s: f64,
+    },
+}
+
+impl CapacityEstimate {
+    /// Combines the searches; `None` if there are none.
+    pub fn of(searches: &[SearchOutcome]) -> Option<CapacityEstimate> {
+        let unmet = searches.iter().find_map(|search| match search {
+            SearchOutcome::Unmet { per_s } => Some(CapacityEstimate::Unmet { per_s: *per_s }),
+            _ => None,
+        });
+        if unmet.is_some() {
+            return unmet;
+        }
+        let per_s = |search: &SearchOutcome| match search {
+            SearchOutcome::Capacity { per_s }
+            | SearchOutcome::AtLeast { per_s, .. }
+            | SearchOutcome::Unmet { per_s } => *per_s,
+        };
+        let reason = searches.iter().find_map(|search| match search {
+            SearchOutcome::AtLeast { reason, .. } => Some(*reason),
+            _ => None,
+        });
+        // A mean of capacities and bounds would estimate nothing.
+        if let Some(reason) = reason {
+            let per_s = searches.iter().map(per_s).min_by(f64::total_cmp)?;
+            return Some(CapacityEstimate::AtLeast { per_s, reason });
+        }
+        let logs: Vec<f64> = searches.iter().map(|search| per_s(search).ln()).collect();
+        if logs.is_empty() {
+            return None;
+        }
+        Some(CapacityEstimate::Capacity {
+            per_s: crate::estimate::mean(&logs).exp(),
+            interval: Estimate::from_blocks(&logs).map(|one| one.interval(MISS).map(f64::exp)),
+            searches: logs.len(),
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! Monotone fits of a goal's excess against the offered rate.
+//!
+//! The first fit is isotonic regression by the pool-adjacent-violators algorithm (Ayer, Brunk, Ewing, Reid and
+//! Silverman, "An empirical distribution function for sampling with incomplete information", Annals
+//! of Mathematical Statistics 26, 1955). The share of requests beyond a limit is unbiased at each
+//! rate, whatever the correlation between requests, and so are the pooled means. Percentiles of
+//! short probes are not.
+//!
+//! Slow responses come in clusters, so the excess of a probe is skewed, and an isotonic fit then
+//! crosses the goal too late. The second fit is a line on both log scales near that crossing, by
+//! quasi-likelihood with a log link (Wedderburn, "Quasi-likelihood functions, generalized linear
+//! models, and the Gauss-Newton method", Biometrika 61, 1974). It uses the means of all nearby probes
+//! and never takes the logarithm of a single one. Where the excess jumps, the first fit applies.
+
+/// Range of the log excess around the goal that further probes should cover, to each side.
+const EXCESS_RANGE: f64 = 1.2;
+
+/// The excess jumps if it rises from the inverse of this to this within the window of a line.
+const JUMP_EXCESS: f64 = 25.0;
+/// Points that a line needs.
+const LINE_POINTS_MIN: usize = 4;
+/// Steps of the line's iteration.
+const LINE_STEPS: usize = 60;
+/// Bounds of a line's slope on the log scales, and the slope at which the iteration begins.
+const SLOPE_MIN: f64 = 0.3;
+const SLOPE_FIRST: f64 = 10.0;
+const SLOPE_MAX: f64 = 400.0;
+
+/// Excess of one probe at a rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FitPoint {
+    /// Natural logarithm of the rate.
+    pub(super) log_rate: f64,
+    /// See [`GoalReading::excess`](super::GoalReading::excess).
+    pub(super) excess: f64,
+    /// Excess of half a request.
+    pub(super) resolution: f64,
+    /// Number of requests.
+    pub(super) weight: f64,
+}
+
+/// Position of the goal's edge relative to the probes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Crossing {
+    /// The fit exceeds the goal even at the lowest rates.
+    Below,
+    /// The fit crosses the goal.
+    At {
+        /// Logarithm of the rate.
+        log_rate: f64,
+        /// Largest plausible distance of the crossing from `log_rate` in further probes.
+        reach: f64,
+    },
+    /// The fit meets the goal even at the highest rates.
+    Above,
+}
+
+impl Crossing {
+    /// Logarithm of the rate, infinite if the fit doesn't cross the goal.
+    pub(super) fn log_rate(&self) -> f64 {
+        match self {
+            Crossing::Below => f64::NEG_INFINITY,
+            Crossing::At { log_rate, .. } => *log_rate,
+            Crossing::Above => f64::INFINITY,
+        }
+    }
+}
+
+/// Weighted means of neighboring points.
+#[derive(Debug, Clone, Copy)]
+struct Pool {
+    log_rate: f64,
+    excess: f64,
+    resolution: f64,
+    weight: f64,
+}
+
+impl Pool {
+    fn merge(self, other: Pool) -> Pool {
+        let weight = self.weight + other.weight;
+        let mean = |a: f64, b: f64| (a * self.weight + b * other.weight) / weight;
+        Pool {
+            log_rate: mean(self.log_rate, other.log_rate),
+            excess: mean(self.excess, other.excess),
+            resolution: self.resolution.min(other.resolution),
+            weight,
+        }
+    }
+
+    fn log_excess(&self) -> f64 {
+        self.excess.max(self.resolution).ln()
+    }
+}
+
+/// Fits the points and finds the rate at which the excess is 1, by interpolation between the pools
+/// on both log scales.
+pub(super) fn crossing(points: &[FitPoint]) -> Crossing {
+    let pools = pooled(points);
+    let Some(above) = pools.iter().position(|pool| pool.excess >= 1.0) else {
+        return Crossing::Above;
+    };
+    let Some(below) = above.checked_sub(1) else {
+        return Crossing::Below;
+    };
+    let (below, above) = (pools[below], pools[above]);
+    let rise = above.log_excess() - below.log_excess();
+    let distance = above.log_rate - below.log_rate;
+    let part = match rise > 0.0 {
+        true => (-below.log_excess() / rise).clamp(0.0, 1.0),
+        false => 0.5,
+    };
+    Crossing::At {
+        log_rate: below.log_rate + part * distance,
+        reach: match rise > 0.0 {
+            true => (EXCESS_RANGE / rise).max(0.5) * distance,
+            false => distance,
+        },
+    }
+}
+
+/// Refines a crossing by a line through the points at most `reach` away from it, on both log scales.
+pub(super) fn refined(points: &[FitPoint], log_rate: f64, reach: f64) -> f64 {
+    let window = 1.05 * reach;
+    let near: Vec<FitPoint> = points
+        .iter()
+        .filter(|point| (point.log_rate - log_rate).abs() <= window)
+        .copied()
+        .collect();
+    let pools = pooled(&near);
+    let ends = pools.first().zip(pools.last());
+    let jumps = |(first, last): (&Pool, &Pool)| {
+        last.excess >= JUMP_EXCESS && first.excess <= 1.0 / JUMP_EXCESS
+    };
+    if near.len() < LINE_POINTS_MIN || ends.is_none_or(jumps) {
+        return log_rate;
+    }
+    match line(&near, log_rate) {
+        Some(offset) => log_rate + offset.clamp(-2.0 * reach, 2.0 * reach),
+        None => log_rate,
+    }
+}
+
+/// Fits `ln excess = level + slope * (log_rate - origin)` and returns the position of the edge
+/// relative to the origin; `None` if the points don't determine it.
+fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
+    let (mut level, mut slope) = (0.0, SLOPE_FIRST);
+    for _ in 0..LINE_STEPS {
+        let (mut score, mut moment) = (0.0, 0.0);
+        let (mut s0, mut s1, mut s2) = (0.0, 0.0, 0.0);
+        for point in points {
+            let x = point.log_rate - origin;
+            let expected = (level + slope * x).exp();
+            let residual = point.weight * (point.excess - expected);
+            let information = point.weight * expected;
+            score += residual;
+            moment += x * residual;
+            s0 += information;
+            s1 += x * information;
+            s2 += x * x * information;
+        }
+        let determinant = s0 * s2 - s1 * s1;
+        if !determinant.is_normal() || determinant < 0.0 {
+            return None;
+        }
+        let up = (s2 * score - s1 * moment) / determinant;
+        let steeper = (s0 * moment - s1 * score) / determinant;
+        level += up.clamp(-1.0, 1.0);
+        slope = (slope + steeper.clamp(-SLOPE_FIRST, SLOPE_FIRST)).clamp(SLOPE_MIN, SLOPE_MAX);
+    }
+    let offset: f64 = -level / slope;
+    offset.is_finite().then_some(offset)
+}
+
+/// Pools adjacent points until the excess never falls with the rate.
+fn pooled(points: &[FitPoint]) -> Vec<Pool> {
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| a.log_rate.total_cmp(&b.log_rate));
+    let mut pools: Vec<Pool> = Vec::new();
+    for point in points {
+        let mut pool = Pool {
+            log_rate: point.log_rate,
+            excess: point.excess,
+            resolution: point.resolution,
+            weight: point.weight.max(1.0),
+        };
+        while let Some(last) = pools.pop_if(|last| last.excess > pool.excess) {
+            pool = last.merge(pool);
+        }
+        pools.push(pool);
+    }
+    pools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(of: &[(f64, f64)]) -> Vec<FitPoint> {
+        let point = |&(rate, excess): &(f64, f64)| FitPoint {
+            log_rate: rate.ln(),
+            excess,
+            resolution: 0.01,
+            weight: 1_000.0,
+        };
+        of.iter().map(point).collect()
+    }
+
+    #[test]
+    fn pools_never_fall() {
+        let excess = [0.0, 0.4, 0.2, 0.9, 0.5, 3.0, 2.0];
+        let at: Vec<_> = (1..).map(f64::from).zip(excess).collect();
+        let pools = pooled(&points(&at));
+        assert!(
+            pools
+                .windows(2)
+                .all(|pair| pair[0].excess <= pair[1].excess)
+        );
+        assert_eq!(pools.iter().map(|pool| pool.weight).sum::<f64>(), 7_000.0);
+    }
+
+    #[test]
+    fn the_edge_is_interpolated_on_log_scales() {
+        let Crossing::At { log_rate, .. } = crossing(&points(&[(100.0, 0.5), (400.0, 2.0)])) else {
+            panic!("no crossing");
+        };
+        assert!((log_rate.exp() - 200.0).abs() < 1e-9);
+        assert_eq!(
+            crossing(&points(&[(1.0, 2.0), (2.0, 3.0)])),
+            Crossing::Below
+        );
+        assert_eq!(
+            crossing(&points(&[(1.0, 0.2), (2.0, 0.3)])),
+            Crossing::Above
+        );
+    }
+}

@@ -73,14 +73,31 @@ impl Drop for Origin {
     }
 }
 
+/// Attempts to run an original tool. siege 4 sometimes waits for itself forever at the end of its time.
+const ATTEMPTS: u32 = 3;
+/// Seconds after which an original tool is killed.
+const ORIGINAL_TIMEOUT_S: &str = "120";
+/// Exit status of `timeout` if it has killed the tool.
+const KILLED: i32 = 137;
+/// Exit status of `timeout` if there is no such tool.
+const MISSING: i32 = 127;
+
 /// Runs the original tool of this name in the folder `dir`, and waits for its end.
 pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
-    let output = command(PathBuf::from(tool), arguments, dir).output();
-    output
-        .unwrap_or_else(|error| {
-            panic!("{tool}: {error}; `cargo xtask test` installs it, or your package manager")
-        })
-        .into()
+    let mut all = vec!["--signal=KILL", ORIGINAL_TIMEOUT_S, tool];
+    all.extend(arguments);
+    for _ in 0..ATTEMPTS {
+        let output = command(PathBuf::from("timeout"), &all, dir).output();
+        let output = output.unwrap_or_else(|error| panic!("timeout: {error}"));
+        match output.status.code() {
+            None | Some(KILLED) => {}
+            Some(MISSING) => {
+                panic!("{tool}: `cargo xtask test` installs it, or your package manager")
+            }
+            Some(_) => return output.into(),
+        }
+    }
+    panic!("{tool} did not end in {ATTEMPTS} attempts");
 }
 
 /// Runs prony's front end of this name in the folder `dir`, and waits for its end.

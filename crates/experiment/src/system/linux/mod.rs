@@ -96,20 +96,22 @@ pub(crate) fn port_holder(address: SocketAddr) -> Option<PortHolder> {
     if inodes.is_empty() {
         return None;
     }
-    for process in procfs::process::all_processes().ok()?.flatten() {
-        let Ok(files) = process.fd() else { continue };
-        let holds = files
+    let holds = |process: &procfs::process::Process| {
+        let Ok(files) = process.fd() else {
+            return false;
+        };
+        files
             .flatten()
-            .any(|file| matches!(file.target, FDTarget::Socket(inode) if inodes.contains(&inode)));
-        if holds {
-            let name = process.stat().ok()?.comm;
-            return Some(PortHolder {
-                pid: process.pid,
-                name,
-            });
-        }
-    }
-    None
+            .any(|file| matches!(file.target, FDTarget::Socket(inode) if inodes.contains(&inode)))
+    };
+    let holders = procfs::process::all_processes().ok()?.flatten();
+    let started = holders.filter(holds).filter_map(|it| it.stat().ok());
+    // Until it executes its program, a new child holds its parent's sockets as well.
+    let holder = started.min_by_key(|stat| stat.starttime)?;
+    Some(PortHolder {
+        pid: holder.pid,
+        name: holder.comm,
+    })
 }
 
 /// Returns the cores that the calling thread may use; empty if they are unknown.

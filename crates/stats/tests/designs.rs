@@ -156,10 +156,10 @@ fn an_effect_that_depends_on_another_factor_names_both() {
 fn effects_on_withheld_metrics_are_removed() {
     let design = places(&[("place", "native"), ("socket", "unix")]);
     let mut evaluation = run(&design, &[950.0, 1000.0, 874.0, 920.0]);
-    let told = evaluation.effects.clone();
-    assert!(!told.is_empty());
+    let before = evaluation.effects.clone();
+    assert!(!before.is_empty());
     evaluation.withhold(|_| false, "nothing");
-    assert_eq!(evaluation.effects, told);
+    assert_eq!(evaluation.effects, before);
     evaluation.withhold(|comparison| comparison.name == "jail, tcp", "bytes-differ");
     assert_eq!(evaluation.effects, []);
 }

@@ -83,6 +83,7 @@ impl SourceCounts {
             .proxy_protocol()
             .is_some_and(|proxy| proxy.replaces_addresses());
         Some(SourceUse {
+            // Stored records have these words.
             kind: if are_replaced { "told" } else { "bound" }.to_owned(),
             order: sources.order().name().to_owned(),
             given: sources.counted(),

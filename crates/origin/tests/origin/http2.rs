@@ -145,11 +145,11 @@ fn post_and_head() {
             let mut head = request(path);
             *head.method_mut() = http::Method::HEAD;
             let response = sender.send_request(head).await.unwrap();
-            let told = response
+            let announced = response
                 .headers()
                 .get("content-length")
                 .map(|value| value.to_str().unwrap());
-            assert_eq!(told, length, "{path}");
+            assert_eq!(announced, length, "{path}");
             assert!(
                 response
                     .into_body()

@@ -222,9 +222,9 @@ fn sources_are_a_list_and_are_checked_with_the_plan() {
     let load = resolved(&plan, "1").load;
     assert_eq!(load.settings.source.len(), 2);
     assert_eq!(load.settings.source[1].to_string(), "127.0.0.8/30");
-    let told = "source_order = \"per-user\"\nproxy_protocol = \"v2\"\n\
+    let with_proxy = "source_order = \"per-user\"\nproxy_protocol = \"v2\"\n\
                 proxy_source = [\"10.0.0.0/8\", \"fd00::1\"]";
-    let load = resolved(&study.read(&with(told)).unwrap(), "1").load;
+    let load = resolved(&study.read(&with(with_proxy)).unwrap(), "1").load;
     assert_eq!(load.settings.proxy_source.len(), 2);
     assert_eq!(load.settings.source_order, Some(SourceOrder::PerUser));
     assert_eq!(load.settings.proxy_protocol, Some(ProxyVersion::V2));

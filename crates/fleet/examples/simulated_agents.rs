@@ -265,6 +265,7 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             body_bytes_in: 13,
             bytes_out: 73,
             is_settling: false,
+            entry: 0,
         };
         recorder.ended(&exchange, outcome);
         request += 1;

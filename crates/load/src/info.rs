@@ -1,8 +1,9 @@
 //! Description of a load in its record.
 
-use prony_record::{LoadInfo, redact};
+use prony_record::{EntryList, LoadInfo, redact};
 
 use crate::credentials;
+use crate::entries::Entries;
 use crate::error::SpecError;
 use crate::request::drafts;
 use crate::settings::LoadSettings;
@@ -14,6 +15,8 @@ pub(crate) struct UrlFacts<'a> {
     /// Number of distinct requests.
     pub(crate) requests: usize,
     pub(crate) uses_tls: bool,
+    /// Names of the entries, if there are several.
+    pub(crate) entries: Option<Box<EntryList>>,
 }
 
 /// Describes a load from its settings alone. No name is looked up. Threads, socket backend and
@@ -25,7 +28,11 @@ pub(crate) struct UrlFacts<'a> {
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
     let drafts = drafts(url, settings)?;
     let first = drafts.first().map(|it| it.url.text()).unwrap_or_default();
+    let texts: Vec<String> = drafts.iter().map(|it| it.url.text()).collect();
+    let methods = drafts.iter().map(|it| it.method.as_str());
+    let entries = Entries::of(methods.zip(texts.iter().map(String::as_str)));
     let urls = UrlFacts {
+        entries: entries.list,
         url: url.unwrap_or(&first),
         requests: drafts.len(),
         uses_tls: drafts.iter().any(|it| it.url.tls),
@@ -59,6 +66,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
         urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
         timeout_s: settings.timeout().as_secs_f64(),
+        entries: urls.entries.clone(),
         proxy_protocol: settings.proxy_protocol.map(|it| it.name().to_owned()),
         ..LoadInfo::default()
     }

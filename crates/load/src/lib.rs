@@ -16,7 +16,7 @@
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
-//! | requests | `protocols`, `request`, `writer`, `location`, `info`, `script`, `expect` |
+//! | requests | `protocols`, `request`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
 //! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness` |
 
@@ -24,6 +24,7 @@ mod address_list;
 mod connection;
 mod content_coding;
 mod credentials;
+mod entries;
 mod error;
 mod expect;
 mod findings;

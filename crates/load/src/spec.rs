@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prony_record::quantity::HIGHEST_RATE_PER_S;
 use prony_record::{Finding, LoadInfo, Nanos};
 
+use crate::entries::Entries;
 use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
 use crate::info::{self, UrlFacts};
@@ -93,6 +94,8 @@ pub(crate) struct Placement {
 #[derive(Clone)]
 pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
+    /// Entries of the list that the requests belong to.
+    pub(crate) entries: Entries,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
     pub(crate) tls: Option<Arc<tls::TlsSettings>>,
@@ -165,7 +168,11 @@ impl LoadSettings {
         let (backend, fallback) =
             Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
                 .map_err(SpecError::Environment)?;
+        let methods_and_urls = listed.requests.iter();
+        let methods_and_urls =
+            methods_and_urls.map(|request| (request.method.as_str(), request.url.as_str()));
         let mut spec = LoadSpec {
+            entries: Entries::of(methods_and_urls),
             requests: listed.requests,
             targets: listed.targets,
             writer,
@@ -225,6 +232,8 @@ impl LoadSpec {
             target.nodelay |= request.is_long();
         }
         self.requests = vec![request.clone()];
+        self.entries = Entries::default();
+        self.info.entries = None;
     }
 
     /// Opens the load's connections before it begins, while the caller still waits for the start;
@@ -314,6 +323,7 @@ impl LoadSpec {
 
     fn describe(&self, url: Option<&str>, settings: &LoadSettings) -> LoadInfo {
         let urls = UrlFacts {
+            entries: self.entries.list.clone(),
             url: url.unwrap_or(&self.requests[0].url),
             requests: self.requests.len(),
             uses_tls: self.tls.is_some(),

@@ -86,6 +86,7 @@ fn recorded(rate: u64) -> Vec<Delta> {
             body_bytes_in: 13,
             bytes_out: 73,
             is_settling: false,
+            entry: 0,
         };
         recorder.ended(&exchange, Outcome::Ok);
         if (request + 1) % rate == 0 && request > rate {

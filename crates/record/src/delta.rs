@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::entries::EntryDeltas;
 use crate::series::Series;
 use crate::starts::Starts;
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts};
@@ -52,6 +53,8 @@ pub struct Delta {
     pub connect_time: Distribution,
     /// Duration of TLS handshakes, over connections opened.
     pub tls_time: Distribution,
+    /// Counts and response times of each entry of the load's list.
+    pub entries: EntryDeltas,
     pub(crate) starts: Starts,
     pub(crate) series: Series,
 }
@@ -71,6 +74,7 @@ impl Delta {
         for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
             mine.merge(theirs);
         }
+        self.entries.merge(&other.entries);
         self.starts.merge(&other.starts);
         self.series.merge(&other.series);
     }
@@ -82,6 +86,7 @@ impl Delta {
         self.outcomes = OutcomeCounts::default();
         self.statuses.clear();
         self.times_mut().into_iter().for_each(Distribution::clear);
+        self.entries.clear();
         self.starts.clear();
         self.series.clear();
     }

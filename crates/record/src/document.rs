@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Delta, Distribution, Finding, FleetUse, Nanos, Outcome, SLICE, Slice, SourceUse, StartGaps,
-    Summary, unmeasured,
+    Delta, Distribution, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome, SLICE, Slice,
+    SourceUse, StartGaps, Summary, unmeasured,
 };
 
 /// Name of the schema, the first field of every record.
@@ -49,6 +49,9 @@ pub struct Record {
     /// From the first byte sent to the first byte received, over successes.
     #[serde(with = "unmeasured")]
     pub first_byte_us: Summary,
+    /// Results of each entry of the list, if the load has a list with several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<EntryResults>,
     /// Time series in slices of half a second.
     pub series: Vec<Slice>,
     /// Resources and delays of the load generator.
@@ -127,6 +130,9 @@ pub struct LoadInfo {
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
+    /// Names of the list's entries, if there are several. A record has them with their results instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Box<EntryList>>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -313,13 +319,14 @@ impl Record {
     ///
     /// `begin` and `end` delimit the measured part; if it is empty, all rates are zero.
     pub fn build(
-        load: LoadInfo,
+        mut load: LoadInfo,
         all: &Delta,
         (begin, end): (Nanos, Nanos),
         offered: Option<u64>,
     ) -> Record {
         let outcomes = &all.outcomes;
         let elapsed = end.since(begin);
+        let entries = load.entries.take();
         let per_s = |n: u64| {
             if elapsed.0 == 0 {
                 0.0
@@ -365,6 +372,7 @@ impl Record {
             connect_time_us: all.connect_time.summary(),
             tls_time_us: all.tls_time.summary(),
             first_byte_us: all.first_byte.summary(),
+            entries: entries.map(|list| EntryResults::of(&list, &all.entries, elapsed)),
             series: series(all, elapsed),
             generator: Generator {
                 late_us: all.starts.late.summary(),

@@ -7,10 +7,12 @@
 //! findings. [`number`] is the one place that rounds figures for people,
 //! [`quantity`] the one that parses them.
 
+mod buckets;
 mod delta;
 mod distribution;
 mod document;
 mod encoded_delta;
+mod entries;
 mod fast_histogram;
 mod finding;
 mod fleet;
@@ -32,6 +34,10 @@ pub use document::{
     Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rates, Record, RecordError, Stalls, Totals,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
+pub use entries::{
+    ENTRIES_MAX, EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList, EntryResult,
+    EntryResults, OtherEntries,
+};
 pub use finding::{
     Finding, FindingId, FindingInfo, FindingName, FindingScope, Severity, TrialFolding,
     WithheldVerdicts,

@@ -9,6 +9,7 @@
 //! In an interleaved load, requests that started in the settling part of a slice do not belong to the
 //! measured part, and the load's clock does not count that part: see [`Recorder::settle`].
 
+use crate::entries::{EntryDeltas, EntryTimes};
 use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
@@ -63,6 +64,8 @@ pub struct Exchange {
     pub bytes_out: u64,
     /// It started in the settling part of a slice.
     pub is_settling: bool,
+    /// Number of its entry in the load's list; ignored if no entries are counted.
+    pub entry: u32,
 }
 
 impl Exchange {
@@ -92,6 +95,8 @@ pub struct Recorder {
     /// Requests whose response time, service time and time to first byte are equal, as for most requests
     /// of a closed loop. They are recorded once and distributed at the end of the slice.
     equal_times: FastHistogram,
+    /// Response times by entry, distributed at the end of the slice.
+    entry_times: EntryTimes,
     slice_end: Nanos,
     slices_ended: usize,
     /// Requests in flight at the end that are younger than this count without a time: see
@@ -120,6 +125,7 @@ impl Recorder {
             measured,
             slice: Delta::default(),
             equal_times: FastHistogram::default(),
+            entry_times: EntryTimes::default(),
             slice_end: measured.start() + SLICE,
             slices_ended: 0,
             untimed_below: Nanos::ZERO,
@@ -131,6 +137,13 @@ impl Recorder {
             is_settling: false,
             series_limit: Nanos::MAX,
         }
+    }
+
+    /// Counts requests by entry as well. The last of these `entries` takes the requests with higher
+    /// numbers.
+    pub fn count_entries(&mut self, entries: usize) {
+        self.slice.entries = EntryDeltas::new(entries);
+        self.entry_times = EntryTimes::new(entries);
     }
 
     /// Begins or ends the settling part of a slice. Its requests have [`Exchange::is_settling`].
@@ -158,7 +171,16 @@ impl Recorder {
     /// Records that the connect or send of a request began.
     #[inline]
     pub fn started(&mut self) {
+        self.started_entry(0);
+    }
+
+    /// Records that the connect or send of a request of this entry began.
+    #[inline]
+    pub fn started_entry(&mut self, entry: u32) {
         self.slice.started += 1;
+        if let Some(entry) = self.slice.entries.get_mut(entry) {
+            entry.started += 1;
+        }
     }
 
     /// Records a start in an open loop, in the order of the schedule. The request was due at `intended`
@@ -212,7 +234,11 @@ impl Recorder {
         self.passed(exchange.ended);
         self.ended += u64::from(outcome == Outcome::Ok || outcome.is_failure());
         if exchange.is_settling || !self.measured.includes(exchange) {
-            self.slice.unmeasured += u64::from(outcome != Outcome::Unstarted);
+            let unmeasured = u64::from(outcome != Outcome::Unstarted);
+            self.slice.unmeasured += unmeasured;
+            if let Some(entry) = self.slice.entries.get_mut(exchange.entry) {
+                entry.unmeasured += unmeasured;
+            }
             return false;
         }
         let slice = &mut self.slice;
@@ -223,13 +249,15 @@ impl Recorder {
         if let Some(status) = exchange.status {
             slice.statuses.add(status);
         }
+        let mut is_bound = false;
         if outcome == Outcome::Ok {
             self.success(exchange);
         } else {
             self.failed += u64::from(outcome.is_failure());
             let is_young = outcome == Outcome::Unfinished
                 && exchange.ended.since(exchange.intended) < self.untimed_below;
-            if outcome.is_censored() && !is_young {
+            is_bound = outcome.is_censored() && !is_young;
+            if is_bound {
                 slice
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
@@ -239,6 +267,17 @@ impl Recorder {
                         .service_time
                         .record_at_least(exchange.ended.since(exchange.sent));
                 }
+            }
+        }
+        if let Some(entry) = self.slice.entries.get_mut(exchange.entry) {
+            entry.outcomes.add(outcome);
+            entry.bytes_in += exchange.bytes_in;
+            entry.bytes_out += exchange.bytes_out;
+            let response = exchange.ended.since(exchange.intended);
+            if outcome == Outcome::Ok {
+                self.entry_times.record(exchange.entry, response);
+            } else if is_bound {
+                entry.record_at_least(response);
             }
         }
         true
@@ -311,6 +350,7 @@ impl Recorder {
 
     fn end_slice(&mut self, end: Nanos) {
         self.distribute_equal_times();
+        self.entry_times.take(&mut self.slice.entries);
         let slice = &mut self.slice;
         let begin = Nanos(self.slice_end.0 - SLICE.0);
         slice.span = Some((begin.min(end), end));
@@ -337,6 +377,7 @@ impl Recorder {
         self.series_limit = Nanos::MAX;
         self.passed(end);
         self.end_slice(end);
+        self.entry_times = EntryTimes::default();
     }
 
     /// Adds the recorder of another worker of the same load. Both must be finished.

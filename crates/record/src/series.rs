@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Distribution, Nanos, unmeasured};
+use crate::{Distribution, Nanos, buckets, unmeasured};
 
 /// Length of one slice of the time series.
 pub const SLICE: Nanos = Nanos::from_millis(500);
@@ -102,24 +102,18 @@ pub(crate) struct SliceCounts {
 /// has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
 const COARSE_BITS: u32 = 6;
 
-/// Coarse buckets per octave.
-const COARSE_PER_OCTAVE: u32 = 1 << (COARSE_BITS - 1);
-
 fn coarse(time: Nanos) -> Nanos {
     coarse_time(coarse_bucket(time.0))
 }
 
 /// Number of the coarse bucket that contains a time. The shortest times have a bucket each.
 pub(crate) const fn coarse_bucket(nanos: u64) -> u32 {
-    let dropped = (u64::BITS - nanos.leading_zeros()).saturating_sub(COARSE_BITS);
-    dropped * COARSE_PER_OCTAVE + (nanos >> dropped) as u32
+    buckets::bucket_of(COARSE_BITS, nanos)
 }
 
 /// The time that represents an existing coarse bucket: its middle.
 pub(crate) const fn coarse_time(bucket: u32) -> Nanos {
-    let dropped = (bucket / COARSE_PER_OCTAVE).saturating_sub(1);
-    let half = if dropped == 0 { 0 } else { 1 << (dropped - 1) };
-    Nanos((((bucket - dropped * COARSE_PER_OCTAVE) as u64) << dropped) + half)
+    Nanos(buckets::middle_of(COARSE_BITS, bucket))
 }
 
 impl SliceCounts {
@@ -145,7 +139,7 @@ impl SliceCounts {
         self.ok = self.ok.saturating_add(other.ok);
         self.failed = self.failed.saturating_add(other.failed);
         self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
-        self.times = sum(&self.times, &other.times);
+        buckets::add(&mut self.times, &other.times);
     }
 
     pub(crate) fn finish(&self, end: Nanos, scratch: &mut Distribution) -> Slice {
@@ -166,19 +160,6 @@ impl SliceCounts {
     }
 }
 
-/// Merges two lists of values and counts, both sorted by value.
-fn sum(one: &[(Nanos, u64)], other: &[(Nanos, u64)]) -> Vec<(Nanos, u64)> {
-    let mut all: Vec<(Nanos, u64)> = one.iter().chain(other).copied().collect();
-    // The stable sort detects the two sorted runs and merges them.
-    all.sort();
-    all.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        kept.1 = kept.1.saturating_add(if same { next.1 } else { 0 });
-        same
-    });
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,21 +178,6 @@ mod tests {
 
     fn ok(series: &Series) -> Vec<u64> {
         series.iter().map(|slice| slice.ok).collect()
-    }
-
-    #[test]
-    fn coarse_times_are_close_and_stable() {
-        let edges = (0..64).map(|bit| 1u64 << bit);
-        let near = edges.flat_map(|edge| [edge - 1, edge, edge + edge / 3]);
-        let mut before = 0;
-        for nanos in near.chain([u64::MAX]) {
-            let time = coarse(Nanos(nanos)).0;
-            assert!(time.abs_diff(nanos) <= nanos / 63, "{nanos} {time}");
-            assert_eq!(coarse(Nanos(time)).0, time);
-            let bucket = coarse_bucket(nanos);
-            assert!(bucket >= before);
-            before = bucket;
-        }
     }
 
     #[test]

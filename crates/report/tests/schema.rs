@@ -109,6 +109,7 @@ fn real_record() -> Record {
                 body_bytes_in: 13,
                 bytes_out: 60,
                 is_settling: false,
+                entry: 0,
             },
             outcome,
         );

@@ -64,6 +64,10 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
         all.outcomes.add_many(Outcome::Unfinished, count);
         in_flight.insert(name.clone(), count);
     }
+    if !in_flight.is_empty() {
+        // Agents that are not lost have no requests in flight.
+        all.entries.end_in_flight();
+    }
     in_flight
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The version of prony.
 pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of the messages' format. Raise it with each change that earlier versions can't read.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 
 /// The versions of a message's sender.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ mod tests {
             ..SenderVersion::own()
         };
         assert!(!other.is_own());
-        assert!(other.to_string().ends_with(" (wire format 3)"));
+        assert!(other.to_string().ends_with(" (wire format 4)"));
         let earlier: SenderVersion = serde_json::from_str(r#"{"version":"0.0.1"}"#).unwrap();
         assert!(!earlier.is_own());
         assert_eq!(earlier.to_string(), "0.0.1 (unknown wire format)");

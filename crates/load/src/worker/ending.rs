@@ -3,7 +3,7 @@
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::dispatcher::RequestPhase;
-use super::pace::{LoadCourse, Pace};
+use super::pace::LoadCourse;
 use super::redirects::PastHops;
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
@@ -55,6 +55,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             body_bytes_in: past.body_bytes_in + received.body_bytes,
             bytes_out: pending.bytes_out,
             is_settling: pending.is_settling,
+            // A redirected request still has the number of the one that began it.
+            entry: self.spec.entries.of_request(pending.request),
         };
         debug_assert!(exchange.is_in_order(), "{exchange:?}");
         let source = if self.sink.sources.is_counting() {
@@ -95,10 +97,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             // one.
             self.close(index, Close::Abort);
         }
-        if let Pace::Open(schedule) = &mut self.dispatcher.pace {
-            for due in schedule.by_ref().take_while(|due| *due < ended) {
-                self.sink.request_unstarted(due, ended);
-            }
+        while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
+            let entry = self.spec.entries.of_request(request);
+            self.sink.request_unstarted(entry, due, ended);
         }
         self.sink.recorder.finish(ended);
         if let Some(script) = self.script.take() {

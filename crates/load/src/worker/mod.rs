@@ -145,7 +145,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             targets: Targets::new(spec, dispatcher.primary_count),
             connections: Connections::new(connections, HttpFactory::new(spec.transport.protocols)),
             timers: Timers::new(slots, connections as usize),
-            sink: Sink::new(measured, spec.sources.counted()),
+            sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
             redirects: Redirects::new(spec, slots).map(Box::new),
             ramp,

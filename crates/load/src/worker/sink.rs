@@ -40,10 +40,12 @@ pub(super) struct OpenedConnection {
 }
 
 impl Sink {
-    /// An empty sink that counts up to `sources` sources.
-    pub(super) fn new(measured: MeasuredPart, sources: u64) -> Sink {
+    /// An empty sink that counts up to `sources` sources, and `entries` entries if the load has several.
+    pub(super) fn new(measured: MeasuredPart, sources: u64, entries: usize) -> Sink {
+        let mut recorder = Recorder::new(measured);
+        recorder.count_entries(entries);
         Sink {
-            recorder: Recorder::new(measured),
+            recorder,
             reasons: Reasons::default(),
             negotiated: None,
             first_start: None,
@@ -70,11 +72,11 @@ impl Sink {
         self.connects.merge(other.connects);
     }
 
-    /// Records the start of a request.
+    /// Records the start of a request of this entry.
     #[inline]
-    pub(super) fn request_started(&mut self, now: Nanos) {
+    pub(super) fn request_started(&mut self, entry: u32, now: Nanos) {
         self.first_start.get_or_insert(now);
-        self.recorder.started();
+        self.recorder.started_entry(entry);
     }
 
     /// Records the end of a request. Returns true if it is measured. `source` is called for measured requests if
@@ -124,8 +126,8 @@ impl Sink {
         }
     }
 
-    /// Records a request that was due at `due` and never started.
-    pub(super) fn request_unstarted(&mut self, due: Nanos, ended: Nanos) {
+    /// Records a request of this entry that was due at `due` and never started.
+    pub(super) fn request_unstarted(&mut self, entry: u32, due: Nanos, ended: Nanos) {
         let exchange = Exchange {
             intended: due,
             sent: due,
@@ -136,6 +138,7 @@ impl Sink {
             body_bytes_in: 0,
             bytes_out: 0,
             is_settling: false,
+            entry,
         };
         self.recorder.ended(&exchange, Outcome::Unstarted);
     }
@@ -156,7 +159,7 @@ mod tests {
     #[test]
     fn the_sinks_of_all_workers_merge_into_one() {
         let sink = |first_start, limit, unsolicited| {
-            let mut sink = Sink::new(MeasuredPart::EndedFrom(Nanos::ZERO), 0);
+            let mut sink = Sink::new(MeasuredPart::EndedFrom(Nanos::ZERO), 0, 0);
             sink.first_start = first_start;
             sink.streams_limit = limit;
             sink.unsolicited = unsolicited;

@@ -87,7 +87,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) {
         self.dispatcher.begin(slot, request, intended, now);
-        self.sink.request_started(now);
+        self.sink
+            .request_started(self.spec.entries.of_request(request), now);
         let taken = self.dispatcher.slot(slot);
         if let Pace::Open(_) = self.dispatcher.pace
             && !taken.pending().is_some_and(|pending| pending.is_settling)

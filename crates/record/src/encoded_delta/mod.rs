@@ -14,7 +14,7 @@ use crate::delta::ended;
 use crate::distribution::{Distribution, LONGEST_NS};
 use crate::fast_histogram::{bucket_of, start_of};
 use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
-use crate::{Delta, Nanos, Outcome, OutcomeCounts};
+use crate::{Delta, EntryDelta, Nanos, Outcome, OutcomeCounts};
 
 /// The numbers of a [`Delta`] that are not zero. It serializes to one base64 string and decodes to the
 /// same delta, bucket by bucket.
@@ -30,6 +30,8 @@ pub struct EncodedDelta {
     times: Vec<EncodedTimes>,
     first_slice: u32,
     slices: Vec<EncodedSlice>,
+    /// The entries up to the last one with a request.
+    entries: Vec<EntryDelta>,
 }
 
 /// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
@@ -127,6 +129,7 @@ impl EncodedDelta {
             times: delta.all_times().map(EncodedTimes::of).collect(),
             first_slice,
             slices: slices.map(|(_, slice)| EncodedSlice::of(slice)).collect(),
+            entries: delta.entries.used().to_vec(),
         }
     }
 
@@ -167,36 +170,57 @@ impl EncodedDelta {
     /// Splits the delta for transports with a limited message size: each piece has at most
     /// `buckets_max` buckets of distributions, and at least one. The pieces add up to the whole.
     pub fn split(mut self, buckets_max: usize) -> Vec<EncodedDelta> {
-        let distributions = std::mem::take(&mut self.times);
+        let lists = self.take_lists();
         let mut pieces = vec![self];
         let mut room = buckets_max.max(1);
-        for (index, times) in distributions.into_iter().enumerate() {
-            for (is_known, mut buckets) in [(true, times.known), (false, times.at_least)] {
-                while !buckets.is_empty() {
-                    if room == 0 {
-                        pieces.push(EncodedDelta::default());
-                        room = buckets_max.max(1);
-                    }
-                    let rest = buckets.split_off(room.min(buckets.len()));
-                    room -= buckets.len();
-                    if let Some(piece) = pieces.last_mut() {
-                        piece.put(index, is_known, buckets);
-                    }
-                    buckets = rest;
+        for (list, mut buckets) in lists {
+            while !buckets.is_empty() {
+                if room == 0 {
+                    pieces.push(EncodedDelta::default());
+                    room = buckets_max.max(1);
                 }
+                let rest = buckets.split_off(room.min(buckets.len()));
+                room -= buckets.len();
+                if let Some(piece) = pieces.last_mut() {
+                    *piece.list_mut(list) = buckets;
+                }
+                buckets = rest;
             }
         }
         pieces
     }
 
-    /// Sets buckets of the distribution with this index.
-    fn put(&mut self, index: usize, is_known: bool, buckets: Vec<BucketCount>) {
-        if self.times.len() <= index {
-            self.times.resize_with(index + 1, EncodedTimes::default);
-        }
-        match is_known {
-            true => self.times[index].known = buckets,
-            false => self.times[index].at_least = buckets,
+    /// Removes all lists of buckets.
+    fn take_lists(&mut self) -> Vec<(BucketList, Vec<BucketCount>)> {
+        let times = std::mem::take(&mut self.times);
+        let of_times = times.into_iter().enumerate().flat_map(|(index, times)| {
+            [
+                (BucketList::Known(index), times.known),
+                (BucketList::AtLeast(index), times.at_least),
+            ]
+        });
+        let of_entries = self.entries.iter_mut().enumerate();
+        let of_entries = of_entries.flat_map(|(index, entry)| {
+            [
+                (
+                    BucketList::EntryKnown(index),
+                    std::mem::take(&mut entry.known),
+                ),
+                (
+                    BucketList::EntryAtLeast(index),
+                    std::mem::take(&mut entry.at_least),
+                ),
+            ]
+        });
+        of_times.chain(of_entries).collect()
+    }
+
+    fn list_mut(&mut self, list: BucketList) -> &mut Vec<BucketCount> {
+        match list {
+            BucketList::Known(index) => &mut at(&mut self.times, index).known,
+            BucketList::AtLeast(index) => &mut at(&mut self.times, index).at_least,
+            BucketList::EntryKnown(index) => &mut at(&mut self.entries, index).known,
+            BucketList::EntryAtLeast(index) => &mut at(&mut self.entries, index).at_least,
         }
     }
 
@@ -230,6 +254,30 @@ impl EncodedDelta {
                     && few_of_each(&slice.times)
             })
             && last_slice <= SLICES_MAX
+            && self.entries_add_up()
+    }
+
+    /// Returns true if the counts of the entries, if there are any, are possible and add up to those of
+    /// all requests.
+    fn entries_add_up(&self) -> bool {
+        let few = |count: &u64| *count < COUNT_MAX;
+        let are_few = self.entries.iter().all(|entry| {
+            let lists = entry.known.iter().chain(&entry.at_least);
+            let outcomes = entry.outcomes.happened();
+            entry.counts().iter().all(few)
+                && outcomes.into_iter().all(|(_, count)| few(&count))
+                && lists.into_iter().all(|(_, count)| few(count))
+        });
+        if self.entries.is_empty() || !are_few {
+            return are_few;
+        }
+        let mut sum = EntryDelta::default();
+        for entry in &self.entries {
+            sum.merge_counts(entry);
+        }
+        let [started, unmeasured, _, _, bytes_in, _, bytes_out, ..] = self.counts;
+        sum.counts() == [started, unmeasured, bytes_in, bytes_out]
+            && sum.outcomes.happened().eq(self.outcomes.iter().copied())
     }
 
     fn add_all_to(&self, delta: &mut Delta) {
@@ -249,7 +297,26 @@ impl EncodedDelta {
         let slices = self.slices.iter().map(EncodedSlice::decoded).collect();
         let series = Series::of(self.first_slice as usize, slices);
         delta.series.merge(&series);
+        delta.entries.merge_all(&self.entries);
     }
+}
+
+/// A list of buckets in an encoded delta: complete times or lower bounds of the distribution or the entry
+/// with this index.
+#[derive(Debug, Clone, Copy)]
+enum BucketList {
+    Known(usize),
+    AtLeast(usize),
+    EntryKnown(usize),
+    EntryAtLeast(usize),
+}
+
+/// The element with this index; missing ones are created.
+fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
 }
 
 impl EncodedTimes {

@@ -31,6 +31,35 @@ fn impossible_numbers_are_rejected_whole() {
     refused(|it| it.slices[0].bytes_in = u64::MAX);
     refused(|it| it.slices[0].times = vec![(0, u64::MAX)]);
     refused(|it| it.first_slice = u32::MAX);
+    let entry = |started, known| EntryDelta {
+        started,
+        known,
+        ..EntryDelta::default()
+    };
+    refused(|it| it.entries = vec![entry(0, vec![(1, u64::MAX)])]);
+    refused(|it| it.entries = vec![entry(1, Vec::new())]);
+    refused(|it| {
+        it.counts[0] = u64::MAX;
+        it.entries = vec![entry(u64::MAX, Vec::new())];
+    });
+    refused(|it| {
+        it.outcomes = vec![(Outcome::Ok, 3)];
+        it.entries = vec![entry(0, Vec::new())];
+    });
+}
+
+#[test]
+fn too_many_entries_are_not_read() {
+    let mut encoded = EncodedDelta {
+        entries: vec![EntryDelta::default(); crate::ENTRIES_MAX + 1],
+        ..EncodedDelta::default()
+    };
+    assert!(written_and_read(&encoded).unwrap() == encoded);
+    encoded.entries.push(EntryDelta::default());
+    assert!(written_and_read(&encoded).is_none());
+    encoded.entries = vec![EntryDelta::default()];
+    encoded.entries[0].known = vec![(1 << 20, 1)];
+    assert!(written_and_read(&encoded).is_none());
 }
 
 #[test]
@@ -118,6 +147,26 @@ impl Random {
         }
     }
 
+    /// Gives a delta entries that add up to its counts.
+    fn entries(&mut self, delta: &mut Delta) {
+        let mut sum = EntryDelta::default();
+        let mut entries = vec![EntryDelta::default(); 1 + (self.next() % 9) as usize];
+        for entry in &mut entries {
+            for count in entry.counts_mut() {
+                *count = self.up_to_bits(45);
+            }
+            entry.outcomes.add_many(Outcome::Ok, self.up_to_bits(30));
+            entry.outcomes.add_many(Outcome::Reset, self.up_to_bits(3));
+            entry.known = vec![(3, 1 + self.up_to_bits(40)), (4, 7), (900, 2)];
+            entry.at_least = vec![(17, 1 + self.up_to_bits(40))];
+            sum.merge_counts(entry);
+        }
+        (delta.started, delta.unmeasured) = (sum.started, sum.unmeasured);
+        (delta.bytes_in, delta.bytes_out) = (sum.bytes_in, sum.bytes_out);
+        delta.outcomes = sum.outcomes;
+        delta.entries.merge_all(&entries);
+    }
+
     fn delta(&mut self) -> Delta {
         let mut delta = Delta::default();
         for count in delta.counts_mut() {
@@ -125,6 +174,9 @@ impl Random {
         }
         for &outcome in Outcome::ALL {
             delta.outcomes.add_many(outcome, self.up_to_bits(30) / 4);
+        }
+        if self.next().is_multiple_of(3) {
+            self.entries(&mut delta);
         }
         for _ in 0..self.next() % 4 {
             let status = 100 + (self.next() % 500) as u16;

@@ -14,9 +14,10 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 use super::bits::{BitReader, BitWriter};
 use super::{BUCKETS, BucketCount, DISTRIBUTIONS, EncodedDelta, EncodedSlice, EncodedTimes};
-use crate::Outcome;
+use crate::entries::TIME_BUCKETS;
 use crate::fast_histogram::start_of;
 use crate::series::coarse_bucket;
+use crate::{ENTRIES_MAX, EntryDelta, Outcome};
 
 pub(super) fn write(encoded: &EncodedDelta) -> String {
     let mut to = BitWriter::default();
@@ -43,6 +44,7 @@ pub(super) fn write(encoded: &EncodedDelta) -> String {
         }
     }
     write_slices(&mut to, encoded);
+    write_entries(&mut to, &encoded.entries);
     BASE64.encode(to.into_bytes())
 }
 
@@ -64,6 +66,18 @@ fn write_slices(to: &mut BitWriter, encoded: &EncodedDelta) {
     to.flag(is_rest);
     if !is_rest {
         write_list(to, &last.times);
+    }
+}
+
+fn write_entries(to: &mut BitWriter, entries: &[EntryDelta]) {
+    to.number(entries.len() as u64);
+    for entry in entries {
+        entry.counts().iter().for_each(|&count| to.number(count));
+        let outcomes = entry.outcomes.happened();
+        let outcomes: Vec<BucketCount> = outcomes.map(|(it, n)| (it as u32, n)).collect();
+        write_list(to, &outcomes);
+        write_list(to, &entry.known);
+        write_list(to, &entry.at_least);
     }
 }
 
@@ -90,11 +104,7 @@ pub(super) fn read(text: &str) -> Option<EncodedDelta> {
     for count in &mut encoded.counts {
         *count = from.number()?;
     }
-    for (number, count) in read_list(&mut from, Outcome::ALL.len())? {
-        encoded
-            .outcomes
-            .push((*Outcome::ALL.get(number as usize)?, count));
-    }
+    encoded.outcomes = read_outcomes(&mut from)?;
     for (status, count) in read_list(&mut from, 1 << u16::BITS)? {
         encoded.statuses.push((u16::try_from(status).ok()?, count));
     }
@@ -113,7 +123,36 @@ pub(super) fn read(text: &str) -> Option<EncodedDelta> {
         encoded.times.push(times);
     }
     read_slices(&mut from, &mut encoded)?;
+    encoded.entries = read_entries(&mut from)?;
     from.is_at_end().then_some(encoded)
+}
+
+fn read_outcomes(from: &mut BitReader<'_>) -> Option<Vec<(Outcome, u64)>> {
+    let numbers = read_list(from, Outcome::ALL.len())?.into_iter();
+    let outcomes = numbers.map(|(it, count)| Some((*Outcome::ALL.get(it as usize)?, count)));
+    outcomes.collect()
+}
+
+fn read_entries(from: &mut BitReader<'_>) -> Option<Vec<EntryDelta>> {
+    let length = usize::try_from(from.number()?).ok()?;
+    // One more than the maximum: all entries without results of their own.
+    if length > ENTRIES_MAX + 1 {
+        return None;
+    }
+    let mut entries = Vec::new();
+    for _ in 0..length {
+        let mut entry = EntryDelta::default();
+        for count in entry.counts_mut() {
+            *count = from.number()?;
+        }
+        for (outcome, count) in read_outcomes(from)? {
+            entry.outcomes.add_many(outcome, count);
+        }
+        entry.known = read_list(from, TIME_BUCKETS)?;
+        entry.at_least = read_list(from, TIME_BUCKETS)?;
+        entries.push(entry);
+    }
+    Some(entries)
 }
 
 fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<()> {

@@ -13,6 +13,7 @@ fn exchange(intended_ms: u64, sent_ms: u64, ended_ms: u64) -> Exchange {
         body_bytes_in: 13,
         bytes_out: 50,
         is_settling: false,
+        entry: 0,
     }
 }
 

@@ -61,6 +61,7 @@ fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
                 body_bytes_in: 13,
                 bytes_out: 40,
                 is_settling: false,
+                entry: 0,
             };
             let outcome = if is_ok {
                 Outcome::Ok

@@ -138,6 +138,7 @@ fn at(sent_ms: u64, first_byte_ms: Option<u64>, ended_ms: u64) -> Exchange {
         body_bytes_in: 0,
         bytes_out: 0,
         is_settling: false,
+        entry: 0,
     }
 }
 

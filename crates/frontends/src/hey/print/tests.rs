@@ -18,6 +18,7 @@ fn noted() -> Noted {
             body_bytes_in: 13,
             bytes_out: 50,
             is_settling: false,
+            entry: 0,
         };
         let dial = Nanos::from_millis(if n == 1 { 4 } else { 0 });
         noted.response(&exchange, dial, true);
@@ -86,6 +87,7 @@ fn equal_times_are_all_the_fastest() {
         body_bytes_in: 0,
         bytes_out: 0,
         is_settling: false,
+        entry: 0,
     };
     for _ in 0..3 {
         noted.response(&exchange, Nanos::ZERO, false);

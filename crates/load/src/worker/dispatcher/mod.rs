@@ -306,6 +306,19 @@ impl Dispatcher {
         self.sequence.advance();
     }
 
+    /// Takes the next scheduled request before this time, which never starts. Returns the time at which
+    /// it was due and its index in the list.
+    pub(super) fn take_unstarted(&mut self, before: Nanos) -> Option<(Nanos, u32)> {
+        let Pace::Open(schedule) = &mut self.pace else {
+            return None;
+        };
+        let due = schedule.peek().filter(|due| *due < before)?;
+        schedule.advance();
+        let request = self.sequence.peek();
+        self.sequence.advance();
+        Some((due, request))
+    }
+
     /// Begins a request in a slot; it waits for the slot's connection.
     #[inline]
     pub(super) fn begin(&mut self, number: u32, request: u32, intended: Nanos, now: Nanos) {

@@ -1,0 +1,51 @@
+//! Names of the entries of a load.
+
+use serde::{Deserialize, Serialize};
+
+/// The entries of a load, numbered in this order. The others share the number after the last one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EntryList {
+    /// The property that the requests of an entry have in common.
+    pub grouping: EntryGrouping,
+    /// The entries with results of their own.
+    pub each: Vec<EntryInfo>,
+    /// The other entries, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<OtherEntries>,
+}
+
+/// The property that the requests of an entry have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryGrouping {
+    /// Method and URL.
+    #[default]
+    Url,
+    /// Method and path; numbers and identifiers in the path may differ, and so may the query.
+    Path,
+}
+
+/// An entry of a load.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EntryInfo {
+    /// Method and URL or path, such as `GET /users/{id}`.
+    pub name: String,
+    /// Number of lines of the list that belong to it.
+    pub lines: u64,
+}
+
+/// The entries that have no results of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OtherEntries {
+    /// Number of these entries.
+    pub entries: u64,
+    /// Number of lines of the list that belong to them.
+    pub lines: u64,
+}
+
+impl EntryList {
+    /// Number of results that a recorder keeps: one for each entry, and one for all others.
+    pub fn results(&self) -> usize {
+        self.each.len() + 1
+    }
+}

@@ -1,0 +1,19 @@
+//! Results of the entries of a list of requests: counts and response times of each.
+//!
+//! An entry is a method and a URL, or a group of URLs. At most [`ENTRIES_MAX`] entries of a load have
+//! results of their own; the others are summed up as one. A load with a single entry counts none.
+
+mod delta;
+mod list;
+mod results;
+
+pub use delta::{EntryDelta, EntryDeltas};
+pub(crate) use delta::{EntryTimes, TIME_BUCKETS};
+pub use list::{EntryGrouping, EntryInfo, EntryList, OtherEntries};
+pub use results::{EntryResult, EntryResults};
+
+/// Maximum number of entries with results of their own.
+pub const ENTRIES_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Results of each entry, as records store them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList};
+use crate::{Distribution, Nanos, Outcome, Summary, unmeasured};
+
+/// Name of the row that sums up the entries without results of their own.
+const OTHER: &str = "other";
+
+/// Results of the entries of a load's list. Their counts add up to those of the whole load.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct EntryResults {
+    /// The property that the requests of an entry have in common.
+    pub grouping: EntryGrouping,
+    /// Number of entries, including those without results of their own.
+    pub count: u64,
+    /// The entries with results of their own, in the order of the list.
+    pub each: Vec<EntryResult>,
+    /// Sum of all other entries; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<EntryResult>,
+}
+
+/// Results of one entry, over the measured part.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct EntryResult {
+    /// Method and URL or path.
+    pub name: String,
+    /// Number of lines of the list that belong to it.
+    pub lines: u64,
+    /// Requests whose connect or send began.
+    pub started: u64,
+    /// Successful requests.
+    pub ok: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Requests in flight when the load ended.
+    pub unfinished: u64,
+    /// Requests that were due but not started when the load ended.
+    pub unstarted: u64,
+    /// Requests by outcome; outcomes that did not occur are absent.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Successful requests per second.
+    pub ok_per_s: f64,
+    /// HTTP bytes received, above TLS.
+    pub bytes_in: u64,
+    /// HTTP bytes sent, above TLS.
+    pub bytes_out: u64,
+    /// From the intended start to the last byte, over successes and lower bounds; within 0.4%.
+    #[serde(with = "unmeasured")]
+    pub response_time_us: Summary,
+}
+
+impl EntryResults {
+    /// The results of the entries of a list in a measured part of this length.
+    pub fn of(list: &EntryList, deltas: &EntryDeltas, elapsed: Nanos) -> EntryResults {
+        let mut times = Distribution::new();
+        let none = EntryDelta::default();
+        let mut result = |number: usize, info: EntryInfo| {
+            let delta = deltas.0.get(number).unwrap_or(&none);
+            EntryResult::of(info, delta, elapsed, &mut times)
+        };
+        let each = list.each.iter().cloned().enumerate();
+        let each: Vec<EntryResult> = each.map(|(number, info)| result(number, info)).collect();
+        // A script may send requests that are in no list.
+        let is_used = deltas.0.get(each.len()).is_some_and(|it| *it != none);
+        let other = list.other.unwrap_or_default();
+        EntryResults {
+            grouping: list.grouping,
+            count: each.len() as u64 + other.entries,
+            other: (is_used || other.entries > 0).then(|| {
+                let info = EntryInfo {
+                    name: OTHER.to_owned(),
+                    lines: other.lines,
+                };
+                result(each.len(), info)
+            }),
+            each,
+        }
+    }
+
+    /// All rows: the entries, then the others.
+    pub fn rows(&self) -> impl Iterator<Item = &EntryResult> {
+        self.each.iter().chain(&self.other)
+    }
+}
+
+impl EntryResult {
+    fn of(
+        info: EntryInfo,
+        delta: &EntryDelta,
+        elapsed: Nanos,
+        times: &mut Distribution,
+    ) -> EntryResult {
+        delta.response_times(times);
+        let outcomes = &delta.outcomes;
+        let ok = outcomes.get(Outcome::Ok);
+        EntryResult {
+            name: info.name,
+            lines: info.lines,
+            started: delta.started.saturating_sub(delta.unmeasured),
+            ok,
+            failed: outcomes.failed(),
+            unfinished: outcomes.get(Outcome::Unfinished),
+            unstarted: outcomes.get(Outcome::Unstarted),
+            outcomes: outcomes.happened().collect(),
+            ok_per_s: match elapsed.0 {
+                0 => 0.0,
+                _ => ok as f64 / elapsed.as_secs_f64(),
+            },
+            bytes_in: delta.bytes_in,
+            bytes_out: delta.bytes_out,
+            response_time_us: times.summary(),
+        }
+    }
+
+    /// Share of the ended requests that failed, 0 to 1.
+    pub fn failed_share(&self) -> f64 {
+        self.failed as f64 / (self.ok + self.failed).max(1) as f64
+    }
+}

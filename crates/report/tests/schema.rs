@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::{
-    Exchange, LoadInfo, MeasuredPart, Nanos, Outcome, Record, Recorder, TlsHandshake,
+    EntryGrouping, EntryInfo, EntryList, Exchange, LoadInfo, MeasuredPart, Nanos, OtherEntries,
+    Outcome, Record, Recorder, TlsHandshake,
 };
 use serde_json::{Value, json};
 
@@ -89,13 +90,31 @@ fn stored_environments_pass() {
     });
 }
 
+/// Two entries, and others.
+fn entries() -> EntryList {
+    let entry = |name: &str| EntryInfo {
+        name: name.to_owned(),
+        lines: 1,
+    };
+    EntryList {
+        grouping: EntryGrouping::Path,
+        each: vec![entry("GET /"), entry("GET /{id}")],
+        other: Some(OtherEntries {
+            entries: 7,
+            lines: 9,
+        }),
+    }
+}
+
 /// A record made as a load makes it, with something of everything.
 fn real_record() -> Record {
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(Nanos::ZERO));
+    let entries = entries();
+    recorder.count_entries(entries.results());
     for (place, &outcome) in Outcome::ALL.iter().enumerate() {
         let due = Nanos::from_millis(40 * place as u64);
         if outcome != Outcome::Unstarted {
-            recorder.started();
+            recorder.started_entry(place as u32);
         }
         recorder.started_by_schedule(due, due, due + Nanos(1_000));
         recorder.ended(
@@ -109,7 +128,7 @@ fn real_record() -> Record {
                 body_bytes_in: 13,
                 bytes_out: 60,
                 is_settling: false,
-                entry: 0,
+                entry: place as u32,
             },
             outcome,
         );
@@ -131,6 +150,7 @@ fn real_record() -> Record {
         arrivals: Some("constant".to_owned()),
         http: "1.1".to_owned(),
         io: "poll".to_owned(),
+        entries: Some(Box::new(entries)),
         ..LoadInfo::default()
     };
     let mut record = Record::build(load, recorder.total(), (Nanos::ZERO, end), Some(19));
@@ -150,7 +170,8 @@ fn a_record_just_made_passes() {
 fn the_schemas_refuse_what_is_wrong() {
     let schema = strict("prony.record-1.schema.json");
     let good: Value = serde_json::from_str(&real_record().to_json()).unwrap();
-    let wrong: [(&str, Value); 6] = [
+    let wrong: [(&str, Value); 7] = [
+        ("/entries/each/0/started", json!(-1)),
         ("/schema", json!("prony.record/2")),
         ("/load/model", json!("half-open")),
         ("/totals/ok", json!(-1)),

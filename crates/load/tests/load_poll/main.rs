@@ -5,6 +5,8 @@
 mod before;
 #[path = "../load/bytes_out.rs"]
 mod bytes_out;
+#[path = "../load/entries.rs"]
+mod entries;
 #[path = "../load/expectations.rs"]
 mod expectations;
 #[path = "../load/faults.rs"]

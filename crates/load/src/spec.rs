@@ -168,9 +168,7 @@ impl LoadSettings {
         let (backend, fallback) =
             Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
                 .map_err(SpecError::Environment)?;
-        let methods_and_urls = listed.requests.iter();
-        let methods_and_urls =
-            methods_and_urls.map(|request| (request.method.as_str(), request.url.as_str()));
+        let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         let mut spec = LoadSpec {
             entries: Entries::of(methods_and_urls),
             requests: listed.requests,
@@ -203,11 +201,7 @@ impl LoadSettings {
             },
             placement: Placement {
                 shards,
-                cores: settings
-                    .cores
-                    .clone()
-                    .map(|cores| cores.0)
-                    .unwrap_or_default(),
+                cores: settings.cores.clone().map_or_else(Vec::new, |it| it.0),
                 backend,
                 fallback,
             },

@@ -1,5 +1,8 @@
 //! Sparse histograms: buckets of constant relative width, of which only the used ones are kept.
 
+/// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
+pub(crate) type BucketCount = (u32, u64);
+
 /// Number of the bucket that contains a value. A bucket has all values that agree in their first `bits`
 /// binary digits, so the smallest values have a bucket each.
 pub(crate) const fn bucket_of(bits: u32, value: u64) -> u32 {

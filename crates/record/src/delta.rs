@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use crate::entries::EntryDeltas;
 use crate::series::Series;
 use crate::starts::Starts;
-use crate::{Distribution, Nanos, Outcome, OutcomeCounts};
+use crate::{Distribution, Nanos, OutcomeCounts};
 
 /// Number of three-digit status codes.
 const STATUS_COUNT: usize = 1000;
@@ -113,7 +113,7 @@ impl Delta {
 
     /// Requests that ended, in the measured part or before it, without those that never began.
     pub fn ended(&self) -> u64 {
-        ended(self.unmeasured, &self.outcomes)
+        self.unmeasured.saturating_add(self.outcomes.ended())
     }
 
     /// Requests that have begun and not ended, if this delta covers the load from its start.
@@ -196,13 +196,6 @@ impl Delta {
             &self.tls_time,
         ]
     }
-}
-
-/// Computes [`Delta::ended`].
-pub(crate) fn ended(unmeasured: u64, outcomes: &OutcomeCounts) -> u64 {
-    let ended = outcomes.happened().map(|(_, n)| n);
-    let ended = ended.fold(unmeasured, u64::saturating_add);
-    ended.saturating_sub(outcomes.get(Outcome::Unstarted))
 }
 
 /// Counts of one slice of the time series, which is half a second long.

@@ -118,6 +118,13 @@ impl OutcomeCounts {
             .fold(0, u64::saturating_add)
     }
 
+    /// The number of requests that ended, without those that never began.
+    pub fn ended(&self) -> u64 {
+        let all = self.happened().map(|(_, n)| n);
+        let all = all.fold(0, u64::saturating_add);
+        all.saturating_sub(self.get(Outcome::Unstarted))
+    }
+
     /// Adds the counts of another part of the load.
     pub fn merge(&mut self, other: &OutcomeCounts) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::delta::ended;
+use crate::buckets::BucketCount;
 use crate::distribution::{Distribution, LONGEST_NS};
 use crate::fast_histogram::{bucket_of, start_of};
 use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
@@ -33,9 +33,6 @@ pub struct EncodedDelta {
     /// The entries up to the last one with a request.
     entries: Vec<EntryDelta>,
 }
-
-/// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
-type BucketCount = (u32, u64);
 
 /// Number of distributions in a delta.
 const DISTRIBUTIONS: usize = 8;
@@ -89,7 +86,7 @@ pub struct DeltaTotals {
 impl DeltaTotals {
     /// As [`Delta::ended`].
     pub fn ended(&self) -> u64 {
-        ended(self.unmeasured, &self.outcomes)
+        self.unmeasured.saturating_add(self.outcomes.ended())
     }
 
     /// As [`Delta::in_flight`].

@@ -1,5 +1,6 @@
 //! Counts and response times of each entry in one interval of a load.
 
+use crate::buckets::BucketCount;
 use crate::distribution::LONGEST_NS;
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts, buckets};
 
@@ -17,9 +18,6 @@ const fn bucket_of(time: Nanos) -> u32 {
     };
     buckets::bucket_of(TIME_BITS, nanos)
 }
-
-/// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
-type BucketCount = (u32, u64);
 
 /// Counts and response times of one entry in one interval of a load. A request counts in the interval in
 /// which it ends; only [`EntryDelta::started`] counts starts.
@@ -67,7 +65,7 @@ impl EntryDelta {
 
     /// Requests that have begun and not ended, if this covers the load from its start.
     pub fn in_flight(&self) -> u64 {
-        let ended = crate::delta::ended(self.unmeasured, &self.outcomes);
+        let ended = self.unmeasured.saturating_add(self.outcomes.ended());
         self.started.saturating_sub(ended)
     }
 

@@ -49,7 +49,7 @@ fn public_value(key: &str, value: &str) -> String {
 }
 
 /// A word quoted for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%…".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

@@ -9,6 +9,7 @@ mod agent;
 mod arguments;
 mod command_line;
 mod compare;
+mod curl_command;
 mod demo;
 mod doctor;
 mod dry_run;

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::arguments::{Cli, Command, LoadArguments};
-use crate::{other_tools, terminal, typed_body, unbuilt};
+use crate::{curl_command, other_tools, terminal, typed_body, unbuilt};
 
 /// The whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
@@ -49,7 +49,9 @@ fn with_brief_help(command: clap::Command) -> clap::Command {
 
 /// Parses the command line. Prints help, version and errors, and returns the exit status for them.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
-    let parsed = command().try_get_matches().and_then(|matches| {
+    let arguments = curl_command::join_pasted(std::env::args_os());
+    let matches = command().try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| {
         let mut command = Cli::from_arg_matches(&matches)?.command;
         if let (Command::Load(load), Some(matches)) =
             (&mut command, matches.subcommand_matches("load"))
@@ -63,6 +65,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
                 return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, what));
             }
             load.stdin_body = body(&mut load.load)?;
+            curl_command::resolve(load)
+                .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
         }
         if let (Command::Compare(compare), Some(matches)) =
             (&mut command, matches.subcommand_matches("compare"))

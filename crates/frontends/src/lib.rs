@@ -1,4 +1,5 @@
-//! Runs loads with the arguments and the output of hey, wrk, ab and siege.
+//! Runs loads with the arguments and the output of hey, wrk, ab and siege, and reads commands of
+//! curl.
 //!
 //! Enters: the arguments of such a tool. Leaves: that tool's output on standard output and standard
 //! error, and an exit status. Arguments become [`prony_load::LoadSettings`], the engine makes a
@@ -6,6 +7,7 @@
 //! the differences.
 
 mod ab;
+pub mod curl;
 mod getopt;
 mod head;
 mod hey;

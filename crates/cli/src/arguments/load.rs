@@ -10,7 +10,7 @@ use super::{ByAgentsArgs, LoadArguments, ProgressFlag, percentile};
 /// `prony load`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]",
+    override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]\n       prony load [OPTIONS] --curl COMMAND",
     after_help = "\
 Examples:
   prony load http://localhost/                   50 connections for 10 s
@@ -19,6 +19,7 @@ Examples:
   prony load -c 16 --streams 32 https://localhost/    HTTP/2 by ALPN
   prony load --unix /run/app.sock http://localhost/health
   prony load -X POST --body @in.json http://localhost/
+  prony load -c 10 --curl curl 'http://localhost/' -H 'Accept: text/html'
   prony load --json - http://localhost/ | jq .rate.ok_per_s
   prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
   prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
@@ -34,8 +35,13 @@ retried, busy."
 )]
 pub(crate) struct LoadArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
-    #[arg(value_name = "URL", required_unless_present = "urls")]
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "curl"])]
     pub(crate) url: Option<String>,
+    /// Take URL, method, headers, body and the like from a curl command, as copied from a browser's
+    /// developer tools (bash): one quoted argument, @FILE, - for standard input, or unquoted as the
+    /// last option
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["url", "urls"], help_heading = "Request")]
+    pub(crate) curl: Option<String>,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
     #[command(flatten)]

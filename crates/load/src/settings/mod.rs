@@ -3,6 +3,7 @@
 //! A setting that was not given is absent; [`LoadSettings::resolve`] applies the defaults. Names
 //! are those of a plan's `[load]`; the flags of `prony load` are the same with `-` for `_`.
 
+mod combined;
 mod http_proxy;
 mod source_range;
 mod text;

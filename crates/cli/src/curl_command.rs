@@ -1,0 +1,128 @@
+//! `prony load --curl`: settings from a pasted curl command.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+
+use prony_frontends::curl;
+use prony_load::{GivenSetting, input_file};
+
+use crate::arguments::LoadArgs;
+use crate::command_line::quoted;
+
+/// Maximum size in bytes of a command.
+const COMMAND_BYTES_MAX: u64 = 16 << 20;
+/// Begins each message.
+const FLAG: &str = "--curl";
+
+/// Joins the words after `--curl curl` into one argument. The shell has already removed the quotes
+/// of a command that was pasted without quotes around it.
+pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let is_load = arguments.get(1).is_some_and(|command| command == "load");
+    let pair = |pair: &[OsString]| pair[0] == FLAG && pair[1] == "curl";
+    let Some(at) = arguments.windows(2).position(pair).filter(|_| is_load) else {
+        return arguments;
+    };
+    let texts = arguments[at + 1..]
+        .iter()
+        .map(|word| word.to_str().map(quoted));
+    // Words that are not UTF-8 stay, and are refused later.
+    if let Some(words) = texts.collect::<Option<Vec<String>>>() {
+        arguments.truncate(at + 1);
+        arguments.push(words.join(" ").into());
+    }
+    arguments
+}
+
+/// Replaces `--curl` by the URL and settings of the command.
+///
+/// # Errors
+///
+/// Names the option of curl, or the flag that contradicts the command.
+pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), String> {
+    let Some(text) = typed.curl.take() else {
+        return Ok(());
+    };
+    let wrong = |error: String| format!("{FLAG}: {error}");
+    let command = text_of(&text).and_then(|text| curl::parse(&text));
+    let command = command.map_err(wrong)?;
+    let combined = typed.load.settings.combined(&command.settings);
+    typed.load.settings = combined.map_err(|both| wrong(contradiction(&both)))?;
+    typed.url = Some(command.url);
+    Ok(())
+}
+
+fn contradiction(both: &GivenSetting) -> String {
+    let flag = match (both.key.as_str(), both.values.first()) {
+        ("header", Some(line)) => {
+            let name = line.split(':').next().unwrap_or_default();
+            format!("--header '{name}: …'")
+        }
+        _ => format!("--{}", both.key.replace('_', "-")),
+    };
+    format!("the command sets the same as {flag}; leave one of the two out")
+}
+
+/// The command itself: as typed, or from `@FILE` or standard input.
+fn text_of(typed: &str) -> Result<String, String> {
+    let too_long = || format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
+    if typed == "-" {
+        let mut text = String::new();
+        let mut input = io::stdin().lock().take(COMMAND_BYTES_MAX + 1);
+        input
+            .read_to_string(&mut text)
+            .map_err(|error| format!("standard input: {error}"))?;
+        return match text.len() as u64 > COMMAND_BYTES_MAX {
+            true => Err(format!("standard input: {}", too_long())),
+            false => Ok(text),
+        };
+    }
+    let Some(file) = typed.strip_prefix('@') else {
+        return Ok(typed.to_owned());
+    };
+    let bytes = input_file::read(file.as_ref(), COMMAND_BYTES_MAX)
+        .map_err(|error| format!("{file}: {error}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("{file}: not a text file in UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(words: &[&str]) -> Vec<String> {
+        let words = words.iter().map(OsString::from);
+        let joined = join_pasted(words).into_iter();
+        joined.map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn words_after_a_pasted_curl_are_one_argument() {
+        assert_eq!(
+            joined(&[
+                "prony",
+                "load",
+                "-c",
+                "1",
+                "--curl",
+                "curl",
+                "http://h/?a&b",
+                "-H",
+                "it's"
+            ]),
+            [
+                "prony",
+                "load",
+                "-c",
+                "1",
+                "--curl",
+                r"curl 'http://h/?a&b' -H 'it'\''s'"
+            ]
+        );
+        for other in [
+            &["prony", "load", "--curl", "curl http://h/", "-c", "1"][..],
+            &["prony", "wrk", "--curl", "curl", "x"],
+        ] {
+            assert_eq!(joined(other), other);
+        }
+    }
+}

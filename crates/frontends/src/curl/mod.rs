@@ -1,0 +1,385 @@
+//! Reads a curl command, as pasted from a browser's developer tools, into the settings of a load.
+//!
+//! Nothing here runs curl or a shell. Options that would change the load in a way that prony
+//! doesn't have are refused by name; options that only change curl's output are ignored.
+
+mod data;
+mod options;
+mod words;
+
+use std::time::Duration;
+
+use prony_load::LoadSettings;
+
+use self::data::{DataBody, RequestData};
+use self::options::CurlOption;
+
+/// Value of Accept-Encoding for `--compressed`.
+const ENCODINGS: &str = "deflate, gzip, br, zstd";
+/// Redirects that `-L` follows, unless `--max-redirs` is given.
+const REDIRECTS_MAX: u64 = 50;
+/// Port of a proxy without one.
+const PROXY_PORT: u16 = 1080;
+/// Longest time that is accepted, in seconds.
+const LONGEST_S: f64 = 1e6;
+
+/// A curl command as a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurlCommand {
+    /// The command's URL, as typed.
+    pub url: String,
+    /// The settings that the command gives.
+    pub settings: LoadSettings,
+}
+
+/// Parses a command in the syntax of bash. Files are relative to the working directory.
+///
+/// # Errors
+///
+/// Names the option that can't be used, with a hint.
+pub fn parse(text: &str) -> Result<CurlCommand, String> {
+    let words = words::split(text)?;
+    let mut words = words.into_iter().peekable();
+    // A copied prompt.
+    words.next_if(|word| word == b"$");
+    match words.next().as_deref() {
+        Some(b"curl") => {}
+        Some(other) => {
+            let other = String::from_utf8_lossy(other).into_owned();
+            return Err(format!(
+                "the command begins with \"{other}\"; paste a command that begins with curl"
+            ));
+        }
+        None => return Err("the command is empty; paste one that begins with curl".to_owned()),
+    }
+    let mut request = CurlRequest::default();
+    while let Some(word) = words.next() {
+        request.add_word(&word, &mut words)?;
+    }
+    request.finish()
+}
+
+/// The request as far as it was read.
+#[derive(Debug, Default)]
+struct CurlRequest {
+    urls: Vec<String>,
+    settings: LoadSettings,
+    /// Headers of `-H`.
+    headers: Vec<String>,
+    data: RequestData,
+    is_head: bool,
+    is_get: bool,
+    is_compressed: bool,
+    follows: bool,
+    redirects_max: Option<u64>,
+    cookies: Vec<String>,
+    agent: Option<String>,
+    referer: Option<String>,
+}
+
+impl CurlRequest {
+    /// Reads a word and, if it is an option, its value.
+    fn add_word(
+        &mut self,
+        word: &[u8],
+        words: &mut impl Iterator<Item = Vec<u8>>,
+    ) -> Result<(), String> {
+        let text = utf8(word, "the command")?;
+        if let Some(name) = text.strip_prefix("--").filter(|name| !name.is_empty()) {
+            let option = options::by_name(name).ok_or_else(|| unknown_name(name))?;
+            let value = match option.takes_value() {
+                true => Some(words.next().ok_or_else(|| lacks_value(text))?),
+                false => None,
+            };
+            return self.add(option, text, value);
+        }
+        let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            self.urls.push(text.to_owned());
+            return Ok(());
+        };
+        for (at, letter) in letters.char_indices() {
+            let typed = format!("-{letter}");
+            let option = options::by_letter(letter).ok_or_else(|| {
+                format!("{typed}: this option of curl is not supported (leave it out)")
+            })?;
+            if option.takes_value() {
+                let attached = &letters[at + letter.len_utf8()..];
+                let value = match attached {
+                    "" => words.next().ok_or_else(|| lacks_value(&typed))?,
+                    attached => attached.as_bytes().to_vec(),
+                };
+                return self.add(option, &typed, Some(value));
+            }
+            self.add(option, &typed, None)?;
+        }
+        Ok(())
+    }
+
+    /// Applies an option. `typed` is its name for messages.
+    fn add(
+        &mut self,
+        option: CurlOption,
+        typed: &str,
+        value: Option<Vec<u8>>,
+    ) -> Result<(), String> {
+        let wrong = |error: String| format!("{typed}: {error}");
+        let bytes = value.unwrap_or_default();
+        match option {
+            CurlOption::Data(kind) => return self.data.add(&bytes, kind).map_err(wrong),
+            CurlOption::Json => return self.data.add_json(&bytes).map_err(wrong),
+            CurlOption::Ignored | CurlOption::IgnoredValue => return Ok(()),
+            CurlOption::Refused(hint) | CurlOption::RefusedValue(hint) => {
+                return Err(format!("{typed}: not supported ({hint})"));
+            }
+            _ => {}
+        }
+        let text = utf8(&bytes, typed)?.to_owned();
+        let applied = match option {
+            CurlOption::Header => self.add_header(&text),
+            CurlOption::Cookie => self.add_cookie(text),
+            CurlOption::Url => {
+                self.urls.push(text);
+                Ok(())
+            }
+            CurlOption::Head => set(&mut self.is_head, true),
+            CurlOption::Get => set(&mut self.is_get, true),
+            CurlOption::Compressed => set(&mut self.is_compressed, true),
+            CurlOption::Follow => set(&mut self.follows, true),
+            CurlOption::RedirectsMax => self.set_redirects(&text),
+            CurlOption::UserAgent => set(&mut self.agent, Some(text)),
+            CurlOption::Referer => {
+                let referer = text.strip_suffix(";auto").unwrap_or(&text);
+                set(&mut self.referer, Some(referer.to_owned()))
+            }
+            _ => apply(&mut self.settings, option, text),
+        };
+        applied.map_err(wrong)
+    }
+
+    /// Adds a header of `-H`: `NAME: VALUE`, `NAME;` for an empty one, or `NAME:` for none.
+    fn add_header(&mut self, typed: &str) -> Result<(), String> {
+        if typed.starts_with('@') {
+            return Err("headers in a file are not read; write them into the command".to_owned());
+        }
+        // Browsers have copied the pseudo-headers of HTTP/2, which the URL determines.
+        if typed.starts_with(':') {
+            return Ok(());
+        }
+        match (typed.split_once(':'), typed.strip_suffix(';')) {
+            (Some((name, _)), _) if name.trim().eq_ignore_ascii_case("content-length") => {}
+            (Some(_), _) => self.headers.push(typed.to_owned()),
+            (None, Some(name)) => self.headers.push(format!("{name}: ")),
+            (None, None) => {
+                return Err(format!(
+                    "\"{typed}\" has no colon; write it like 'Accept: text/html'"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_cookie(&mut self, typed: String) -> Result<(), String> {
+        if !typed.contains('=') {
+            return Err(format!(
+                "\"{typed}\" is a file of cookies, which is not read (write the cookies as \
+                 'NAME=VALUE; NAME=VALUE')"
+            ));
+        }
+        self.cookies.push(typed);
+        Ok(())
+    }
+
+    fn set_redirects(&mut self, typed: &str) -> Result<(), String> {
+        self.redirects_max = Some(match typed {
+            "-1" => u64::from(u32::MAX),
+            typed => typed
+                .parse()
+                .map_err(|_| format!("\"{typed}\" is not a number of redirects"))?,
+        });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<CurlCommand, String> {
+        let mut url = match self.urls.len() {
+            0 => return Err("the command has no URL; copy the whole command".to_owned()),
+            1 => self.urls.remove(0),
+            _ => {
+                return Err(
+                    "the command has several URLs; list them in a file for --urls".to_owned(),
+                );
+            }
+        };
+        if self.is_head && self.data.is_given() && !self.is_get {
+            return Err(
+                "-I: a HEAD request has no body (leave out -I or the data, or add -G)".to_owned(),
+            );
+        }
+        self.finish_headers();
+        let has_body = self.data.is_given() && !self.is_get;
+        let default = match (self.is_head, has_body) {
+            (true, _) => Some("HEAD"),
+            (false, true) => Some("POST"),
+            (false, false) => None,
+        };
+        let method = &mut self.settings.method;
+        *method = method.take().or(default.map(str::to_owned));
+        if has_body {
+            match self.data.into_body()? {
+                DataBody::Text(text) => self.settings.body = Some(text),
+                DataBody::File(file) => self.settings.body_file = Some(file),
+            }
+        } else if self.data.is_given() {
+            let query = self.data.into_query()?;
+            url = with_query(&url, &query);
+        }
+        if self.follows {
+            self.settings.follow = Some(self.redirects_max.unwrap_or(REDIRECTS_MAX));
+        }
+        if self.settings.insecure {
+            // curl then verifies nothing, whatever it trusts.
+            self.settings.ca = None;
+        }
+        Ok(CurlCommand {
+            url,
+            settings: self.settings,
+        })
+    }
+
+    /// Adds the headers that other options imply, unless `-H` has them.
+    fn finish_headers(&mut self) {
+        let mut implied = Vec::new();
+        if let Some(agent) = self.agent.take() {
+            implied.push(("User-Agent", agent));
+        }
+        if let Some(referer) = self.referer.take().filter(|it| !it.is_empty()) {
+            implied.push(("Referer", referer));
+        }
+        if self.is_compressed {
+            implied.push(("Accept-Encoding", ENCODINGS.to_owned()));
+        }
+        if self.data.is_given() && !self.is_get {
+            let content = match self.data.is_json() {
+                true => "application/json",
+                false => "application/x-www-form-urlencoded",
+            };
+            implied.push(("Content-Type", content.to_owned()));
+        }
+        if self.data.is_json() {
+            implied.push(("Accept", "application/json".to_owned()));
+        }
+        let name_of = |line: &str| {
+            line.split(':')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_lowercase()
+        };
+        let names: Vec<String> = self.headers.iter().map(|line| name_of(line)).collect();
+        implied.retain(|(name, _)| !names.contains(&name.to_lowercase()));
+        // `-H 'NAME:'` removes a header. prony has a default only for these two.
+        let is_removal = |line: &String| {
+            line.trim_end().ends_with(':')
+                && !["user-agent", "accept"].contains(&name_of(line).as_str())
+        };
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.retain(|line| !is_removal(line));
+        if !self.cookies.is_empty() {
+            let cookies = self.cookies.join("; ");
+            // Like curl, one header has the cookies of both options.
+            match headers.iter_mut().find(|line| name_of(line) == "cookie") {
+                Some(line) => *line = format!("{}; {cookies}", line.trim_end()),
+                None => implied.push(("Cookie", cookies)),
+            }
+        }
+        let implied = implied
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"));
+        headers.extend(implied);
+        self.settings.header.extend(headers);
+    }
+}
+
+/// Applies an option that is one setting.
+fn apply(settings: &mut LoadSettings, option: CurlOption, text: String) -> Result<(), String> {
+    match option {
+        CurlOption::Method => settings.method = Some(text),
+        CurlOption::User => settings.user = Some(text.parse()?),
+        CurlOption::Bearer => settings
+            .header
+            .push(format!("Authorization: Bearer {text}")),
+        CurlOption::Insecure => settings.insecure = true,
+        CurlOption::Http(version) => settings.http = Some(version),
+        CurlOption::Proxy => settings.proxy = Some(proxy_with_port(&text).parse()?),
+        CurlOption::Resolve => settings
+            .resolve
+            .push(text.trim_start_matches('+').to_owned()),
+        CurlOption::UnixSocket => settings.unix = Some(text.into()),
+        CurlOption::Ca => settings.ca = Some(text.into()),
+        CurlOption::Cert => settings.cert = Some(text.into()),
+        CurlOption::Key => settings.key = Some(text.into()),
+        CurlOption::TlsMin(version) => settings.tls_min = Some(version),
+        CurlOption::TlsMax => settings.tls_max = Some(text.parse()?),
+        CurlOption::Ciphers => settings.ciphers.extend(text.split(':').map(str::to_owned)),
+        CurlOption::Timeout => settings.timeout = Some(seconds(&text)?),
+        CurlOption::ConnectTimeout => settings.connect_timeout = Some(seconds(&text)?),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn set<T>(field: &mut T, value: T) -> Result<(), String> {
+    *field = value;
+    Ok(())
+}
+
+/// A proxy with curl's default port.
+fn proxy_with_port(typed: &str) -> String {
+    let typed = typed.trim_end_matches('/');
+    let address = typed.rsplit(['/', '@']).next().unwrap_or(typed);
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.contains(']'));
+    match has_port {
+        true => typed.to_owned(),
+        false => format!("{typed}:{PROXY_PORT}"),
+    }
+}
+
+/// A time in seconds, such as `2.5`.
+fn seconds(typed: &str) -> Result<Duration, String> {
+    match typed.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= LONGEST_S => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        _ => Err(format!("\"{typed}\" is not a time in seconds above 0")),
+    }
+}
+
+/// The URL with a query added before its fragment.
+fn with_query(url: &str, query: &str) -> String {
+    let url = url.split('#').next().unwrap_or(url);
+    let separator = match (url.contains('?'), query) {
+        (_, "") => "",
+        (true, _) => "&",
+        (false, _) => "?",
+    };
+    format!("{url}{separator}{query}")
+}
+
+fn utf8<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str, String> {
+    std::str::from_utf8(bytes).map_err(|_| format!("{place}: not UTF-8"))
+}
+
+fn unknown_name(name: &str) -> String {
+    match options::similar(name) {
+        Some(similar) => format!("--{name}: not an option of curl; did you mean --{similar}?"),
+        None => format!("--{name}: this option of curl is not supported (leave it out)"),
+    }
+}
+
+fn lacks_value(typed: &str) -> String {
+    format!("{typed}: the value is missing; copy the whole command")
+}
+
+#[cfg(test)]
+mod tests;

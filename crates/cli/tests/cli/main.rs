@@ -2,6 +2,7 @@
 
 mod agents;
 mod compares;
+mod curl_commands;
 mod doctor;
 mod dry_runs;
 mod fleet_loads;
@@ -17,6 +18,9 @@ mod loads;
 mod metrics;
 mod mistakes;
 mod outputs;
+#[path = "../frontends/recorder.rs"]
+#[allow(dead_code)]
+mod recorder;
 mod running;
 mod statuses;
 mod stored_runs;

@@ -3,12 +3,14 @@
 //! Input: a plan file. Output: the experiment's folder with records, telemetry, findings and estimates. Machines are
 //! reached through one trait, [`host::Host`]. This crate never formats text for people to read.
 
+pub mod capacity;
 #[cfg(target_os = "linux")]
 pub mod crypto;
 pub mod doctor;
 pub mod environment;
 pub mod host;
 pub mod interleaving;
+mod interrupt;
 pub mod place;
 pub mod plan;
 #[cfg(target_os = "linux")]

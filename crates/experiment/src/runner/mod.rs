@@ -15,7 +15,6 @@ mod folder;
 mod folder_error;
 mod forecast;
 mod interleaved;
-mod interrupt;
 mod limit_lines;
 pub(crate) mod links;
 mod lock;
@@ -47,13 +46,13 @@ use crate::plan::{BodyComparison, Interleave, Plan};
 
 use experiment::Experiment;
 
+pub use crate::interrupt::Interrupt;
 pub use agent_load::{AgentLoadRequest, AgentLoadRunner};
 pub use capacity::{Capacity, CoreParties, CoreUse, Neighbor};
 pub use event::{ExperimentEvent, InterleavedLoad};
 pub use folder::ExperimentFolder;
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};
-pub use interrupt::Interrupt;
 pub use mode::{ModeError, trial_mode};
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;

@@ -1,6 +1,6 @@
 //! The capacity of a server from several searches.
 
-use super::search::{BoundReason, SearchOutcome};
+use super::outcome::{BoundReason, SearchOutcome};
 use crate::estimate::{Estimate, Interval};
 
 /// Probability that an interval misses the capacity.
@@ -26,7 +26,12 @@ pub enum CapacityEstimate {
         /// Cause of the bound.
         reason: BoundReason,
     },
-    /// A search found no rate that meets the goals.
+    /// A search did not find a rate that meets the goals, and could not judge lower rates.
+    Below {
+        /// The lowest rate at which a search found that the goals are not met.
+        per_s: f64,
+    },
+    /// The goals are not met even at the lowest rate.
     Unmet {
         /// Lowest rate that was probed.
         per_s: f64,
@@ -36,28 +41,32 @@ pub enum CapacityEstimate {
 impl CapacityEstimate {
     /// Combines the searches; `None` if there are none.
     pub fn of(searches: &[SearchOutcome]) -> Option<CapacityEstimate> {
-        let unmet = searches.iter().find_map(|search| match search {
-            SearchOutcome::Unmet { per_s } => Some(CapacityEstimate::Unmet { per_s: *per_s }),
+        let unmet = searches.iter().find_map(|search| match *search {
+            SearchOutcome::Unmet { per_s } => Some(CapacityEstimate::Unmet { per_s }),
             _ => None,
         });
-        if unmet.is_some() {
-            return unmet;
+        let below = searches.iter().filter_map(|search| match *search {
+            SearchOutcome::Below { per_s } => Some(per_s),
+            _ => None,
+        });
+        let below = below.min_by(f64::total_cmp);
+        let below = below.map(|per_s| CapacityEstimate::Below { per_s });
+        if unmet.or(below).is_some() {
+            return unmet.or(below);
         }
-        let per_s = |search: &SearchOutcome| match search {
-            SearchOutcome::Capacity { per_s }
-            | SearchOutcome::AtLeast { per_s, .. }
-            | SearchOutcome::Unmet { per_s } => *per_s,
-        };
         let reason = searches.iter().find_map(|search| match search {
             SearchOutcome::AtLeast { reason, .. } => Some(*reason),
             _ => None,
         });
         // A mean of capacities and bounds would estimate nothing.
         if let Some(reason) = reason {
-            let per_s = searches.iter().map(per_s).min_by(f64::total_cmp)?;
+            let per_s = searches
+                .iter()
+                .map(SearchOutcome::per_s)
+                .min_by(f64::total_cmp)?;
             return Some(CapacityEstimate::AtLeast { per_s, reason });
         }
-        let logs: Vec<f64> = searches.iter().map(|search| per_s(search).ln()).collect();
+        let logs: Vec<f64> = searches.iter().map(|search| search.per_s().ln()).collect();
         if logs.is_empty() {
             return None;
         }

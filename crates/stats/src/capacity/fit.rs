@@ -21,6 +21,8 @@ const JUMP_EXCESS: f64 = 25.0;
 const LINE_POINTS_MIN: usize = 4;
 /// Steps of the line's iteration.
 const LINE_STEPS: usize = 60;
+/// Largest variance of the logarithm that is corrected for.
+const VARIANCE_MAX: f64 = 0.5;
 /// Bounds of a line's slope on the log scales, and the slope at which the iteration begins.
 const SLOPE_MIN: f64 = 0.3;
 const SLOPE_FIRST: f64 = 10.0;
@@ -144,31 +146,61 @@ pub(super) fn refined(points: &[FitPoint], log_rate: f64, reach: f64) -> f64 {
 /// relative to the origin; `None` if the points don't determine it.
 fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
     let (mut level, mut slope) = (0.0, SLOPE_FIRST);
+    let mut sums = LineSums::default();
     for _ in 0..LINE_STEPS {
-        let (mut score, mut moment) = (0.0, 0.0);
-        let (mut s0, mut s1, mut s2) = (0.0, 0.0, 0.0);
+        sums = LineSums::of(points, origin, level, slope);
+        let determinant = sums.determinant()?;
+        let up = (sums.s2 * sums.score - sums.s1 * sums.moment) / determinant;
+        let steeper = (sums.s0 * sums.moment - sums.s1 * sums.score) / determinant;
+        level += up.clamp(-1.0, 1.0);
+        slope = (slope + steeper.clamp(-SLOPE_FIRST, SLOPE_FIRST)).clamp(SLOPE_MIN, SLOPE_MAX);
+    }
+    let offset: f64 = -level / slope;
+    // The logarithm of a mean of skewed numbers is too low on average, by half of its variance
+    // (Jensen's inequality), so the line crosses the goal too late.
+    let freedom = points.len().saturating_sub(2).max(1) as f64;
+    let dispersion = sums.squares / freedom;
+    let spread = sums.s2 - 2.0 * offset * sums.s1 + offset * offset * sums.s0;
+    let variance = dispersion * spread / sums.determinant()?;
+    let late = 0.5 * variance.min(VARIANCE_MAX) / slope;
+    let offset = offset - late;
+    offset.is_finite().then_some(offset)
+}
+
+/// Sums over the points, for a step of the line's iteration.
+#[derive(Debug, Clone, Copy, Default)]
+struct LineSums {
+    score: f64,
+    moment: f64,
+    s0: f64,
+    s1: f64,
+    s2: f64,
+    /// Squared residuals relative to the expected variance.
+    squares: f64,
+}
+
+impl LineSums {
+    fn of(points: &[FitPoint], origin: f64, level: f64, slope: f64) -> LineSums {
+        let mut sums = LineSums::default();
         for point in points {
             let x = point.log_rate - origin;
             let expected = (level + slope * x).exp();
             let residual = point.weight * (point.excess - expected);
             let information = point.weight * expected;
-            score += residual;
-            moment += x * residual;
-            s0 += information;
-            s1 += x * information;
-            s2 += x * x * information;
+            sums.score += residual;
+            sums.moment += x * residual;
+            sums.s0 += information;
+            sums.s1 += x * information;
+            sums.s2 += x * x * information;
+            sums.squares += residual * residual / information;
         }
-        let determinant = s0 * s2 - s1 * s1;
-        if !determinant.is_normal() || determinant < 0.0 {
-            return None;
-        }
-        let up = (s2 * score - s1 * moment) / determinant;
-        let steeper = (s0 * moment - s1 * score) / determinant;
-        level += up.clamp(-1.0, 1.0);
-        slope = (slope + steeper.clamp(-SLOPE_FIRST, SLOPE_FIRST)).clamp(SLOPE_MIN, SLOPE_MAX);
+        sums
     }
-    let offset: f64 = -level / slope;
-    offset.is_finite().then_some(offset)
+
+    fn determinant(&self) -> Option<f64> {
+        let determinant = self.s0 * self.s2 - self.s1 * self.s1;
+        (determinant.is_normal() && determinant > 0.0).then_some(determinant)
+    }
 }
 
 /// Pools adjacent points until the excess never falls with the rate.

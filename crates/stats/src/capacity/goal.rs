@@ -2,11 +2,14 @@
 
 use std::fmt;
 
-use prony_record::Record;
 use prony_record::measure::{AmountKind, Measure, Relation};
+use prony_record::{Finding, FindingId, Record, Severity};
 
 use crate::gate::LoadCondition;
 use crate::quantity::QuantitySource;
+
+use super::probe::ProbeResult;
+use super::reading::{GoalReading, TailCount};
 
 /// Requests beyond a percentile that a probe needs to judge it.
 const TAIL_REQUESTS_MIN: f64 = 10.0;
@@ -20,20 +23,6 @@ const EXCESS_MIN: f64 = 1e-3;
 pub struct Goal {
     condition: LoadCondition,
     measure: Measure,
-}
-
-/// The value of a goal's metric in one probe, relative to the limit.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GoalReading {
-    /// True if the probe meets the goal.
-    pub met: bool,
-    /// For a percentile or a share of requests: the share of requests beyond the limit divided by
-    /// the allowed share. For other metrics: value / limit. The goal's edge is at 1.
-    pub excess: f64,
-    /// Excess of half a request; the resolution of a reading of zero.
-    pub resolution: f64,
-    /// The measured value as a clause: `p99 is 61.3 ms`.
-    pub text: String,
 }
 
 impl Goal {
@@ -91,6 +80,17 @@ impl Goal {
         (TAIL_REQUESTS_MIN / share).max(REQUESTS_MIN).round()
     }
 
+    /// The limit in seconds, if the goal is about a time.
+    pub fn limit_s(&self) -> Option<f64> {
+        let is_time = self.measure.kind() == AmountKind::Time;
+        is_time.then(|| self.condition.limit().0 / 1e6)
+    }
+
+    /// The longest limit of the goals that are about a time, in seconds; 0 if there is none.
+    pub fn longest_limit_s(goals: &[Goal]) -> f64 {
+        goals.iter().filter_map(Goal::limit_s).fold(0.0, f64::max)
+    }
+
     /// Reads the goal's metric in the record of a probe; `None` if it was not measured.
     pub fn read(&self, record: &Record) -> Option<GoalReading> {
         let judged = self.condition.judge(record)?;
@@ -106,20 +106,64 @@ impl Goal {
             }
             None => None,
         };
-        let (excess, resolution) = match shares {
+        let value = self.measure.amount(record)?.value();
+        let tail = match shares {
             Some((_, 0, _)) => return None,
-            Some((over, all, allowed)) => {
-                let expected = all as f64 * allowed;
-                (over as f64 / expected, 0.5 / expected)
+            Some((over, all, allowed_share)) => Some(TailCount {
+                over,
+                all,
+                allowed_share,
+            }),
+            None => None,
+        };
+        let (excess, resolution) = match tail {
+            Some(tail) => {
+                let expected = tail.allowed_of(tail.all as f64);
+                (tail.over as f64 / expected, 0.5 / expected)
             }
-            None => (self.measure.amount(record)?.value() / limit, EXCESS_MIN),
+            None => (value / limit, EXCESS_MIN),
         };
         Some(GoalReading {
             met: !judged.holds,
             excess,
             resolution,
+            tail,
+            value: match tail {
+                Some(tail) if is_share => tail.over as f64 / tail.all as f64,
+                _ => value,
+            },
             text: judged.text,
         })
+    }
+
+    /// The readings of all goals; none if one of them was not measured.
+    pub fn read_all(goals: &[Goal], record: &Record) -> Vec<GoalReading> {
+        let readings = goals.iter().map(|goal| goal.read(record));
+        readings.collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+}
+
+impl ProbeResult {
+    /// Reads the result of a probe in its record. `took_s` is the time that it took in all.
+    pub fn read(record: &Record, goals: &[Goal], cut_short: bool, took_s: f64) -> ProbeResult {
+        let totals = &record.totals;
+        let achieved_per_s = match totals.elapsed_s > 0.0 {
+            true => (totals.ok + totals.failed) as f64 / totals.elapsed_s,
+            false => 0.0,
+        };
+        let is_saturated = |finding: &Finding| {
+            finding.id == FindingId::GeneratorSaturated && finding.severity == Severity::Error
+        };
+        ProbeResult {
+            offered_per_s: record.rate.offered_per_s.unwrap_or(achieved_per_s),
+            achieved_per_s,
+            requests: totals.started + totals.unstarted,
+            limit_s: Goal::longest_limit_s(goals),
+            goals: Goal::read_all(goals, record),
+            generator_saturated: record.findings.iter().any(is_saturated),
+            cut_short,
+            took_s,
+        }
     }
 }
 

@@ -3,28 +3,42 @@
 //! 1. **Explore**: a short closed loop finds the order of magnitude.
 //! 2. **Bracket**: open-loop probes double or halve the rate, by growing steps, until one rate meets
 //!    the goals and a higher one doesn't; then they bisect on the log scale.
-//! 3. **Edge**: probes at evenly spaced rates around the bracket, twice as long, in a random order.
-//!    If the fit doesn't cross the goals within these rates, up to three extensions follow. Then
-//!    further probes cover the surroundings of the crossing. Only the probes at the edge enter the
-//!    fit, because the choice of the earlier rates depended on their results.
+//! 3. **Edge**: probes at evenly spaced rates around the bracket, in a random order. If the fit
+//!    doesn't cross the goals within these rates, up to three extensions follow.
+//! 4. **Crossing**: longer probes cover the surroundings of the crossing.
+//!
+//! Only the probes of the last two parts enter the fit, because the choice of the earlier rates
+//! depended on their results. They share the time that is left, so that a search of a slow server
+//! ends in time, too, with a wider spread.
 //!
 //! A search that is given the capacity of an earlier one begins with the edge.
 
-use super::fit::{Crossing, FitPoint, crossing, refined};
-use super::goal::GoalReading;
+use super::edge::EdgeResults;
+use super::fit::Crossing;
+use super::outcome::{BoundReason, SearchOutcome};
+use super::probe::{Probe, ProbePurpose, ProbeResult, SETTLE_SHARE};
+use super::settings::{RATE_MIN, SearchSettings};
 
 /// Probes of the bracket, at most.
 const BRACKET_PROBES_MAX: usize = 24;
+/// Share of the search's time from which a bracket that has both ends is not narrowed further.
+const BRACKET_TIME_SHARE: f64 = 0.25;
+/// Share of the search's time after which a bracket with one end is given up.
+const BRACKET_TIME_SHARE_MAX: f64 = 0.6;
+/// Longest probe of the bracket, relative to the search's time.
+const BRACKET_PROBE_SHARE: f64 = 1.0 / 12.0;
 /// Ratio of the bracket's ends at which the edge begins.
 const BRACKET_RATIO: f64 = 1.3;
 /// Largest step of the bracket.
 const STEP_MAX: f64 = 16.0;
 /// Probes at the edge.
 const EDGE_PROBES: usize = 7;
+/// Share of the remaining time for the probes at the edge.
+const EDGE_TIME_SHARE: f64 = 0.2;
 /// Ratio of the edge's highest rate to its middle.
 const EDGE_REACH: f64 = 1.4;
 /// Probes near the crossing, and the range of their distance from it on the log scale.
-const CROSSING_PROBES: usize = 7;
+const CROSSING_PROBES: usize = 9;
 const CROSSING_REACH_MIN: f64 = 0.02;
 const CROSSING_REACH_MAX: f64 = 0.35;
 /// Extensions of the edge, at most, and the probes of each.
@@ -34,133 +48,49 @@ const EXTENSION_PROBES: usize = 3;
 /// need. Slow responses come in clusters, so a probe near the crossing needs more.
 const EDGE_LENGTH: f64 = 2.0;
 const CROSSING_LENGTH: f64 = 6.0;
-/// Length of the settling part relative to the measured part.
-const SETTLE_SHARE: f64 = 0.2;
-/// A server keeps up if it completes this share of the offered requests.
-const KEEPS_UP_SHARE: f64 = 0.9;
-/// Excess of a probe whose server doesn't keep up.
-const OVERLOAD_EXCESS: f64 = 100.0;
 /// Share of the closed loop's rate at which the bracket begins.
 const FIRST_SHARE: f64 = 0.6;
+/// Slow requests and excess from which a goal is certainly not met at the lowest rate, where a probe
+/// has few requests.
+const UNMET_REQUESTS_MIN: u64 = 2;
+const UNMET_EXCESS_MIN: f64 = 3.0;
 
-/// Settings of a search.
+/// The ends of the bracket, and how it continues.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SearchSettings {
-    /// Requests that a probe needs to judge all goals.
-    pub requests_min: f64,
-    /// Shortest measured part of a probe, in seconds.
-    pub measure_min_s: f64,
-    /// Longest measured part of a probe, in seconds. It limits the lowest rate that can be judged.
-    pub measure_max_s: f64,
-    /// Highest rate to probe.
-    pub rate_max: Option<f64>,
-    /// Capacity that an earlier search found; the search begins there.
-    pub start_at: Option<f64>,
-    /// Seed of the rates and their order.
-    pub seed: u64,
+struct Bracket {
+    /// The next rate to probe.
+    rate: f64,
+    met: Option<f64>,
+    unmet: Option<f64>,
+    /// True if the generator was the limit at the rate `unmet`.
+    saturated: bool,
+    step: f64,
+    probes: usize,
 }
 
-/// The part of the search that a probe belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProbePurpose {
-    /// Finds the order of magnitude.
-    Explore,
-    /// Narrows the range of rates.
-    Bracket,
-    /// Enters the fit.
-    Edge,
-}
-
-/// A load to run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Probe {
-    /// Requests per second of an open loop; `None` for a closed loop.
-    pub rate_per_s: Option<f64>,
-    /// Length of the settling part, which is not measured, in seconds.
-    pub settle_s: f64,
-    /// Length of the measured part, in seconds.
-    pub measure_s: f64,
-    /// The part of the search that it belongs to.
-    pub purpose: ProbePurpose,
-}
-
-/// The result of a probe.
+/// Probes that enter the fit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ProbeResult {
-    /// Requests per second that were due; the achieved rate for a closed loop.
-    pub offered_per_s: f64,
-    /// Requests per second that ended, whether successful or not.
-    pub achieved_per_s: f64,
-    /// Measured requests.
-    pub requests: u64,
-    /// The reading of each goal; empty if nothing was measured.
-    pub goals: Vec<GoalReading>,
-    /// True if the load generator was the limit.
-    pub generator_saturated: bool,
-}
-
-impl ProbeResult {
-    /// True if the server kept up and met all goals.
-    pub fn is_met(&self) -> bool {
-        self.keeps_up() && !self.goals.is_empty() && self.goals.iter().all(|goal| goal.met)
-    }
-
-    fn keeps_up(&self) -> bool {
-        self.achieved_per_s >= KEEPS_UP_SHARE * self.offered_per_s
-    }
-}
-
-/// Cause of a search that found only a lower bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BoundReason {
-    /// The load generator was saturated at a higher rate.
-    GeneratorSaturated,
-    /// The goals are met at the highest rate to probe.
-    RateMax,
-    /// The search ran out of probes while the goals were still met.
-    ProbesMax,
-}
-
-/// The end of a search.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum SearchOutcome {
-    /// The highest rate at which all goals are met.
-    Capacity {
-        /// Requests per second.
-        per_s: f64,
-    },
-    /// All goals are met at this rate, and no higher rate could be judged.
-    AtLeast {
-        /// Requests per second.
-        per_s: f64,
-        /// Cause of the bound.
-        reason: BoundReason,
-    },
-    /// The goals are not met at the lowest rate that can be judged.
-    Unmet {
-        /// Requests per second.
-        per_s: f64,
-    },
+struct EdgePlan {
+    /// Rates to probe, the next one last.
+    pending: Vec<f64>,
+    /// Time of the search, in seconds, at which they are to be over.
+    until_s: f64,
+    extensions: usize,
+    /// For the probes near the crossing, which are the last ones: the logarithm of its rate, and
+    /// their distance from it at most.
+    near: Option<(f64, f64)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Phase {
     Explore,
-    Bracket {
-        rate: f64,
-        met: Option<f64>,
-        unmet: Option<f64>,
-        step: f64,
-        probes: usize,
+    Bracket(Bracket),
+    /// A last probe at the lowest rate of all.
+    Lowest {
+        /// The lowest rate that was judged, and did not meet the goals.
+        judged: f64,
     },
-    Edge {
-        /// Rates to probe, the next one last.
-        pending: Vec<f64>,
-        extensions: usize,
-        /// For the probes near the crossing, which are the last ones: the logarithm of its rate,
-        /// and their distance from it at most.
-        near: Option<(f64, f64)>,
-    },
+    Edge(EdgePlan),
     Ended(SearchOutcome),
 }
 
@@ -169,8 +99,10 @@ enum Phase {
 pub struct Search {
     settings: SearchSettings,
     phase: Phase,
-    /// Results at the edge, with the logarithms of their rates.
-    edge: Vec<(f64, ProbeResult)>,
+    edge: EdgeResults,
+    /// Time that all probes took so far, and time of the whole search, in seconds.
+    spent_s: f64,
+    time_s: f64,
     /// Highest rate that met the goals, and lowest that didn't.
     met: Option<f64>,
     unmet: Option<f64>,
@@ -183,7 +115,9 @@ impl Search {
         let mut search = Search {
             settings,
             phase: Phase::Explore,
-            edge: Vec::new(),
+            edge: EdgeResults::default(),
+            spent_s: 0.0,
+            time_s: settings.time_s,
             met: None,
             unmet: None,
             random: settings.seed,
@@ -196,40 +130,57 @@ impl Search {
 
     /// The most probes that a search of these settings makes.
     pub fn probes_max(settings: &SearchSettings) -> usize {
-        let edge = EDGE_PROBES + EXTENSIONS_MAX * EXTENSION_PROBES + CROSSING_PROBES;
+        let edge = EDGE_PROBES + EXTENSIONS_MAX * EXTENSION_PROBES + CROSSING_PROBES + 1;
         match settings.start_at {
             Some(_) => edge,
             None => 1 + BRACKET_PROBES_MAX + edge,
         }
     }
 
-    /// The longest time, in seconds, that a probe of these settings takes.
-    pub fn probe_s_max(settings: &SearchSettings) -> f64 {
-        (1.0 + SETTLE_SHARE) * settings.measure_max_s
-    }
-
-    /// The lowest rate that these settings can judge.
-    pub fn rate_min(settings: &SearchSettings) -> f64 {
-        settings.requests_min / settings.measure_max_s
+    /// The longest time, in seconds, that a search of these settings takes, up to the time that it
+    /// takes to connect.
+    pub fn time_s_max(settings: &SearchSettings) -> f64 {
+        match settings.probe_s {
+            Some(probe_s) => Self::probes_max(settings) as f64 * (1.0 + SETTLE_SHARE) * probe_s,
+            None => settings.time_s_max,
+        }
     }
 
     /// The next load to run; `None` at the end of the search.
     pub fn next(&self) -> Option<Probe> {
-        let (rate, length, purpose) = match &self.phase {
-            Phase::Explore => (None, 1.0, ProbePurpose::Explore),
-            Phase::Bracket { rate, .. } => (Some(*rate), 1.0, ProbePurpose::Bracket),
-            Phase::Edge { pending, near, .. } => {
-                let length = match near {
-                    Some(_) => CROSSING_LENGTH,
-                    None => EDGE_LENGTH,
+        let settings = &self.settings;
+        let shortest = settings.measure_s_min();
+        let bracket_s = |rate: f64| {
+            let longest = BRACKET_PROBE_SHARE * settings.time_s;
+            settings.probe_s.unwrap_or_else(|| {
+                let needed = settings.requests_min / rate;
+                needed.min(longest).max(shortest)
+            })
+        };
+        let (rate, measure_s, purpose) = match &self.phase {
+            Phase::Explore => (None, shortest, ProbePurpose::Explore),
+            Phase::Bracket(bracket) => {
+                let rate = bracket.rate;
+                (Some(rate), bracket_s(rate), ProbePurpose::Bracket)
+            }
+            Phase::Lowest { .. } => {
+                let longest = 2.0 * BRACKET_PROBE_SHARE * settings.time_s;
+                let measure_s = settings.requests_min.min(longest).max(shortest);
+                (Some(RATE_MIN), measure_s, ProbePurpose::Bracket)
+            }
+            Phase::Edge(plan) => {
+                let (length, purpose) = match plan.near {
+                    Some(_) => (CROSSING_LENGTH, ProbePurpose::Crossing),
+                    None => (EDGE_LENGTH, ProbePurpose::Edge),
                 };
-                (Some(*pending.last()?), length, ProbePurpose::Edge)
+                let rate = *plan.pending.last()?;
+                let requests = length * settings.requests_min;
+                let left_s = plan.until_s - self.spent_s;
+                let measure_s = settings.measure_s(requests, rate, left_s, plan.pending.len());
+                (Some(rate), measure_s, purpose)
             }
             Phase::Ended(_) => return None,
         };
-        let shortest = self.settings.measure_min_s;
-        let needed = rate.map_or(shortest, |rate| length * self.settings.requests_min / rate);
-        let measure_s = needed.max(shortest).min(self.settings.measure_max_s);
         Some(Probe {
             rate_per_s: rate,
             settle_s: SETTLE_SHARE * measure_s,
@@ -253,45 +204,37 @@ impl Search {
 
     /// Takes the result of the load that [`Search::next`] returned last.
     pub fn take(&mut self, result: ProbeResult) {
+        self.spent_s += result.took_s;
         let phase = std::mem::replace(&mut self.phase, Phase::Explore);
         self.phase = match phase {
             Phase::Explore => self.explored(&result),
-            Phase::Bracket {
-                rate,
-                met,
-                unmet,
-                step,
-                probes,
-            } => {
+            Phase::Bracket(mut bracket) => {
+                let rate = bracket.rate;
                 self.note(rate, &result);
-                let is_met = result.is_met();
-                let (met, unmet) = if is_met {
-                    (Some(rate), unmet)
+                bracket.probes += 1;
+                if result.is_met() {
+                    bracket.met = Some(rate);
                 } else {
-                    (met, Some(rate))
-                };
-                // Below a saturated generator, a lower rate may still be judged.
-                match result.generator_saturated && !is_met && met.is_some() {
-                    true => Phase::Ended(self.saturated(met)),
-                    false => self.bracketed(met, unmet, step, probes + 1),
+                    (bracket.unmet, bracket.saturated) = (Some(rate), result.generator_saturated);
                 }
+                self.bracketed(bracket)
             }
-            Phase::Edge {
-                mut pending,
-                extensions,
-                near,
-            } => {
-                if let Some(rate) = pending.pop() {
+            Phase::Lowest { judged } => {
+                self.note(RATE_MIN, &result);
+                Phase::Ended(match is_certainly_unmet(&result) {
+                    true => SearchOutcome::Unmet { per_s: RATE_MIN },
+                    false => SearchOutcome::Below { per_s: judged },
+                })
+            }
+            Phase::Edge(mut plan) => {
+                if let Some(rate) = plan.pending.pop() {
                     self.note(rate, &result);
-                    self.edge.push((rate.ln(), result));
+                    self.edge.push(rate.ln(), result);
                 }
-                match pending.is_empty() {
-                    true => self.judge_edge(extensions, near),
-                    false => Phase::Edge {
-                        pending,
-                        extensions,
-                        near,
-                    },
+                match (plan.pending.is_empty(), plan.near) {
+                    (false, _) => Phase::Edge(plan),
+                    (true, None) => self.judge_edge(plan.extensions),
+                    (true, Some((log_rate, reach))) => self.judge_crossing(log_rate, reach),
                 }
             }
             ended @ Phase::Ended(_) => ended,
@@ -307,72 +250,88 @@ impl Search {
     }
 
     fn explored(&self, result: &ProbeResult) -> Phase {
-        Phase::Bracket {
+        Phase::Bracket(Bracket {
             rate: self.clamped(FIRST_SHARE * result.achieved_per_s),
             met: None,
             unmet: None,
+            saturated: false,
             step: 1.0,
             probes: 0,
-        }
+        })
     }
 
     fn clamped(&self, rate: f64) -> f64 {
         let highest = self.settings.rate_max.unwrap_or(f64::INFINITY);
-        rate.max(Self::rate_min(&self.settings)).min(highest)
+        rate.max(self.settings.rate_min()).min(highest)
     }
 
     /// Chooses the next rate of the bracket, or ends it.
-    fn bracketed(
-        &mut self,
-        met: Option<f64>,
-        unmet: Option<f64>,
-        step: f64,
-        probes: usize,
-    ) -> Phase {
-        let step = (2.0 * step).min(STEP_MAX);
-        let rate = match (met, unmet) {
-            (Some(met), Some(unmet)) if unmet / met <= BRACKET_RATIO => {
-                return self.edge_around((met * unmet).sqrt().ln());
+    fn bracketed(&mut self, bracket: Bracket) -> Phase {
+        let step = (2.0 * bracket.step).min(STEP_MAX);
+        let is_late = |share: f64| {
+            let is_over = self.spent_s > share * self.settings.time_s;
+            bracket.probes >= BRACKET_PROBES_MAX || (self.settings.probe_s.is_none() && is_over)
+        };
+        let rate = match (bracket.met, bracket.unmet) {
+            (Some(met), Some(unmet))
+                if unmet / met <= BRACKET_RATIO || is_late(BRACKET_TIME_SHARE) =>
+            {
+                // The probes at the edge would only show the generator's limit.
+                return match bracket.saturated {
+                    true => self.saturated(),
+                    false => self.edge_around((met * unmet).sqrt().ln()),
+                };
             }
             (Some(met), Some(unmet)) => (met * unmet).sqrt(),
-            (Some(met), None) if self.clamped(met * step) <= met => {
+            (Some(per_s), None) if self.clamped(per_s * step) <= per_s => {
                 let reason = BoundReason::RateMax;
-                return Phase::Ended(SearchOutcome::AtLeast { per_s: met, reason });
+                return Phase::Ended(SearchOutcome::AtLeast { per_s, reason });
+            }
+            (Some(per_s), None) if is_late(BRACKET_TIME_SHARE_MAX) => {
+                let reason = BoundReason::ProbesMax;
+                return Phase::Ended(SearchOutcome::AtLeast { per_s, reason });
             }
             // An open loop rarely achieves more than the closed one.
             (Some(met), None) => self.clamped(met * step.sqrt()),
             (None, Some(unmet)) if self.clamped(unmet / step) >= unmet => {
-                return Phase::Ended(SearchOutcome::Unmet { per_s: unmet });
+                return self.below(unmet);
+            }
+            (None, Some(per_s)) if is_late(BRACKET_TIME_SHARE_MAX) => {
+                return Phase::Ended(SearchOutcome::Below { per_s });
             }
             (None, Some(unmet)) => self.clamped(unmet / step),
-            (None, None) => self.clamped(1.0),
+            (None, None) => self.clamped(RATE_MIN),
         };
-        if probes >= BRACKET_PROBES_MAX {
-            return match (met, unmet) {
-                (Some(met), Some(unmet)) => self.edge_around((met * unmet).sqrt().ln()),
-                (Some(per_s), None) => Phase::Ended(SearchOutcome::AtLeast {
-                    per_s,
-                    reason: BoundReason::ProbesMax,
-                }),
-                (None, _) => Phase::Ended(SearchOutcome::Unmet { per_s: rate }),
-            };
-        }
-        Phase::Bracket {
+        Phase::Bracket(Bracket {
             rate,
-            met,
-            unmet,
             step,
-            probes,
+            ..bracket
+        })
+    }
+
+    /// The phase after the goals were not met at the lowest rate that can be judged.
+    fn below(&self, judged: f64) -> Phase {
+        match judged > RATE_MIN {
+            true => Phase::Lowest { judged },
+            false => Phase::Ended(SearchOutcome::Unmet { per_s: judged }),
         }
     }
 
     /// Rates around the middle, given as logarithm.
     fn edge_around(&mut self, middle: f64) -> Phase {
-        Phase::Edge {
+        let settings = &self.settings;
+        let slow_server_s = settings.time_s_to_judge(middle.exp());
+        self.time_s = slow_server_s.min(settings.time_s_max).max(settings.time_s);
+        Phase::Edge(EdgePlan {
             pending: self.rates_around(middle, EDGE_REACH.ln(), EDGE_PROBES),
+            until_s: self.end_of_edge_s(),
             extensions: 0,
             near: None,
-        }
+        })
+    }
+
+    fn end_of_edge_s(&self) -> f64 {
+        self.spent_s + EDGE_TIME_SHARE * (self.time_s - self.spent_s).max(0.0)
     }
 
     /// Rates spaced evenly on the log scale, shifted at random by up to half a step, and shuffled.
@@ -390,32 +349,29 @@ impl Search {
     }
 
     /// Fits the results at the edge, and extends the edge if the fit doesn't cross the goals.
-    fn judge_edge(&mut self, extensions: usize, near: Option<(f64, f64)>) -> Phase {
-        if let Some((log_rate, reach)) = near {
-            return self.judge_crossing(log_rate, reach);
-        }
-        let logs = self.edge.iter().map(|(log_rate, _)| *log_rate);
-        let (lowest, highest) = logs
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {
-                (low.min(log), high.max(log))
-            });
+    fn judge_edge(&mut self, extensions: usize) -> Phase {
+        let (lowest, highest) = self.edge.range();
         let is_last = extensions == EXTENSIONS_MAX;
         let gap = 2.0 * EDGE_REACH.ln() / (EDGE_PROBES - 1) as f64;
-        let (from, direction) = match self.lowest_crossing() {
+        let (from, direction) = match self.edge.lowest_crossing() {
             Crossing::At { log_rate, .. } if self.is_saturated_below(log_rate) => {
-                return Phase::Ended(self.saturated(self.met));
+                return self.saturated();
             }
             Crossing::At { log_rate, reach } => {
                 let reach = reach.clamp(CROSSING_REACH_MIN, CROSSING_REACH_MAX);
-                return Phase::Edge {
+                return Phase::Edge(EdgePlan {
                     pending: self.rates_around(log_rate, reach, CROSSING_PROBES),
+                    until_s: self.time_s,
                     extensions,
                     near: Some((log_rate, reach)),
-                };
+                });
             }
-            Crossing::Below if is_last || self.clamped((lowest - gap).exp()).ln() >= lowest => {
+            Crossing::Below if self.clamped((lowest - gap).exp()).ln() >= lowest => {
+                return self.below(lowest.exp());
+            }
+            Crossing::Below if is_last => {
                 let per_s = lowest.exp();
-                return Phase::Ended(SearchOutcome::Unmet { per_s });
+                return Phase::Ended(SearchOutcome::Below { per_s });
             }
             Crossing::Above if is_last || self.clamped((highest + gap).exp()).ln() <= highest => {
                 let reason = match is_last {
@@ -432,83 +388,37 @@ impl Search {
             .rev()
             .map(|step| self.clamped((from + direction * 2.0 * gap * step as f64).exp()))
             .collect();
-        Phase::Edge {
+        Phase::Edge(EdgePlan {
             pending,
+            until_s: self.end_of_edge_s(),
             extensions: extensions + 1,
             near: None,
-        }
+        })
     }
 
     /// The capacity by the probes near the first crossing and those at the edge.
     fn judge_crossing(&self, log_rate: f64, reach: f64) -> Phase {
-        let refine = |points: &[FitPoint]| {
-            let first = match crossing(points) {
-                Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
-                _ => log_rate,
-            };
-            // The window stays where the probes are, whatever they found.
-            match refined(points, log_rate, reach) {
-                unchanged if unchanged == log_rate => first,
-                refined => refined,
-            }
-        };
-        let lowest = (0..self.goal_count())
-            .filter(|&goal| matches!(crossing(&self.points(goal)), Crossing::At { .. }))
-            .map(|goal| refine(&self.points(goal)))
-            .fold(f64::INFINITY, f64::min);
-        let at = if lowest.is_finite() { lowest } else { log_rate };
-        Phase::Ended(match self.is_saturated_below(at) {
-            true => self.saturated(self.met),
-            false => SearchOutcome::Capacity { per_s: at.exp() },
-        })
-    }
-
-    /// The crossing of the goal that is exceeded first.
-    fn lowest_crossing(&self) -> Crossing {
-        let crossings = (0..self.goal_count()).map(|goal| crossing(&self.points(goal)));
-        crossings
-            .min_by(|a, b| a.log_rate().total_cmp(&b.log_rate()))
-            .unwrap_or(Crossing::Below)
-    }
-
-    /// Number of goals; at least 1, so that probes without readings count as overload.
-    fn goal_count(&self) -> usize {
-        let goals = self.edge.iter().map(|(_, result)| result.goals.len());
-        goals.max().unwrap_or(0).max(1)
-    }
-
-    /// The results at the edge as points of one goal's fit.
-    fn points(&self, goal: usize) -> Vec<FitPoint> {
-        self.edge
-            .iter()
-            .map(|(log_rate, result)| point(*log_rate, result, goal))
-            .collect()
+        let at = self.edge.refined_crossing(log_rate, reach);
+        match self.is_saturated_below(at) {
+            true => self.saturated(),
+            false => Phase::Ended(SearchOutcome::Capacity { per_s: at.exp() }),
+        }
     }
 
     /// True if the generator was saturated in most probes that failed near the crossing.
     fn is_saturated_below(&self, crossing: f64) -> bool {
-        let near = |log_rate: f64| (log_rate - crossing).abs() <= 0.5 * EDGE_REACH.ln();
-        let failed = self
-            .edge
-            .iter()
-            .filter(|(log_rate, result)| near(*log_rate) && !result.is_met());
-        let (mut saturated, mut all) = (0, 0);
-        for (_, result) in failed {
-            all += 1;
-            saturated += usize::from(result.generator_saturated);
-        }
-        2 * saturated > all
+        self.edge.is_saturated_at(crossing, 0.5 * EDGE_REACH.ln())
     }
 
-    fn saturated(&self, met: Option<f64>) -> SearchOutcome {
-        let rate_min = Self::rate_min(&self.settings);
-        match met {
-            Some(per_s) => SearchOutcome::AtLeast {
-                per_s,
-                reason: BoundReason::GeneratorSaturated,
+    /// The end of a search in which the generator was the limit.
+    fn saturated(&self) -> Phase {
+        let reason = BoundReason::GeneratorSaturated;
+        Phase::Ended(match (self.met, self.unmet) {
+            (Some(per_s), _) => SearchOutcome::AtLeast { per_s, reason },
+            (None, unmet) => SearchOutcome::Below {
+                per_s: unmet.unwrap_or(self.settings.rate_min()),
             },
-            None => SearchOutcome::Unmet { per_s: rate_min },
-        }
+        })
     }
 
     /// A number from 0 to 1 (SplitMix64; Steele, Lea and Flood, 2014).
@@ -521,24 +431,13 @@ impl Search {
     }
 }
 
-/// The reading of one goal as a point of the fit.
-fn point(log_rate: f64, result: &ProbeResult, goal: usize) -> FitPoint {
-    let weight = result.requests as f64;
-    match result.goals.get(goal) {
-        Some(reading) => FitPoint {
-            log_rate,
-            excess: match result.keeps_up() {
-                true => reading.excess,
-                false => reading.excess.max(OVERLOAD_EXCESS),
-            },
-            resolution: reading.resolution,
-            weight,
-        },
-        None => FitPoint {
-            log_rate,
-            excess: OVERLOAD_EXCESS,
-            resolution: OVERLOAD_EXCESS,
-            weight,
-        },
-    }
+/// True if a probe with few requests shows that the goals are not met. A single slow request is not
+/// enough.
+fn is_certainly_unmet(result: &ProbeResult) -> bool {
+    let mut failed = result.goals.iter().filter(|goal| !goal.met);
+    let is_certain = failed.any(|goal| {
+        goal.tail
+            .is_none_or(|tail| tail.over >= UNMET_REQUESTS_MIN && goal.excess >= UNMET_EXCESS_MIN)
+    });
+    is_certain || result.goals.is_empty() || !result.keeps_up()
 }

@@ -1,6 +1,18 @@
 //! Servers in virtual time. One request is served at a time, in the order of arrival.
 
-use super::{GoalReading, Probe, ProbeResult};
+use super::{EarlyEnd, GoalReading, Probe, ProbeProgress, ProbeResult, TailCount};
+
+/// Interval at which a running probe is judged, in seconds.
+const JUDGE_INTERVAL_S: f64 = 0.5;
+/// Time for connecting, per probe.
+const OVERHEAD_S: f64 = 0.1;
+/// Requests per second of the closed loop, whatever the server.
+const EXPLORED_SHARE: f64 = 0.9;
+/// Mean number of service times between two pauses, and of a pause.
+const PAUSE_GAP: f64 = 300.0;
+const PAUSE_LENGTH: f64 = 5.0;
+/// Requests after which a cold server is almost warm.
+const WARM_UP_REQUESTS: f64 = 2_000.0;
 
 /// A reproducible stream of random numbers.
 pub(super) struct Random(pub(super) u64);
@@ -19,65 +31,159 @@ impl Random {
     }
 }
 
-/// A kind of server. The mean service time is 1 s.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Server {
+/// A kind of server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
     /// Exponential service times.
     Exponential,
     /// Constant service times.
     Constant,
-    /// Constant service times, and a pause of 5 s on average every 300 s, at random times.
+    /// Constant service times, and pauses of random length at random times.
     Pauses,
-    /// Responds at once, up to a rate of 0.5 per second; above it, much later than any goal.
+    /// Responds at once, up to half of the rate; above it, much later than any goal.
     Cliff,
+    /// Constant service times, longer by half at first.
+    Warming,
 }
 
-/// Simulates a probe with Poisson arrivals, and reads one goal: `quantile` of the response times is
-/// below `limit_s`.
-pub(super) fn simulate(
-    server: Server,
-    probe: &Probe,
-    (quantile, limit_s): (f64, f64),
-    random: &mut Random,
-) -> ProbeResult {
-    let rate = probe.rate_per_s.unwrap_or(1.0);
-    let end = probe.settle_s + probe.measure_s;
-    let (mut now, mut free_at, mut pause_at) = (0.0, 0.0_f64, 300.0 * random.exponential());
-    let (mut all, mut over) = (0_u64, 0_u64);
-    loop {
-        now += random.exponential() / rate;
-        if now > end {
-            break;
-        }
-        let service = match server {
-            Server::Exponential => random.exponential(),
-            Server::Constant | Server::Pauses => 1.0,
-            Server::Cliff if rate > 0.5 => 1e6,
-            Server::Cliff => 0.0,
-        };
-        let mut start = free_at.max(now);
-        if matches!(server, Server::Pauses) && start > pause_at {
-            start = start.max(pause_at + 5.0 * random.exponential());
-            pause_at = start + 300.0 * random.exponential();
-        }
-        free_at = start + service;
-        if now >= probe.settle_s {
-            all += 1;
-            over += u64::from(free_at - now >= limit_s);
+/// A server with a goal: `quantile` of the response times is below `limit` service times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SimulatedServer {
+    pub(super) kind: Kind,
+    /// Mean service time, in seconds.
+    pub(super) service_s: f64,
+    pub(super) quantile: f64,
+    pub(super) limit: f64,
+    /// Requests served so far.
+    pub(super) served: f64,
+}
+
+impl SimulatedServer {
+    /// A server with a service time of 1 ms.
+    pub(super) fn new(kind: Kind, quantile: f64, limit: f64) -> SimulatedServer {
+        SimulatedServer {
+            kind,
+            service_s: 1e-3,
+            quantile,
+            limit,
+            served: 0.0,
         }
     }
-    let expected = all as f64 * (1.0 - quantile);
-    ProbeResult {
-        offered_per_s: rate,
-        achieved_per_s: rate.min(1.0),
-        requests: all,
-        goals: vec![GoalReading {
+
+    /// The longest response time that meets the goal, in seconds.
+    pub(super) fn limit_s(&self) -> f64 {
+        self.limit * self.service_s
+    }
+
+    fn service_times(&self, rate: f64, random: &mut Random) -> f64 {
+        match self.kind {
+            Kind::Exponential => random.exponential(),
+            Kind::Constant | Kind::Pauses => 1.0,
+            Kind::Cliff if rate * self.service_s > 0.5 => 1e6,
+            Kind::Cliff => 0.0,
+            Kind::Warming => 1.0 + 0.5 * (-self.served / WARM_UP_REQUESTS).exp(),
+        }
+    }
+
+    /// Runs a probe with Poisson arrivals.
+    pub(super) fn run(&mut self, probe: &Probe, random: &mut Random) -> ProbeResult {
+        let Some(rate) = probe.rate_per_s else {
+            let achieved = EXPLORED_SHARE / self.service_s;
+            self.served += achieved * probe.planned_s();
+            return self.result(achieved, achieved, (0, 1), probe.planned_s(), false);
+        };
+        let gap = PAUSE_GAP * self.service_s;
+        let (mut now, mut free_at, mut pause_at) = (0.0, 0.0_f64, gap * random.exponential());
+        let (mut all, mut over, mut ended) = (0_u64, 0_u64, 0_u64);
+        // Ends of the responses that are in flight, and whether they count as slow.
+        let mut in_flight = std::collections::VecDeque::new();
+        let (mut judge_at, mut ended_before) = (JUDGE_INTERVAL_S, 0);
+        let (mut end, mut early) = (probe.planned_s(), None);
+        loop {
+            now += random.exponential() / rate;
+            while judge_at < now.min(end) {
+                while in_flight.front().is_some_and(|(at, _)| *at <= judge_at) {
+                    let (_, counted): (f64, Option<bool>) = in_flight.pop_front().unwrap();
+                    ended += 1;
+                    all += u64::from(counted.is_some());
+                    over += u64::from(counted == Some(true));
+                }
+                if judge_at <= probe.settle_s {
+                    ended_before = ended;
+                }
+                let progress = ProbeProgress {
+                    elapsed_s: judge_at,
+                    ended,
+                    goals: self.readings(over, all),
+                };
+                early = probe.early_end(&progress, self.limit_s());
+                if early.is_some() {
+                    end = judge_at;
+                }
+                judge_at += JUDGE_INTERVAL_S;
+            }
+            if now > end {
+                break;
+            }
+            let mut start = free_at.max(now);
+            if self.kind == Kind::Pauses && start > pause_at {
+                start = start.max(pause_at + PAUSE_LENGTH * self.service_s * random.exponential());
+                pause_at = start + gap * random.exponential();
+            }
+            free_at = start + self.service_s * self.service_times(rate, random);
+            self.served += 1.0;
+            let is_slow = free_at - now >= self.limit_s();
+            in_flight.push_back((free_at, (now >= probe.settle_s).then_some(is_slow)));
+        }
+        for (at, counted) in in_flight {
+            ended += u64::from(at <= end);
+            all += u64::from(counted.is_some());
+            over += u64::from(counted == Some(true));
+        }
+        let measured_s = (end - probe.settle_s.min(end)).max(1e-9);
+        let achieved = (ended - ended_before.min(ended)) as f64 / measured_s;
+        let is_cut = early == Some(EarlyEnd::Unmet) || early == Some(EarlyEnd::Met);
+        let offered = all as f64 / measured_s;
+        self.result(offered, achieved.min(offered), (over, all), end, is_cut)
+    }
+
+    fn result(
+        &self,
+        offered: f64,
+        achieved: f64,
+        (over, all): (u64, u64),
+        took_s: f64,
+        cut_short: bool,
+    ) -> ProbeResult {
+        ProbeResult {
+            offered_per_s: offered,
+            achieved_per_s: achieved,
+            requests: all,
+            limit_s: self.limit_s(),
+            goals: self.readings(over, all),
+            generator_saturated: false,
+            cut_short,
+            took_s: took_s + OVERHEAD_S,
+        }
+    }
+
+    fn readings(&self, over: u64, all: u64) -> Vec<GoalReading> {
+        if all == 0 {
+            return Vec::new();
+        }
+        let expected = all as f64 * (1.0 - self.quantile);
+        vec![GoalReading {
             met: over as f64 <= expected,
             excess: over as f64 / expected,
             resolution: 0.5 / expected,
+            tail: Some(TailCount {
+                over,
+                all,
+                allowed_share: 1.0 - self.quantile,
+            }),
+            value: 0.0,
             text: String::new(),
-        }],
-        generator_saturated: false,
+        }]
     }
 }
 

@@ -1,0 +1,129 @@
+//! The goals and limits of a capacity search, and the check that they can be judged.
+
+use std::fmt;
+use std::time::Duration;
+
+use prony_record::number;
+use prony_stats::capacity::{Goal, SearchSettings};
+
+/// The goals and limits of all searches of one server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapacityGoals {
+    /// Conditions that the server must meet.
+    pub goals: Vec<Goal>,
+    /// Time of each search; by default one minute, up to five for slow servers, and longer for limits
+    /// of about a second and more.
+    pub search_time: Option<Duration>,
+    /// Length of the measured part of each probe, in place of the time of a search.
+    pub probe: Option<Duration>,
+    /// Highest rate to probe, in requests per second.
+    pub rate_max: Option<f64>,
+}
+
+/// Reason why goals can't be judged within their limits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GoalsRefusal {
+    /// Even at the highest rate, a search or probe has too few requests.
+    FewRequests {
+        /// The highest rate to probe.
+        rate_max: f64,
+        /// Requests that a probe needs.
+        requests: f64,
+        /// Length that a probe needs, if its length is fixed.
+        probe_s: Option<f64>,
+        /// Time that a search needs.
+        search_s: f64,
+    },
+    /// The time is too short for a limit that is itself a time.
+    ShortTime {
+        /// The longest limit, in seconds.
+        limit_s: f64,
+        /// Time that a search needs.
+        search_s: f64,
+    },
+}
+
+impl fmt::Display for GoalsRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GoalsRefusal::FewRequests {
+                rate_max,
+                requests,
+                probe_s,
+                search_s,
+            } => {
+                let requests = number::count(*requests as u64);
+                write!(
+                    f,
+                    "a probe needs {requests} requests to judge the goals, and the highest rate to \
+                     probe is {} a second: ",
+                    number::count(*rate_max as u64)
+                )?;
+                match probe_s {
+                    Some(probe_s) => write!(f, "that takes a probe of {:.0}s", probe_s.ceil()),
+                    None => write!(f, "that takes a search of {:.0}s", search_s.ceil()),
+                }
+            }
+            GoalsRefusal::ShortTime { limit_s, search_s } => write!(
+                f,
+                "the probes of a search are too short for a limit of {limit_s}s: that takes a search \
+                 of {:.0}s",
+                search_s.ceil()
+            ),
+        }
+    }
+}
+
+impl CapacityGoals {
+    /// Requests that a probe needs to judge all goals.
+    fn requests_min(&self) -> f64 {
+        self.goals
+            .iter()
+            .map(Goal::requests_min)
+            .fold(0.0, f64::max)
+    }
+
+    /// Settings of one search. `start_at` is the capacity that an earlier search found.
+    pub fn search(&self, seed: u64, start_at: Option<f64>) -> SearchSettings {
+        let limit_s = Goal::longest_limit_s(&self.goals);
+        let (time_s, time_s_max) = match self.search_time {
+            Some(time) => (time.as_secs_f64(), time.as_secs_f64()),
+            None => SearchSettings::times_s_for(limit_s),
+        };
+        SearchSettings {
+            requests_min: self.requests_min(),
+            limit_s,
+            time_s,
+            time_s_max,
+            probe_s: self.probe.map(|probe| probe.as_secs_f64()),
+            rate_max: self.rate_max,
+            start_at,
+            seed,
+        }
+    }
+
+    /// Checks that the limits leave enough requests to judge the goals.
+    ///
+    /// # Errors
+    ///
+    /// See [`GoalsRefusal`].
+    pub fn check(&self) -> Result<(), GoalsRefusal> {
+        let settings = self.search(0, None);
+        let search_s = settings.time_s_to_judge(f64::INFINITY);
+        if settings.probe_s.is_none() && settings.time_s_max < search_s {
+            return Err(GoalsRefusal::ShortTime {
+                limit_s: settings.limit_s,
+                search_s,
+            });
+        }
+        match self.rate_max {
+            Some(rate_max) if rate_max < settings.rate_min() => Err(GoalsRefusal::FewRequests {
+                rate_max,
+                requests: settings.requests_min,
+                probe_s: settings.probe_s.map(|_| settings.requests_min / rate_max),
+                search_s: settings.time_s_to_judge(rate_max),
+            }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Runs a search for a server's capacity: the highest request rate at which it meets its goals.
+//!
+//! [`CapacityGoals`] has the goals and limits, and gives the [`SearchSettings`] of each search.
+//! [`CapacitySearch::run`] runs one search, and returns a [`SearchReport`] with all probes. The caller
+//! supplies the loads ([`ProbeLoads`]), so a search runs in any network, and against simulated servers
+//! in tests:
+//!
+//! ```ignore
+//! let goals = CapacityGoals { goals, search_time: None, probe: None, rate_max: None };
+//! goals.check()?;
+//! let search = CapacitySearch {
+//!     goals: &goals.goals,
+//!     settings: goals.search(seed, None),
+//!     interrupt: &interrupt,
+//! };
+//! let report = search.run(&mut loads, &mut |event| show(event))?;
+//! // Later searches begin at the capacity that the first one found.
+//! let settings = goals.search(seed + 1, report.capacity_per_s());
+//! // The result of all searches, with its interval:
+//! let estimate = CapacityEstimate::of(&reports.iter().filter_map(SearchReport::outcome).collect::<Vec<_>>());
+//! ```
+//!
+//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`] into a spec by
+//! `probe_load.settings(&load).resolve(url)`, and runs it with `prony_load::run`: for a named place,
+//! both inside its network.
+//!
+//! [`SearchSettings`]: prony_stats::capacity::SearchSettings
+
+mod goals;
+mod probe_load;
+mod probe_watch;
+mod report;
+mod run;
+
+pub use goals::{CapacityGoals, GoalsRefusal};
+pub use probe_load::{ProbeLoad, ProbeLoads};
+pub use report::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
+pub use run::{CapacitySearch, SearchEvent};

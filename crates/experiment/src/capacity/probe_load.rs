@@ -1,0 +1,110 @@
+//! The load of a probe: the changes that it makes to the settings, and the caller's way to run it.
+
+use std::time::Duration;
+
+use prony_load::{Arrivals, Control, LoadSettings, LoadSpec};
+use prony_record::Record;
+use prony_stats::capacity::Probe;
+
+/// Connections of the closed loop that explores. It must not overload a slow server for long.
+const EXPLORE_CONNECTIONS: u64 = 32;
+/// Connections of an open loop, at least and at most, unless the settings have a number.
+const CONNECTIONS_MIN: f64 = 128.0;
+const CONNECTIONS_MAX: f64 = 1_024.0;
+/// Connections relative to the requests that are in flight if each takes as long as the goal allows.
+const CONNECTIONS_SHARE: f64 = 2.0;
+/// Requests of the load that checks that the server is idle, and its longest duration.
+const IDLE_REQUESTS: u64 = 3;
+const IDLE_DURATION: Duration = Duration::from_secs(1);
+
+/// A load that a search needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ProbeLoad {
+    /// A few requests, one after the other, whose response times show if the server is idle.
+    Idle,
+    /// A probe.
+    Probe {
+        /// Rate and length.
+        probe: Probe,
+        /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
+        limit_s: f64,
+        /// Number of the probe in its search, for the seed of its arrivals.
+        number: u64,
+    },
+}
+
+/// Makes and runs the loads of a search.
+pub trait ProbeLoads {
+    /// Reason why a load can't run.
+    type Error;
+
+    /// Resolves a load, usually by [`ProbeLoad::settings`] and [`LoadSettings::resolve`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings are invalid.
+    fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Self::Error>;
+
+    /// Runs a load until it ends or `control` stops it, usually by [`prony_load::run`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the load has no record.
+    fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, Self::Error>;
+}
+
+impl ProbeLoad {
+    /// The settings of this load: `base` with the rate, the length and the seed of the probe. Arrivals
+    /// are Poisson unless `base` says otherwise.
+    pub fn settings(&self, base: &LoadSettings) -> LoadSettings {
+        let base = LoadSettings {
+            requests: None,
+            ..base.clone()
+        };
+        match self {
+            ProbeLoad::Idle => LoadSettings {
+                connections: Some(1),
+                threads: Some(1),
+                streams: None,
+                rate: None,
+                arrivals: None,
+                requests: Some(IDLE_REQUESTS),
+                duration: Some(IDLE_DURATION),
+                warmup: None,
+                ..base
+            },
+            ProbeLoad::Probe {
+                probe,
+                limit_s,
+                number,
+            } => LoadSettings {
+                connections: Some(connections(&base, probe, *limit_s)),
+                rate: probe.rate_per_s,
+                arrivals: probe
+                    .rate_per_s
+                    .map(|_| base.arrivals.unwrap_or(Arrivals::Poisson)),
+                duration: Some(Duration::from_secs_f64(probe.measure_s)),
+                warmup: Some(Duration::from_secs_f64(probe.settle_s)),
+                seed: Some(base.seed.unwrap_or(0).wrapping_add(*number)),
+                ..base
+            },
+        }
+    }
+}
+
+/// The number of connections. Requests in flight number the rate times their mean time (Little's law),
+/// so with twice the rate times the limit, connections are not what keeps a goal from being met.
+fn connections(base: &LoadSettings, probe: &Probe, limit_s: f64) -> u64 {
+    let threads = base.threads.unwrap_or(1);
+    match (base.connections, probe.rate_per_s) {
+        (given, None) => given
+            .unwrap_or(EXPLORE_CONNECTIONS)
+            .min(EXPLORE_CONNECTIONS)
+            .max(threads),
+        (Some(given), Some(_)) => given,
+        (None, Some(rate)) => {
+            let needed = CONNECTIONS_SHARE * rate * limit_s;
+            (needed.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX).ceil() as u64).max(threads)
+        }
+    }
+}

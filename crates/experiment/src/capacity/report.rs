@@ -1,0 +1,203 @@
+//! The result of one search, as stored.
+
+use prony_record::{Finding, Record, Summary};
+use prony_stats::capacity::{Goal, GoalReading, Probe, ProbePurpose, ProbeResult, SearchOutcome};
+use serde::{Deserialize, Serialize};
+
+/// The end of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SearchEnd {
+    /// The search found a capacity or a bound.
+    Outcome {
+        /// The capacity or the bound.
+        outcome: SearchOutcome,
+    },
+    /// No request succeeded.
+    NoSuccess,
+    /// An interrupt ended the search.
+    Interrupted,
+}
+
+/// One search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchReport {
+    /// The end of the search.
+    pub end: SearchEnd,
+    /// Highest rate that met the goals, in requests per second.
+    pub met_per_s: Option<f64>,
+    /// Lowest rate that did not meet them.
+    pub unmet_per_s: Option<f64>,
+    /// All probes, in order.
+    pub probes: Vec<ProbeReport>,
+    /// Findings about the search and its probes.
+    pub findings: Vec<Finding>,
+}
+
+/// One probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// The part of the search that it belongs to.
+    pub purpose: ProbePurpose,
+    /// Requests per second to offer; absent for a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// Requests per second that were due.
+    pub offered_per_s: f64,
+    /// Requests per second that ended.
+    pub achieved_per_s: f64,
+    /// Connections.
+    pub connections: u32,
+    /// Length of the settling part, in seconds.
+    pub settle_s: f64,
+    /// Length of the measured part, in seconds.
+    pub measured_s: f64,
+    /// Started requests.
+    pub started: u64,
+    /// Successful requests.
+    pub ok: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Requests in flight at the end.
+    pub unfinished: u64,
+    /// Requests that were due but not started.
+    pub unstarted: u64,
+    /// True if the server kept up and met all goals.
+    pub met: bool,
+    /// True if the server completed about as many requests as were due.
+    pub kept_up: bool,
+    /// True if the probe was ended early, because its result was clear.
+    pub cut_short: bool,
+    /// True if the load generator was the limit.
+    pub generator_saturated: bool,
+    /// The goals; empty if nothing was measured.
+    pub goals: Vec<GoalValue>,
+    /// Response times.
+    pub response_time_us: ProbeTimes,
+    /// Service times, which don't contain the wait for a free connection.
+    pub service_time_us: ProbeTimes,
+    /// Time until the server was idle again after the probe before, in seconds.
+    pub waited_s: f64,
+}
+
+/// The reading of one goal in a probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoalValue {
+    /// The goal as typed.
+    pub goal: String,
+    /// True if the probe met it.
+    pub met: bool,
+    /// The metric's value: microseconds, or a share from 0 to 1.
+    pub value: f64,
+    /// The share of requests beyond the limit, relative to the allowed share; for other metrics, the
+    /// value relative to the limit.
+    pub excess: f64,
+    /// Requests beyond the limit; absent if the goal isn't about a share of requests.
+    pub over: Option<u64>,
+    /// All requests that count for the goal.
+    pub all: Option<u64>,
+    /// The value as a clause: `p99 is 61.3 ms`.
+    pub text: String,
+}
+
+/// Percentiles of a probe's times, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ProbeTimes {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p99_9: f64,
+}
+
+impl ProbeTimes {
+    fn of(summary: &Summary) -> ProbeTimes {
+        ProbeTimes {
+            p50: summary.p50,
+            p90: summary.p90,
+            p99: summary.p99,
+            p99_9: summary.p99_9,
+        }
+    }
+}
+
+impl GoalValue {
+    fn of(goal: &Goal, reading: &GoalReading) -> GoalValue {
+        GoalValue {
+            goal: goal.to_string(),
+            met: reading.met,
+            value: reading.value,
+            excess: reading.excess,
+            over: reading.tail.map(|tail| tail.over),
+            all: reading.tail.map(|tail| tail.all),
+            text: reading.text.clone(),
+        }
+    }
+}
+
+impl ProbeReport {
+    pub(super) fn new(
+        probe: &Probe,
+        record: &Record,
+        goals: &[Goal],
+        result: &ProbeResult,
+        waited_s: f64,
+    ) -> ProbeReport {
+        let totals = &record.totals;
+        let values = goals.iter().zip(&result.goals);
+        ProbeReport {
+            purpose: probe.purpose,
+            rate_per_s: probe.rate_per_s,
+            offered_per_s: result.offered_per_s,
+            achieved_per_s: result.achieved_per_s,
+            connections: record.load.connections,
+            settle_s: probe.settle_s,
+            measured_s: totals.elapsed_s,
+            started: totals.started,
+            ok: totals.ok,
+            failed: totals.failed,
+            unfinished: totals.unfinished,
+            unstarted: totals.unstarted,
+            met: result.is_met(),
+            kept_up: result.keeps_up(),
+            cut_short: result.cut_short,
+            generator_saturated: result.generator_saturated,
+            goals: values
+                .map(|(goal, reading)| GoalValue::of(goal, reading))
+                .collect(),
+            response_time_us: ProbeTimes::of(&record.response_time_us),
+            service_time_us: ProbeTimes::of(&record.service_time_us),
+            waited_s,
+        }
+    }
+
+    /// The readings of all goals as one clause; states that the server did not keep up if that is why
+    /// the probe failed.
+    pub fn readings(&self) -> String {
+        let mut texts: Vec<&str> = self.goals.iter().map(|goal| goal.text.as_str()).collect();
+        if !self.kept_up {
+            texts.push("the server did not keep up");
+        }
+        texts.join(", ")
+    }
+}
+
+impl SearchReport {
+    /// The capacity or the bound that the search found.
+    pub fn outcome(&self) -> Option<SearchOutcome> {
+        match self.end {
+            SearchEnd::Outcome { outcome } => Some(outcome),
+            SearchEnd::NoSuccess | SearchEnd::Interrupted => None,
+        }
+    }
+
+    /// The capacity in requests per second, if the search found more than a bound.
+    pub fn capacity_per_s(&self) -> Option<f64> {
+        match self.outcome() {
+            Some(SearchOutcome::Capacity { per_s }) => Some(per_s),
+            _ => None,
+        }
+    }
+}

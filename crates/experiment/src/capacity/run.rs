@@ -1,0 +1,224 @@
+//! Runs one search.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSpec};
+use prony_record::{Finding, FindingId, Record, Severity};
+use prony_stats::capacity::{Goal, Probe, ProbeResult, Search, SearchSettings};
+
+use super::probe_load::{ProbeLoad, ProbeLoads};
+use super::probe_watch::ProbeWatch;
+use super::report::{ProbeReport, SearchEnd, SearchReport};
+use crate::interrupt::Interrupt;
+
+/// The server is idle if a request takes at most this many times as long as at the start of the
+/// search, plus a constant.
+const IDLE_FACTOR: f64 = 2.0;
+const IDLE_SLACK_US: f64 = 1_000.0;
+/// Longest wait for an idle server before a probe.
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Pause between two checks that the server is idle.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A search to run.
+#[derive(Debug, Clone, Copy)]
+pub struct CapacitySearch<'a> {
+    /// Conditions that the server must meet.
+    pub goals: &'a [Goal],
+    /// Settings of the search.
+    pub settings: SearchSettings,
+    /// Ends the search early.
+    pub interrupt: &'a Interrupt,
+}
+
+/// A step of a running search.
+pub enum SearchEvent<'a> {
+    /// A probe begins.
+    Begun {
+        /// Its rate and length.
+        probe: &'a Probe,
+        /// Its load.
+        spec: &'a LoadSpec,
+        /// The running load.
+        control: &'a Arc<Control>,
+    },
+    /// A probe has ended.
+    Ended {
+        /// Its result.
+        probe: &'a ProbeReport,
+        /// Highest rate that met the goals so far, and lowest that did not, in requests per second.
+        bracket: (Option<f64>, Option<f64>),
+    },
+}
+
+impl CapacitySearch<'_> {
+    /// Runs the search until it ends or is interrupted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a load can't run. Failed requests are results, not errors.
+    pub fn run<L: ProbeLoads>(
+        &self,
+        loads: &mut L,
+        on: &mut dyn FnMut(SearchEvent<'_>),
+    ) -> Result<SearchReport, L::Error> {
+        let mut running = RunningSearch {
+            search: self,
+            loads,
+            idle_us: None,
+            probes: Vec::new(),
+            findings: Vec::new(),
+        };
+        let mut search = Search::new(self.settings);
+        let end = running.run(&mut search, on)?;
+        let (met_per_s, unmet_per_s) = search.bracket();
+        Ok(SearchReport {
+            end,
+            met_per_s,
+            unmet_per_s,
+            probes: running.probes,
+            findings: running.findings,
+        })
+    }
+}
+
+/// A search that is running.
+struct RunningSearch<'a, L> {
+    search: &'a CapacitySearch<'a>,
+    loads: &'a mut L,
+    /// Shortest median of the response times of an idle server, in microseconds.
+    idle_us: Option<f64>,
+    probes: Vec<ProbeReport>,
+    findings: Vec<Finding>,
+}
+
+impl<L: ProbeLoads> RunningSearch<'_, L> {
+    fn run(
+        &mut self,
+        search: &mut Search,
+        on: &mut dyn FnMut(SearchEvent<'_>),
+    ) -> Result<SearchEnd, L::Error> {
+        if !self.is_idle()? {
+            return Ok(match self.search.interrupt.is_stopped() {
+                true => SearchEnd::Interrupted,
+                false => SearchEnd::NoSuccess,
+            });
+        }
+        // A closed loop, and a rate that the server did not keep up with, may leave requests behind.
+        let mut may_be_busy = false;
+        while let Some(probe) = search.next() {
+            let began = Instant::now();
+            if may_be_busy {
+                self.wait_until_idle(began)?;
+            }
+            let waited_s = began.elapsed().as_secs_f64();
+            let (record, cut_short) = self.load(&probe, on)?;
+            if self.search.interrupt.is_stopped() {
+                return Ok(SearchEnd::Interrupted);
+            }
+            let took_s = began.elapsed().as_secs_f64();
+            let goals = self.search.goals;
+            let result = ProbeResult::read(&record, goals, cut_short, took_s);
+            let report = ProbeReport::new(&probe, &record, goals, &result, waited_s);
+            may_be_busy = !result.is_met() || probe.rate_per_s.is_none();
+            self.note_findings(&record, result.is_met());
+            search.take(result);
+            on(SearchEvent::Ended {
+                probe: &report,
+                bracket: search.bracket(),
+            });
+            self.probes.push(report);
+        }
+        Ok(match search.outcome() {
+            Some(outcome) => SearchEnd::Outcome { outcome },
+            None => SearchEnd::Interrupted,
+        })
+    }
+
+    /// Runs a probe, and returns its record; true if it was ended early.
+    fn load(
+        &mut self,
+        probe: &Probe,
+        on: &mut dyn FnMut(SearchEvent<'_>),
+    ) -> Result<(Record, bool), L::Error> {
+        let goals = self.search.goals;
+        let spec = self.loads.spec(&ProbeLoad::Probe {
+            probe: *probe,
+            limit_s: Goal::longest_limit_s(goals),
+            number: self.probes.len() as u64,
+        })?;
+        let control = Arc::new(Control::new(spec.info().threads));
+        if ProbeWatch::needs_times(probe) {
+            control.watch();
+        }
+        on(SearchEvent::Begun {
+            probe,
+            spec: &spec,
+            control: &control,
+        });
+        self.search.interrupt.set_loads(vec![control.clone()]);
+        let (done, is_done) = channel::<()>();
+        let (record, early) = std::thread::scope(|scope| {
+            let watch = ProbeWatch {
+                probe,
+                goals,
+                info: spec.info(),
+                control: &control,
+            };
+            let watcher = scope.spawn(move || watch.run(&is_done));
+            let record = self.loads.run(&spec, &control);
+            drop(done);
+            (record, watcher.join().unwrap_or_default())
+        });
+        self.search.interrupt.set_loads(Vec::new());
+        Ok((record?, early.is_some()))
+    }
+
+    /// Waits until the server has worked off the requests of the probe before: those that a load
+    /// abandons at its end may still be in the server's queues.
+    fn wait_until_idle(&mut self, began: Instant) -> Result<(), L::Error> {
+        while began.elapsed() < IDLE_WAIT_MAX && !self.search.interrupt.is_stopped() {
+            if self.is_idle()? {
+                return Ok(());
+            }
+            std::thread::sleep(IDLE_POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Sends a few requests, and returns true if they were about as fast as on an idle server. The
+    /// first call returns true if any request succeeded.
+    fn is_idle(&mut self) -> Result<bool, L::Error> {
+        let spec = self.loads.spec(&ProbeLoad::Idle)?;
+        let control = Arc::new(Control::new(spec.info().threads));
+        self.search.interrupt.set_loads(vec![control.clone()]);
+        let record = self.loads.run(&spec, &control);
+        self.search.interrupt.set_loads(Vec::new());
+        let record = record?;
+        if record.totals.ok == 0 {
+            if self.idle_us.is_none() {
+                self.findings.extend(record.findings);
+            }
+            return Ok(false);
+        }
+        let median_us = record.response_time_us.p50;
+        let idle_us = self.idle_us.map_or(median_us, |idle| idle.min(median_us));
+        self.idle_us = Some(idle_us);
+        Ok(median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US)
+    }
+
+    /// Keeps the findings that qualify the result, each once: those of the probes that met the goals,
+    /// and of the others only the generator's, because an overloaded server explains the rest.
+    fn note_findings(&mut self, record: &Record, met: bool) {
+        for finding in &record.findings {
+            let is_about_generator = finding.id == FindingId::GeneratorSaturated
+                || finding.id == FindingId::GeneratorStalled;
+            let counts = met || (is_about_generator && finding.severity == Severity::Error);
+            if counts && !self.findings.iter().any(|known| known.id == finding.id) {
+                self.findings.push(finding.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The results of the probes that enter the fit.
+
+use super::fit::{Crossing, FitPoint, crossing, refined};
+use super::probe::ProbeResult;
+
+/// Excess of a probe whose server doesn't keep up.
+const OVERLOAD_EXCESS: f64 = 100.0;
+
+/// The results at the edge, with the logarithms of their rates.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EdgeResults(Vec<(f64, ProbeResult)>);
+
+impl EdgeResults {
+    pub(super) fn push(&mut self, log_rate: f64, result: ProbeResult) {
+        self.0.push((log_rate, result));
+    }
+
+    /// Logarithms of the lowest and the highest rate.
+    pub(super) fn range(&self) -> (f64, f64) {
+        let logs = self.0.iter().map(|(log_rate, _)| *log_rate);
+        logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {
+            (low.min(log), high.max(log))
+        })
+    }
+
+    /// The crossing of the goal that is exceeded first.
+    pub(super) fn lowest_crossing(&self) -> Crossing {
+        let crossings = (0..self.goal_count()).map(|goal| crossing(&self.points(goal)));
+        crossings
+            .min_by(|a, b| a.log_rate().total_cmp(&b.log_rate()))
+            .unwrap_or(Crossing::Below)
+    }
+
+    /// The logarithm of the rate at which the first goal is exceeded, by the probes at most `reach`
+    /// away from a first crossing.
+    pub(super) fn refined_crossing(&self, log_rate: f64, reach: f64) -> f64 {
+        let refine = |points: &[FitPoint]| {
+            let first = match crossing(points) {
+                Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
+                _ => log_rate,
+            };
+            // The window stays where the probes are, whatever they found.
+            match refined(points, log_rate, reach) {
+                unchanged if unchanged == log_rate => first,
+                refined => refined,
+            }
+        };
+        let lowest = (0..self.goal_count())
+            .filter(|&goal| matches!(crossing(&self.points(goal)), Crossing::At { .. }))
+            .map(|goal| refine(&self.points(goal)))
+            .fold(f64::INFINITY, f64::min);
+        if lowest.is_finite() { lowest } else { log_rate }
+    }
+
+    /// True if the generator was saturated in most probes that failed within `reach` of a rate.
+    pub(super) fn is_saturated_at(&self, log_rate: f64, reach: f64) -> bool {
+        let near = |at: f64| (at - log_rate).abs() <= reach;
+        let failed = self
+            .0
+            .iter()
+            .filter(|(at, result)| near(*at) && !result.is_met());
+        let (mut saturated, mut all) = (0, 0);
+        for (_, result) in failed {
+            all += 1;
+            saturated += usize::from(result.generator_saturated);
+        }
+        2 * saturated > all
+    }
+
+    /// Number of goals; at least 1, so that probes without readings count as overload.
+    fn goal_count(&self) -> usize {
+        let goals = self.0.iter().map(|(_, result)| result.goals.len());
+        goals.max().unwrap_or(0).max(1)
+    }
+
+    /// The results as points of one goal's fit.
+    fn points(&self, goal: usize) -> Vec<FitPoint> {
+        self.0
+            .iter()
+            .map(|(log_rate, result)| point(*log_rate, result, goal))
+            .collect()
+    }
+}
+
+/// The reading of one goal as a point of the fit.
+fn point(log_rate: f64, result: &ProbeResult, goal: usize) -> FitPoint {
+    let weight = result.requests as f64;
+    match result.goals.get(goal) {
+        Some(reading) => FitPoint {
+            log_rate,
+            excess: match result.keeps_up() {
+                true => reading.excess,
+                false => reading.excess.max(OVERLOAD_EXCESS),
+            },
+            resolution: reading.resolution,
+            weight,
+        },
+        None => FitPoint {
+            log_rate,
+            excess: OVERLOAD_EXCESS,
+            resolution: OVERLOAD_EXCESS,
+            weight,
+        },
+    }
+}

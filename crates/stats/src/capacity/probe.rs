@@ -1,0 +1,163 @@
+//! One probe: its load, its result, and the decision to end it early.
+
+use serde::{Deserialize, Serialize};
+
+use super::reading::GoalReading;
+
+/// Length of the settling part relative to the measured part.
+pub(super) const SETTLE_SHARE: f64 = 0.2;
+/// A server keeps up if it completes this share of the offered requests.
+const KEEPS_UP_SHARE: f64 = 0.9;
+/// Requests in flight at the end of a probe, at low rates.
+const IN_FLIGHT: f64 = 3.0;
+/// Share of a probe's requests that are in arrears in a hopeless overload.
+const HOPELESS_SHARE: f64 = 0.3;
+/// Slow requests in an overload, relative to those allowed in the whole probe.
+const OVERLOAD_TAIL: f64 = 4.0;
+/// Slow requests that could follow by chance, and that a goal must have room for to be clearly met.
+const TAIL_ROOM: f64 = 3.0;
+
+/// The part of the search that a probe belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbePurpose {
+    /// Finds the order of magnitude.
+    Explore,
+    /// Narrows the range of rates.
+    Bracket,
+    /// Finds where the fit crosses the goals; enters the fit.
+    Edge,
+    /// Covers the surroundings of the crossing; enters the fit.
+    Crossing,
+}
+
+/// A load to run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probe {
+    /// Requests per second of an open loop; `None` for a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// Length of the settling part, which is not measured, in seconds.
+    pub settle_s: f64,
+    /// Length of the measured part, in seconds.
+    pub measure_s: f64,
+    /// The part of the search that it belongs to.
+    pub purpose: ProbePurpose,
+}
+
+/// The result of a probe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeResult {
+    /// Requests per second that were due; the achieved rate for a closed loop.
+    pub offered_per_s: f64,
+    /// Requests per second that ended, whether successful or not.
+    pub achieved_per_s: f64,
+    /// Measured requests.
+    pub requests: u64,
+    /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
+    pub limit_s: f64,
+    /// The reading of each goal; empty if nothing was measured.
+    pub goals: Vec<GoalReading>,
+    /// True if the load generator was the limit.
+    pub generator_saturated: bool,
+    /// True if the probe was ended early.
+    pub cut_short: bool,
+    /// Time that the probe took in all, in seconds.
+    pub took_s: f64,
+}
+
+impl ProbeResult {
+    /// True if the server kept up and met all goals.
+    pub fn is_met(&self) -> bool {
+        self.keeps_up() && !self.goals.is_empty() && self.goals.iter().all(|goal| goal.met)
+    }
+
+    /// True if the server completed about as many requests as were due. Those that may be in flight
+    /// while it meets the goals are no arrears; in a short probe they are a large share.
+    pub fn keeps_up(&self) -> bool {
+        let (due, ended) = (self.offered_per_s, self.achieved_per_s);
+        if ended >= KEEPS_UP_SHARE * due {
+            return true;
+        }
+        let arrears = self.requests as f64 * (1.0 - ended / due);
+        arrears <= due * self.limit_s + IN_FLIGHT
+    }
+}
+
+/// The state of a running probe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeProgress {
+    /// Time since the start of the probe, in seconds.
+    pub elapsed_s: f64,
+    /// Requests that have ended since then.
+    pub ended: u64,
+    /// The reading of each goal so far; empty before the measured part.
+    pub goals: Vec<GoalReading>,
+}
+
+/// The decision to end a probe before its time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlyEnd {
+    /// The goals can no longer be met.
+    Unmet,
+    /// The goals are clearly met.
+    Met,
+}
+
+impl Probe {
+    /// Planned length in seconds.
+    pub fn planned_s(&self) -> f64 {
+        self.settle_s + self.measure_s
+    }
+
+    /// Decides if the probe can end early. `limit_s` is the longest limit of a goal that is a time.
+    ///
+    /// The results of the bracket only choose the rates of the edge, so they may depend on the moment
+    /// at which a probe ends: it ends as soon as more requests are slow than are allowed in the whole
+    /// probe, or when the allowed share is far away.
+    ///
+    /// The other probes enter the fit. A probe that ended early because it had many slow requests so
+    /// far would count too many, and one that ended because it had few would count too few: the fit
+    /// would be biased. Thus a probe at the edge ends early only in an overload that is far above the
+    /// goal, where it is outside of the fit's window, and one near the crossing only if the server is
+    /// hopelessly behind.
+    pub fn early_end(&self, progress: &ProbeProgress, limit_s: f64) -> Option<EarlyEnd> {
+        let rate = self.rate_per_s?;
+        let due = rate * progress.elapsed_s;
+        // The number of Poisson arrivals varies by its square root, and up to the limit of a time,
+        // requests in flight are no arrears.
+        let arrears = due - progress.ended as f64 - 3.0 * due.sqrt() - rate * limit_s;
+        let planned = rate * self.planned_s();
+        if arrears > HOPELESS_SHARE * planned {
+            return Some(EarlyEnd::Unmet);
+        }
+        let measured = rate * self.measure_s;
+        let exceeds = |factor: f64| {
+            let tails = progress.goals.iter().filter_map(|goal| goal.tail);
+            tails
+                .into_iter()
+                .any(|tail| tail.over as f64 > factor * tail.allowed_of(measured).max(1.0))
+        };
+        match self.purpose {
+            ProbePurpose::Explore | ProbePurpose::Crossing => None,
+            ProbePurpose::Edge => (arrears > (1.0 - KEEPS_UP_SHARE) * planned
+                && exceeds(OVERLOAD_TAIL))
+            .then_some(EarlyEnd::Unmet),
+            ProbePurpose::Bracket if exceeds(1.0) => Some(EarlyEnd::Unmet),
+            ProbePurpose::Bracket => (arrears <= 0.0
+                && progress.elapsed_s >= self.settle_s + limit_s
+                && is_clearly_met(&progress.goals))
+            .then_some(EarlyEnd::Met),
+        }
+    }
+}
+
+/// True if each goal has so few slow requests that chance doesn't explain it.
+fn is_clearly_met(goals: &[GoalReading]) -> bool {
+    let clear = |goal: &GoalReading| {
+        goal.tail.is_some_and(|tail| {
+            let over = tail.over as f64;
+            over + 2.0 * over.sqrt() + TAIL_ROOM <= tail.allowed_of(tail.all as f64)
+        })
+    };
+    !goals.is_empty() && goals.iter().all(clear)
+}

@@ -1,0 +1,99 @@
+//! Settings of a search, and the lengths of probes that follow from them.
+
+use super::probe::SETTLE_SHARE;
+
+/// Time of a search unless the goals need more, in seconds.
+const SEARCH_S: f64 = 60.0;
+/// Longest time of a search of a slow server, relative to the time of other searches.
+const SLOW_SERVER_FACTOR: f64 = 5.0;
+/// Shortest measured part of a probe, in seconds. Periodic work of a server should fall into each.
+const MEASURE_S_MIN: f64 = 1.0;
+/// A shorter probe, relative to the limit of a time, could end before an overload shows.
+const LIMITS_PER_PROBE: f64 = 3.0;
+/// Number of the shortest probes that a search has time for.
+const SHORTEST_PROBES: f64 = 20.0;
+/// Requests that a search needs, relative to [`SearchSettings::requests_min`]. With fewer, the slow
+/// ones among them are so few that the interval contains the capacity too rarely.
+const REQUESTS_PER_SEARCH: f64 = 20.0;
+/// Time for connecting and for waiting until the server is idle, per probe, in seconds.
+const OVERHEAD_S: f64 = 0.2;
+
+/// Settings of a search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SearchSettings {
+    /// Requests that a probe needs to judge all goals.
+    pub requests_min: f64,
+    /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
+    pub limit_s: f64,
+    /// Time of the whole search, in seconds. The probes are as long as the goals need, but share this
+    /// time.
+    pub time_s: f64,
+    /// Time of a search of a server so slow that `time_s` has too few requests, at most.
+    pub time_s_max: f64,
+    /// Length of the measured part of each probe, in seconds, in place of the lengths that follow from
+    /// `time_s`.
+    pub probe_s: Option<f64>,
+    /// Highest rate to probe.
+    pub rate_max: Option<f64>,
+    /// Capacity that an earlier search found; the search begins there.
+    pub start_at: Option<f64>,
+    /// Seed of the rates and their order.
+    pub seed: u64,
+}
+
+impl SearchSettings {
+    /// Times of a search, in seconds, for goals whose longest limit is `limit_s`: one minute, or longer
+    /// for limits of about a second and more; and the time for slow servers.
+    pub fn times_s_for(limit_s: f64) -> (f64, f64) {
+        let time_s = time_s_min(limit_s).max(SEARCH_S);
+        (time_s, SLOW_SERVER_FACTOR * time_s)
+    }
+
+    /// The shortest time of a search in which a rate can be judged, in seconds.
+    pub fn time_s_to_judge(&self, rate_per_s: f64) -> f64 {
+        let time_s = REQUESTS_PER_SEARCH * self.requests_min / rate_per_s;
+        time_s.max(time_s_min(self.limit_s))
+    }
+
+    /// The lowest rate that these settings can judge.
+    pub fn rate_min(&self) -> f64 {
+        let lowest = match self.probe_s {
+            Some(probe_s) => self.requests_min / probe_s,
+            None => REQUESTS_PER_SEARCH * self.requests_min / self.time_s_max,
+        };
+        lowest.max(RATE_MIN)
+    }
+
+    /// Shortest measured part of a probe, in seconds.
+    pub(super) fn measure_s_min(&self) -> f64 {
+        self.probe_s.unwrap_or(measure_s_min(self.limit_s))
+    }
+
+    /// Length of the measured part of a probe, in seconds: that of this number of requests, but at most
+    /// an equal part of `left_s` for each of `probes`.
+    pub(super) fn measure_s(&self, requests: f64, rate: f64, left_s: f64, probes: usize) -> f64 {
+        if let Some(probe_s) = self.probe_s {
+            return probe_s;
+        }
+        let shortest = self.measure_s_min();
+        let part_s = left_s / probes.max(1) as f64 - OVERHEAD_S;
+        let longest = part_s / (1.0 + SETTLE_SHARE);
+        (requests / rate)
+            .max(shortest)
+            .min(longest)
+            .max(0.5 * shortest)
+    }
+}
+
+/// The lowest rate that any search probes, in requests per second.
+pub(super) const RATE_MIN: f64 = 1.0;
+
+/// The shortest time of a search, in seconds.
+fn time_s_min(limit_s: f64) -> f64 {
+    let probe_s = (1.0 + SETTLE_SHARE) * measure_s_min(limit_s) + OVERHEAD_S;
+    SHORTEST_PROBES * probe_s
+}
+
+fn measure_s_min(limit_s: f64) -> f64 {
+    (LIMITS_PER_PROBE * limit_s).max(MEASURE_S_MIN)
+}

@@ -93,7 +93,7 @@ fn odd_line_length(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Returns true if all bytes are allowed in a field value.
-pub(crate) fn is_value(bytes: &[u8]) -> bool {
+pub fn is_value(bytes: &[u8]) -> bool {
     let (steps, rest) = bytes.as_chunks::<STEP>();
     let mut odd = steps.iter().filter(|step| control(step).is_some());
     odd.all(|step| step.iter().copied().all(is_value_byte))

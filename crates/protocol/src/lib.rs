@@ -17,6 +17,10 @@
 //! Each version of HTTP has its own module, [`h1`] and [`h2`]. `field` contains their common syntax
 //! of fields (RFC 9110 §5). Both encode the same description of a request, [`h1::RequestSpec`].
 
+mod decimal;
 mod field;
 pub mod h1;
 pub mod h2;
+
+pub use decimal::write_decimal;
+pub use field::is_value;

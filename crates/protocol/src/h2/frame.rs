@@ -148,9 +148,14 @@ pub(super) fn write_header(
     flags: u8,
     stream: u32,
 ) {
+    out.extend_from_slice(&header(length, kind, flags, stream));
+}
+
+/// The header of a frame.
+pub(super) fn header(length: usize, kind: FrameType, flags: u8, stream: u32) -> [u8; HEADER_BYTES] {
     let [_, a, b, c] = (length as u32).to_be_bytes();
     let [d, e, f, g] = stream.to_be_bytes();
-    out.extend_from_slice(&[a, b, c, kind as u8, flags, d, e, f, g]);
+    [a, b, c, kind as u8, flags, d, e, f, g]
 }
 
 /// Appends a complete frame.

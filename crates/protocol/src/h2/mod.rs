@@ -1,6 +1,7 @@
 //! HTTP/2 (RFC 9113), client side.
 //!
-//! An [`EncodedRequest`] is written once, before the run. A [`Connection`] belongs to one
+//! An [`EncodedRequest`] is written once, before the run; if its content varies, a
+//! [`RequestPattern`] holds its fixed parts. A [`Connection`] belongs to one
 //! connection and carries many concurrent exchanges:
 //!
 //! ```
@@ -68,6 +69,7 @@ mod flow;
 mod frame;
 pub mod hpack;
 mod limits;
+mod pattern;
 mod request;
 mod settings;
 mod stream;
@@ -78,6 +80,7 @@ pub use connection::{Connection, UnfinishedRequest};
 pub use error_code::ErrorCode;
 pub use event::{ConnectionEvent, StartError, StreamId};
 pub use frame::FrameType;
+pub use pattern::RequestPattern;
 pub use request::{EncodedRequest, RequestScheme, data_wire_bytes};
 pub use settings::ClientSettings;
 pub use violation::{H2Violation, StreamViolation};

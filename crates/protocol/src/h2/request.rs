@@ -25,11 +25,11 @@ pub enum RequestScheme {
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncodedRequest {
     /// HEADERS, and CONTINUATION if one frame is too small, without stream identifiers.
-    frames: Vec<u8>,
+    pub(super) frames: Vec<u8>,
     /// Size of the list of fields, in bytes as counted by RFC 9113 §6.5.2.
-    list_bytes: u32,
-    body: Vec<u8>,
-    expects: Expects,
+    pub(super) list_bytes: u32,
+    pub(super) body: Vec<u8>,
+    pub(super) expects: Expects,
 }
 
 /// Room for a change of the dynamic table's size, with which the first block after some SETTINGS
@@ -40,7 +40,7 @@ const RESIZE_BYTES: usize = 1;
 const RESIZE_TO_ZERO: u8 = 0x20;
 
 /// Largest part of a block in one frame, in bytes.
-const FRAGMENT_BYTES: usize = PAYLOAD_BYTES_MAX - RESIZE_BYTES;
+pub(super) const FRAGMENT_BYTES: usize = PAYLOAD_BYTES_MAX - RESIZE_BYTES;
 
 /// Fields that are specific to an HTTP/1.1 connection and not allowed in HTTP/2 (RFC 9113 §8.2.2).
 const CONNECTION_SPECIFIC: [&str; 5] = [
@@ -71,35 +71,23 @@ impl EncodedRequest {
     /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
     /// body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<EncodedRequest, RequestError> {
-        let body = check_request(spec)?;
         let mut block = Block::default();
-        write_pseudo_headers(spec, scheme, &mut block);
-        for (name, default) in [("user-agent", USER_AGENT), ("accept", "*/*")] {
-            if header_values(spec, name).next().is_none() {
-                block.add(name, default);
-            }
-        }
-        for (name, value) in spec.headers {
-            let name = name.to_ascii_lowercase();
-            let value = value.trim_matches([' ', '\t']);
-            let is_said = name != "host" && !takes_away(&name, value);
-            if is_said && !is_for_connection(spec, &name, value) {
-                block.add(&name, value);
-            }
-        }
-        if body == BodyFraming::DefaultLength {
-            block.add("content-length", &spec.body.len().to_string());
-        }
+        write_fields(spec, scheme, |name, value| block.add(name, value))?;
         Ok(EncodedRequest {
             frames: frames(&block.bytes, spec.body.is_empty()),
             list_bytes: block.list_bytes,
             body: spec.body.to_vec(),
-            expects: match spec.method {
-                "HEAD" => Expects::NoBody,
-                "CONNECT" => Expects::Connect,
-                _ => Expects::Body,
-            },
+            expects: EncodedRequest::expects_of(spec.method),
         })
+    }
+
+    /// Effect of this method on the response's body.
+    pub(super) fn expects_of(method: &str) -> Expects {
+        match method {
+            "HEAD" => Expects::NoBody,
+            "CONNECT" => Expects::Connect,
+            _ => Expects::Body,
+        }
     }
 
     /// The body.
@@ -172,30 +160,65 @@ impl fmt::Debug for EncodedRequest {
 
 /// A field block being encoded.
 #[derive(Default)]
-struct Block {
-    bytes: Vec<u8>,
-    list_bytes: u32,
+pub(super) struct Block {
+    pub(super) bytes: Vec<u8>,
+    pub(super) list_bytes: u32,
 }
 
 impl Block {
-    fn add(&mut self, name: &str, value: &str) {
+    pub(super) fn add(&mut self, name: &str, value: &str) {
         encode_field(name, value, &mut self.bytes);
         self.list_bytes += (name.len() + value.len()) as u32 + FIELD_OVERHEAD_BYTES;
     }
 }
 
+/// Passes every field of a request to `add`, in order, with its name in lower case.
+///
+/// # Errors
+///
+/// See [`EncodedRequest::new`].
+pub(super) fn write_fields(
+    spec: &RequestSpec,
+    scheme: RequestScheme,
+    mut add: impl FnMut(&str, &str),
+) -> Result<(), RequestError> {
+    let body = check_request(spec)?;
+    write_pseudo_headers(spec, scheme, &mut add);
+    for (name, default) in [("user-agent", USER_AGENT), ("accept", "*/*")] {
+        if header_values(spec, name).next().is_none() {
+            add(name, default);
+        }
+    }
+    for (name, value) in spec.headers {
+        let name = name.to_ascii_lowercase();
+        let value = value.trim_matches([' ', '\t']);
+        let is_said = name != "host" && !takes_away(&name, value);
+        if is_said && !is_for_connection(spec, &name, value) {
+            add(&name, value);
+        }
+    }
+    if body == BodyFraming::DefaultLength {
+        add("content-length", &spec.body.len().to_string());
+    }
+    Ok(())
+}
+
 /// Writes the request line of HTTP/1.1 as pseudo-header fields (RFC 9113 §8.3.1).
-fn write_pseudo_headers(spec: &RequestSpec, scheme: RequestScheme, block: &mut Block) {
+fn write_pseudo_headers(
+    spec: &RequestSpec,
+    scheme: RequestScheme,
+    add: &mut impl FnMut(&str, &str),
+) {
     let scheme = match scheme {
         RequestScheme::Http => "http",
         RequestScheme::Https => "https",
     };
-    block.add(":method", spec.method);
+    add(":method", spec.method);
     let host = header_values(spec, "host").next().unwrap_or(spec.host);
     let host = host.trim_matches([' ', '\t']);
     if spec.method == "CONNECT" {
         // CONNECT has no scheme and no path (RFC 9113 §8.5).
-        block.add(":authority", spec.target);
+        add(":authority", spec.target);
         return;
     }
     let absolute = match spec.target {
@@ -214,16 +237,16 @@ fn write_pseudo_headers(spec: &RequestSpec, scheme: RequestScheme, block: &mut B
             (scheme, host, path)
         }
     };
-    block.add(":scheme", scheme);
+    add(":scheme", scheme);
     if !authority.is_empty() {
-        block.add(":authority", authority);
+        add(":authority", authority);
     }
     match path {
         // The server as a whole (RFC 9110 §7.1).
-        "" if spec.method == "OPTIONS" => block.add(":path", "*"),
-        "" => block.add(":path", "/"),
-        query if query.starts_with('?') => block.add(":path", &format!("/{query}")),
-        path => block.add(":path", path),
+        "" if spec.method == "OPTIONS" => add(":path", "*"),
+        "" => add(":path", "/"),
+        query if query.starts_with('?') => add(":path", &format!("/{query}")),
+        path => add(":path", path),
     }
 }
 
@@ -241,7 +264,7 @@ fn is_for_connection(spec: &RequestSpec, name: &str, value: &str) -> bool {
 }
 
 /// Frames of a block, with stream identifier 0 (RFC 9113 §4.3).
-fn frames(block: &[u8], end_stream: bool) -> Vec<u8> {
+pub(super) fn frames(block: &[u8], end_stream: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.len() + HEADER_BYTES);
     let mut fragments = block.chunks(FRAGMENT_BYTES).peekable();
     let (mut kind, mut flags) = (

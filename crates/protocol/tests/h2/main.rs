@@ -9,6 +9,7 @@ mod flow_control;
 mod generated;
 mod hostile;
 mod interop;
+mod patterns;
 mod requests;
 mod shutting_down;
 mod smoke;

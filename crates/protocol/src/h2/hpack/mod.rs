@@ -23,7 +23,7 @@ mod table;
 mod texts;
 
 pub use decoder::{Decoder, HpackError};
-pub(crate) use encoder::encode_field;
+pub(crate) use encoder::{encode_field, encode_name, encode_value_with};
 pub use fields::{FieldFault, Fields};
 pub use huffman::HuffmanError;
 pub(crate) use texts::FieldTexts;

@@ -105,6 +105,7 @@ fn load_example(name: &str) -> &'static str {
         "user" => "\"alice:secret\"",
         "body" => "\"a=1\"",
         "urls" => "\"urls.txt\"",
+        "data" => "\"users.csv\"",
         "http" => "\"2\"",
         "streams" => "32",
         "proxy" => "\"10.0.0.3:3128\"",

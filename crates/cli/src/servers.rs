@@ -389,10 +389,13 @@ mod tests {
 
     #[test]
     fn braces_in_a_url_stay_what_they_are() {
-        let urls = ["http://127.0.0.1/a?{{b}}", "http://127.0.0.1/a?{{c}}"];
+        let urls = [
+            "http://127.0.0.1/a?{{ seq }}",
+            "http://127.0.0.1/a?{{uuid}}",
+        ];
         let plan = plain(&urls, None).unwrap();
         let url = plan.resolve(0, &BTreeMap::new()).unwrap().load.url;
-        assert_eq!(url, "http://127.0.0.1:80/a?{{b}}");
+        assert_eq!(url, "http://127.0.0.1:80/a?{{ seq }}");
     }
 
     #[test]

@@ -215,7 +215,7 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
             workers: order.shard.workers,
             of: order.shard.of,
         }),
-        permits: None,
+        ..LoadScope::default()
     };
     let spec = options.resolve_within(order.url.as_deref(), &scope);
     let info = spec.map_err(|error| error.to_string())?.info().clone();

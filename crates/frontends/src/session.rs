@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_load::script::Director;
-use prony_load::{Control, LoadSettings, LoadSpec, RunResult, SpecError, run_with};
+use prony_load::{
+    Braces, Control, LoadScope, LoadSettings, LoadSpec, RunResult, SpecError, run_with,
+};
 
 use crate::output::complain;
 
@@ -114,12 +116,22 @@ impl Refusal {
     }
 }
 
+/// The scope of other tools' loads: braces in URLs, headers and bodies have no meaning in them.
+pub(crate) fn literal_scope() -> LoadScope {
+    LoadScope {
+        braces: Braces::Literal,
+        ..LoadScope::default()
+    }
+}
+
 /// Resolves what was typed to a load that can run.
 pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
-    options.resolve(url).map_err(|error| match error {
-        SpecError::Environment(_) => Refusal::Environment(message_of(&error)),
-        SpecError::Settings(_) | SpecError::Name { .. } => Refusal::Wrong(message_of(&error)),
-    })
+    options
+        .resolve_within(url, &literal_scope())
+        .map_err(|error| match error {
+            SpecError::Environment(_) => Refusal::Environment(message_of(&error)),
+            SpecError::Settings(_) | SpecError::Name { .. } => Refusal::Wrong(message_of(&error)),
+        })
 }
 
 /// A callback that runs at intervals during a load, on the calling thread.

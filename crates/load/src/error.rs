@@ -86,6 +86,12 @@ impl SettingsError {
         self
     }
 
+    /// Appends the text of another error.
+    pub(crate) fn append(mut self, other: SettingsError) -> SettingsError {
+        self.parts.extend(other.parts);
+        self
+    }
+
     /// The key of the setting that caused the error, if there is one.
     pub fn setting(&self) -> Option<&'static str> {
         self.setting

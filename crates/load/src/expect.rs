@@ -24,6 +24,14 @@ impl Expectations {
         }
     }
 
+    /// The same expectations for any status. The status is judged elsewhere.
+    pub(crate) fn with_any_status(self) -> Expectations {
+        Expectations {
+            status: StatusSet::all(),
+            ..self
+        }
+    }
+
     /// Statuses that count as success.
     pub(crate) fn status(&self) -> &StatusSet {
         &self.status

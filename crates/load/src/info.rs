@@ -3,9 +3,9 @@
 use prony_record::{EntryList, LoadInfo, redact};
 
 use crate::credentials;
+use crate::draft::{Braces, drafts};
 use crate::entries::Entries;
 use crate::error::SpecError;
-use crate::request::drafts;
 use crate::settings::LoadSettings;
 
 /// Facts about a load's URLs.
@@ -26,9 +26,9 @@ pub(crate) struct UrlFacts<'a> {
 ///
 /// Fails if a URL or the list of URLs can't be read.
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
-    let drafts = drafts(url, settings)?;
-    let first = drafts.first().map(|it| it.url.text()).unwrap_or_default();
-    let texts: Vec<String> = drafts.iter().map(|it| it.url.text()).collect();
+    let drafts = drafts(url, settings, Braces::Placeholders)?.drafts;
+    let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
+    let first = texts.first().cloned().unwrap_or_default();
     let methods = drafts.iter().map(|it| it.method.as_str());
     let entries = Entries::of(methods.zip(texts.iter().map(String::as_str)));
     let urls = UrlFacts {

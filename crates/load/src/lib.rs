@@ -12,11 +12,11 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding` |
+//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
-//! | requests | `protocols`, `request`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
+//! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
 //! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness` |
 
@@ -24,6 +24,7 @@ mod address_list;
 mod connection;
 mod content_coding;
 mod credentials;
+mod draft;
 mod entries;
 mod error;
 mod expect;
@@ -46,8 +47,11 @@ mod readiness;
 mod reasons;
 pub mod reference;
 mod request;
+mod request_list;
+mod request_template;
 mod resolve;
 mod run;
+mod scope;
 pub mod script;
 mod sequence;
 mod settings;
@@ -59,6 +63,7 @@ mod spec;
 mod stall;
 mod status_set;
 mod target;
+mod template;
 mod tls;
 mod url;
 mod url_list;
@@ -67,6 +72,7 @@ mod writer;
 
 pub use content_coding::{BodyDigest, DecodeError};
 pub use credentials::{Credentials, split_url};
+pub use draft::Braces;
 pub use error::{Notation, SettingsError, SpecError, flag_of};
 pub use findings::{so_far as findings_so_far, stall_text};
 pub use info::typed_info;
@@ -80,12 +86,15 @@ pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
 pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
+pub use scope::LoadScope;
 pub use settings::{
-    CoreList, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE,
-    ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
+    CoreList, DataOrder, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings,
+    PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
 pub use slices::{LoadSlice, SliceReport, Slices};
-pub use spec::{LoadScope, LoadSpec};
+pub use spec::LoadSpec;
 pub use status_set::StatusSet;
+pub use template::data_columns;
+pub use url_list::{is_one_word, split_body_file};
 pub use writer::Writer;

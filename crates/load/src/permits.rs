@@ -66,6 +66,7 @@ mod tests {
         let scope = LoadScope {
             shards: None,
             permits: Some(permits),
+            ..LoadScope::default()
         };
         let resolved = settings.resolve_within(Some(url), &scope);
         let asked = asked.lock().unwrap().clone();

@@ -1,5 +1,7 @@
 //! Order in which the spec's requests are sent.
 
+use std::sync::Arc;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -17,7 +19,26 @@ pub(crate) struct Sequence {
     count: u32,
     next: u32,
     stride: u32,
-    random: Option<ChaCha8Rng>,
+    draw: Option<Draw>,
+}
+
+/// Random order of the list.
+struct Draw {
+    random: ChaCha8Rng,
+    /// Weights of the entries, added up; empty if all entries have the same chance.
+    cumulative_weights: Arc<[f64]>,
+}
+
+impl Draw {
+    fn next(&mut self, count: u32) -> u32 {
+        let Some(total) = self.cumulative_weights.last() else {
+            return self.random.random_range(0..count);
+        };
+        let drawn = self.random.random::<f64>() * total;
+        let index = self.cumulative_weights.partition_point(|sum| *sum <= drawn);
+        // Rounding can make the product as large as the total.
+        (index as u32).min(count - 1)
+    }
 }
 
 impl Sequence {
@@ -28,15 +49,20 @@ impl Sequence {
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
             (LoopModel::Closed, None) => (count * shard.worker / shard.of, 1),
         };
-        let random = (spec.order == RequestOrder::Random && count > 1)
-            .then(|| ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker)));
+        let draw = (spec.order != RequestOrder::Sequence && count > 1).then(|| Draw {
+            random: ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker)),
+            cumulative_weights: match spec.order {
+                RequestOrder::Weighted => spec.cumulative_weights.clone(),
+                RequestOrder::Random | RequestOrder::Sequence => Arc::default(),
+            },
+        });
         let mut sequence = Sequence {
             count: count as u32,
             next: (first % count) as u32,
             stride: (stride % count) as u32,
-            random,
+            draw,
         };
-        if sequence.random.is_some() {
+        if sequence.draw.is_some() {
             sequence.advance();
         }
         sequence
@@ -51,12 +77,48 @@ impl Sequence {
     /// Advances to the next request.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        if let Some(random) = &mut self.random {
-            self.next = random.random_range(0..self.count);
+        if let Some(draw) = &mut self.draw {
+            self.next = draw.next(self.count);
             return;
         }
         let after = u64::from(self.next) + u64::from(self.stride);
         let count = u64::from(self.count);
         self.next = if after >= count { after - count } else { after } as u32;
+    }
+}
+
+/// The numbers of one worker's requests in the whole load, from 0. No two requests have the same
+/// number, whichever workers and agents send them.
+///
+/// With an open loop, a worker's requests have the numbers of its arrivals. In a closed loop that ends
+/// after a number of requests, each worker has a contiguous range. In any other, workers number their
+/// requests in turn.
+pub(crate) struct RequestNumbers {
+    next: u64,
+    stride: u64,
+}
+
+impl RequestNumbers {
+    pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> RequestNumbers {
+        // Requests of the warm-up don't count against the limit.
+        let limit = spec.span.requests.filter(|_| spec.span.warmup.0 == 0);
+        match (spec.model, limit) {
+            (LoopModel::Closed, Some(limit)) => RequestNumbers {
+                next: shard.items_before(limit),
+                stride: 1,
+            },
+            _ => RequestNumbers {
+                next: shard.worker,
+                stride: shard.of,
+            },
+        }
+    }
+
+    /// The number of the next request.
+    #[inline]
+    pub(crate) fn take(&mut self) -> u64 {
+        let number = self.next;
+        self.next = number.wrapping_add(self.stride);
+        number
     }
 }

@@ -11,13 +11,16 @@ use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
 use crate::info::{self, UrlFacts};
 use crate::pacing::Arrivals;
-use crate::permits::Permits;
 use crate::protocols::Protocols;
-use crate::request::{Request, requests};
-use crate::settings::{IoChoice, LoadSettings, RequestOrder};
+use crate::request::Request;
+use crate::request_list::requests;
+use crate::request_template::RequestTemplates;
+use crate::scope::LoadScope;
+use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder};
 use crate::shard::{Shard, ShardRange};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
+use crate::status_set::StatusSet;
 use crate::target::Target;
 use crate::writer::Writer;
 use crate::{open_files, ports, tls};
@@ -34,15 +37,6 @@ pub(crate) enum LoopModel {
         /// Spacing of the arrivals.
         arrivals: Arrivals,
     },
-}
-
-/// Restrictions of the process that runs a load.
-#[derive(Debug, Clone, Default)]
-pub struct LoadScope {
-    /// The workers that run in this process; all of them if absent.
-    pub shards: Option<ShardRange>,
-    /// Decides which targets are allowed, in place of the setting `public`.
-    pub permits: Option<Permits>,
 }
 
 /// Length of a load: it ends at the first limit that it reaches.
@@ -71,12 +65,36 @@ pub(crate) struct TransportOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseRules {
     pub(crate) expect: Expectations,
+    /// Statuses that count as success, by entry of the list; empty if all entries have the same.
+    pub(crate) statuses_by_entry: Vec<StatusSet>,
     /// Time after which a request fails.
     pub(crate) timeout: Option<Nanos>,
     /// Maximum number of redirects that a request follows.
     pub(crate) follow: u64,
     /// True if a redirect beyond `follow` fails its request.
     pub(crate) fails_beyond_follow: bool,
+}
+
+impl ResponseRules {
+    /// The rules of the settings. `by_entry` has the statuses of the list's entries that have their
+    /// own; it is empty if none has.
+    fn new(settings: &LoadSettings, by_entry: Vec<Option<StatusSet>>) -> ResponseRules {
+        let expect = Expectations::new(settings);
+        let statuses = by_entry.into_iter();
+        let statuses_by_entry: Vec<StatusSet> = statuses
+            .map(|own| own.unwrap_or_else(|| settings.expect_status()))
+            .collect();
+        ResponseRules {
+            expect: match statuses_by_entry.is_empty() {
+                true => expect,
+                false => expect.with_any_status(),
+            },
+            statuses_by_entry,
+            timeout: Some(Nanos::from(settings.timeout())).filter(|t| t.0 > 0),
+            follow: settings.follow.unwrap_or(0),
+            fails_beyond_follow: false,
+        }
+    }
 }
 
 /// Workers, cores and socket backend of a load on this machine.
@@ -96,6 +114,8 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     /// Entries of the list that the requests belong to.
     pub(crate) entries: Entries,
+    /// Templates of the requests with placeholders, if there are any.
+    pub(crate) templates: Option<Arc<RequestTemplates>>,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
     pub(crate) tls: Option<Arc<tls::TlsSettings>>,
@@ -103,6 +123,9 @@ pub struct LoadSpec {
     /// Problems that can be predicted before the load starts.
     pub(crate) forecast: Vec<Finding>,
     pub(crate) order: RequestOrder,
+    /// Weights of the requests, added up; for the order `weighted`.
+    pub(crate) cumulative_weights: Arc<[f64]>,
+    pub(crate) data_order: DataOrder,
     pub(crate) seed: u64,
     pub(crate) model: LoopModel,
     pub(crate) connections: u32,
@@ -140,7 +163,7 @@ impl LoadSettings {
         let settings = self;
         settings.check()?;
         let mut sources = Sources::new(settings)?;
-        let listed = requests(url, settings, scope.permits.as_ref(), &sources)?;
+        let listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
         sources.check(&listed.targets)?;
         let connections = connections(settings)?;
@@ -171,13 +194,16 @@ impl LoadSettings {
         let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         let mut spec = LoadSpec {
             entries: Entries::of(methods_and_urls),
+            cumulative_weights: cumulative(listed.weights.as_deref().unwrap_or_default()),
+            data_order: settings.data_order.unwrap_or(DataOrder::Sequence),
             requests: listed.requests,
+            templates: listed.templates.map(Arc::new),
             targets: listed.targets,
             writer,
             tls,
             sources,
             forecast: scarce.into_iter().collect(),
-            order: settings.order.unwrap_or(RequestOrder::Sequence),
+            order: order(settings, listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model,
             connections,
@@ -193,12 +219,7 @@ impl LoadSettings {
                 connect_timeout: Nanos::from(settings.connect_timeout()),
                 buffers: buffers(settings)?,
             },
-            responses: ResponseRules {
-                expect: Expectations::new(settings),
-                timeout: Some(Nanos::from(settings.timeout())).filter(|t| t.0 > 0),
-                follow: settings.follow.unwrap_or(0),
-                fails_beyond_follow: false,
-            },
+            responses: ResponseRules::new(settings, listed.expected_statuses),
             placement: Placement {
                 shards,
                 cores: settings.cores.clone().map_or_else(Vec::new, |it| it.0),
@@ -228,6 +249,8 @@ impl LoadSpec {
         self.requests = vec![request.clone()];
         self.entries = Entries::default();
         self.info.entries = None;
+        self.templates = None;
+        self.responses.statuses_by_entry.clear();
     }
 
     /// Opens the load's connections before it begins, while the caller still waits for the start;
@@ -287,16 +310,22 @@ impl LoadSpec {
             .collect()
     }
 
-    /// Returns true if the load counts a response with this status as a success. Redirects that the
-    /// load follows are not failures.
-    pub fn expects_status(&self, status: u16) -> bool {
+    /// Returns true if the load counts a response with this status to a request of its list as a
+    /// success. Redirects that the load follows are not failures.
+    pub fn expects_status(&self, index: usize, status: u16) -> bool {
         let is_followed = self.responses.follow > 0 && (300..400).contains(&status);
-        is_followed || self.responses.expect.status().contains(status)
+        is_followed || self.statuses_of(index).contains(status)
     }
 
-    /// Statuses that count as success, in the form in which they are typed: `200-399`.
-    pub fn expected_statuses(&self) -> String {
-        self.responses.expect.status().to_string()
+    /// Statuses that count as success for a request of the list, in the form in which they are
+    /// typed: `200-399`.
+    pub fn expected_statuses(&self, index: usize) -> String {
+        self.statuses_of(index).to_string()
+    }
+
+    fn statuses_of(&self, index: usize) -> &StatusSet {
+        let own = self.responses.statuses_by_entry.get(index);
+        own.unwrap_or(self.responses.expect.status())
     }
 
     /// Method and URL of a request.
@@ -364,6 +393,24 @@ impl LoadSpec {
             false => connections,
         }
     }
+}
+
+/// The order of the list. Weights would have no effect in another order than `weighted`.
+fn order(settings: &LoadSettings, has_weights: bool) -> RequestOrder {
+    let default_order = match has_weights {
+        true => RequestOrder::Weighted,
+        false => RequestOrder::Sequence,
+    };
+    settings.order.unwrap_or(default_order)
+}
+
+/// Adds weights up.
+fn cumulative(weights: &[f64]) -> Arc<[f64]> {
+    let sums = weights.iter().scan(0.0, |sum, weight| {
+        *sum += weight;
+        Some(*sum)
+    });
+    sums.collect()
 }
 
 /// Size of socket buffers, if the system accepts that number.

@@ -123,6 +123,13 @@ fn zone(whole: &str) -> Option<&str> {
     Some(address.split_once('%')?.1)
 }
 
+/// Returns true if the text is the beginning of a URL that extends into its path or query.
+pub(crate) fn has_path(beginning: &str) -> bool {
+    let scheme = reference::scheme(beginning).filter(|_| has_scheme(beginning));
+    let rest = scheme.map_or(beginning, |scheme| &beginning[scheme.len() + "://".len()..]);
+    rest.contains(['/', '?'])
+}
+
 /// Returns true if the text begins with a scheme and `//`. Its query may contain another URL.
 pub(crate) fn has_scheme(typed: &str) -> bool {
     reference::scheme(typed).is_some_and(|scheme| typed[scheme.len()..].starts_with("://"))

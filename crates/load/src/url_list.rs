@@ -1,20 +1,34 @@
-//! Parser of a file with one request per line: `URL`, `URL POST body` or `URL POST <file`; `#`
-//! begins a comment.
+//! Parser of a file with one request per line: `URL`, `URL POST body`, `URL POST <file`, or a JSON
+//! object; `#` begins a comment.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use crate::error::SettingsError;
 use crate::input_file::{self, DATA_BYTES_MAX};
+use crate::status_set::StatusSet;
+use crate::template::skip_placeholder;
 
 /// The request of one line. The method and body of the flags apply if the line has none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedRequest {
     /// The URL, absolute or a path on the load's own target.
     pub(crate) url: String,
     /// The method, if the line has one.
     pub(crate) method: Option<String>,
+    /// Headers of the line, which replace those of the flags with the same name.
+    pub(crate) headers: Vec<(String, String)>,
     /// The body, if the line has one.
     pub(crate) body: Option<Vec<u8>>,
+    /// True if the body is a file's content.
+    pub(crate) is_body_from_file: bool,
+    /// Chance of the request in the order `weighted`, relative to the others.
+    pub(crate) weight: Option<f64>,
+    /// Statuses that count as success, in place of those of the flags.
+    pub(crate) expect_status: Option<StatusSet>,
     /// Number of the line, from 1.
     pub(crate) number: usize,
 }
@@ -40,11 +54,32 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
 /// Fails like [`read`] if the file itself can't be read.
 pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     let text = read_text(path)?;
-    let named = requests(&text).filter_map(|(_, request)| match request.body {
-        ListedBody::File(name) => Some(folder_of(path).join(name)),
-        ListedBody::None | ListedBody::Text(_) => None,
+    let named = requests(&text).filter_map(|(_, line)| match line {
+        Line::Plain(LineParts {
+            body: ListedBody::File(name),
+            ..
+        }) => Some(folder_of(path).join(name)),
+        _ => None,
     });
     Ok(named.collect())
+}
+
+/// Splits a line `URL METHOD <FILE` before the file's name. Returns `None` for other lines.
+pub fn split_body_file(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    match requests(line).next()? {
+        (
+            _,
+            Line::Plain(LineParts {
+                body: ListedBody::File(name),
+                ..
+            }),
+        ) => {
+            let before = line.strip_suffix(name)?.trim_end().strip_suffix('<')?;
+            Some((before, name))
+        }
+        _ => None,
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, SettingsError> {
@@ -62,7 +97,13 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
-/// The parts of a line.
+/// A line with a request.
+enum Line<'a> {
+    Plain(LineParts<'a>),
+    Json(&'a str),
+}
+
+/// The parts of a plain line.
 struct LineParts<'a> {
     url: &'a str,
     method: &'a str,
@@ -77,44 +118,162 @@ enum ListedBody<'a> {
 }
 
 /// Every line that contains a request, with its number.
-fn requests(text: &str) -> impl Iterator<Item = (usize, LineParts<'_>)> {
+fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
     lines.map(|(text, number)| {
-        let (url, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let rest = rest.trim();
-        let (method, body) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let body = match (body.trim_start(), body.trim_start().strip_prefix('<')) {
+        if text.starts_with('{') && !text.starts_with("{{") {
+            return (number, Line::Json(text));
+        }
+        let (url, rest) = split_word(text);
+        let (method, body) = split_word(rest);
+        let body = match (body, body.strip_prefix('<')) {
             (_, Some(file)) => ListedBody::File(file.trim()),
             ("", None) => ListedBody::None,
             (text, None) => ListedBody::Text(text),
         };
-        (number, LineParts { url, method, body })
+        (number, Line::Plain(LineParts { url, method, body }))
     })
 }
 
-fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
-    let mut lines = Vec::new();
-    for (number, LineParts { url, method, body }) in requests(text) {
-        let body = match body {
-            ListedBody::None => None,
-            ListedBody::Text(text) => Some(text.as_bytes().to_vec()),
-            ListedBody::File(name) => {
-                let file = folder.join(name);
-                Some(input_file::read(&file, DATA_BYTES_MAX).map_err(|error| {
-                    SettingsError::about("urls")
-                        .text(format!("{shown}:{number}: {}: {error}", file.display()))
-                })?)
-            }
-        };
-        lines.push(ListedRequest {
-            url: url.to_owned(),
-            method: (!method.is_empty()).then(|| method.to_owned()),
-            body,
-            number,
-        });
+/// Returns true if a text has no blanks, except within `{{ … }}`.
+pub fn is_one_word(text: &str) -> bool {
+    split_word(text).0 == text
+}
+
+/// Splits a text after its first word. Blanks within `{{ … }}` don't end the word.
+fn split_word(text: &str) -> (&str, &str) {
+    let mut at = 0;
+    while let Some(next) = text[at..].chars().next() {
+        if next.is_whitespace() {
+            break;
+        }
+        at += skip_placeholder(&text[at..]).unwrap_or(next.len_utf8());
     }
-    Ok(lines)
+    (&text[..at], text[at..].trim_start())
+}
+
+fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
+    let mut listed = Vec::new();
+    for (number, line) in requests(text) {
+        let request = match line {
+            Line::Plain(parts) => plain_request(&parts, number, folder),
+            Line::Json(text) => json_request(text, number),
+        };
+        let at_line =
+            |error| SettingsError::about("urls").text(format!("{shown}:{number}: {error}"));
+        listed.push(request.map_err(at_line)?);
+    }
+    Ok(listed)
+}
+
+fn plain_request(
+    parts: &LineParts<'_>,
+    number: usize,
+    folder: &Path,
+) -> Result<ListedRequest, String> {
+    let body = match parts.body {
+        ListedBody::None => None,
+        ListedBody::Text(text) => Some(text.as_bytes().to_vec()),
+        ListedBody::File(name) => {
+            let file = folder.join(name);
+            let bytes = input_file::read(&file, DATA_BYTES_MAX);
+            Some(bytes.map_err(|error| format!("{}: {error}", file.display()))?)
+        }
+    };
+    Ok(ListedRequest {
+        url: parts.url.to_owned(),
+        method: (!parts.method.is_empty()).then(|| parts.method.to_owned()),
+        headers: Vec::new(),
+        body,
+        is_body_from_file: matches!(parts.body, ListedBody::File(_)),
+        weight: None,
+        expect_status: None,
+        number,
+    })
+}
+
+/// A request in JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonRequest {
+    url: String,
+    method: Option<String>,
+    headers: Option<JsonHeaders>,
+    body: Option<String>,
+    weight: Option<f64>,
+    expect_status: Option<StatusSet>,
+}
+
+/// Headers in JSON: an object of strings.
+struct JsonHeaders(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for JsonHeaders {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonHeaders, D::Error> {
+        struct HeaderVisitor;
+        impl<'de> Visitor<'de> for HeaderVisitor {
+            type Value = JsonHeaders;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("headers such as {\"Accept\": \"text/html\"}")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonHeaders, A::Error> {
+                let mut headers: Vec<(String, String)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, String>()? {
+                    if headers
+                        .iter()
+                        .any(|(own, _)| own.eq_ignore_ascii_case(&name))
+                    {
+                        return Err(A::Error::custom(format!("header {name} is given twice")));
+                    }
+                    headers.push((name, value));
+                }
+                Ok(JsonHeaders(headers))
+            }
+        }
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+/// Largest weight of a request, so that weights can be added.
+const WEIGHT_MAX: f64 = 1e9;
+
+fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
+    let request: JsonRequest = serde_json::from_str(text).map_err(|error| json_error(&error))?;
+    let is_weight = |weight: &f64| *weight > 0.0 && *weight <= WEIGHT_MAX;
+    if let Some(weight) = request.weight.filter(|weight| !is_weight(weight)) {
+        return Err(format!(
+            "\"weight\": {weight} is not above 0 and at most {WEIGHT_MAX}; to leave a request out, \
+             begin its line with #"
+        ));
+    }
+    Ok(ListedRequest {
+        url: request.url,
+        method: request.method,
+        headers: request.headers.map_or_else(Vec::new, |headers| headers.0),
+        body: request.body.map(String::into_bytes),
+        is_body_from_file: false,
+        weight: request.weight,
+        expect_status: request.expect_status,
+        number,
+    })
+}
+
+/// The text of an error in a line of JSON. The parser counts that line as the first of its input.
+fn json_error(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = match text.rsplit_once(" at line ") {
+        Some((text, _)) => text,
+        None => &text,
+    };
+    let hint = match error.is_eof() {
+        true => "; a request in JSON ends on the line on which it begins",
+        false => "; a request in JSON looks like {\"url\": \"/a\", \"method\": \"POST\"}",
+    };
+    let hint = if error.is_data() { "" } else { hint };
+    let text = text.replace("expected f64", "expected a number");
+    format!("column {}: {text}{hint}", error.column())
 }
 
 #[cfg(test)]
@@ -142,6 +301,94 @@ mod tests {
         );
         assert_eq!(lines[1].body.as_deref(), Some(&b"name=x y"[..]));
         assert_eq!(lines[2].body.as_deref(), Some(&b"\0\xff"[..]));
+        assert!(lines[2].is_body_from_file && !lines[1].is_body_from_file);
+    }
+
+    #[test]
+    fn blanks_in_placeholders_belong_to_the_url() {
+        let text = "/a/{{ id }}?n={{ 'x y' }} POST n={{ seq }}\n/b/{{ id }}\n/c{{ open POST";
+        let lines = parse(text, "urls.txt", Path::new(".")).unwrap();
+        assert_eq!(lines[0].url, "/a/{{ id }}?n={{ 'x y' }}");
+        assert_eq!(lines[0].method.as_deref(), Some("POST"));
+        assert_eq!(lines[0].body.as_deref(), Some(&b"n={{ seq }}"[..]));
+        assert_eq!(lines[1].url, "/b/{{ id }}");
+        assert_eq!(lines[2].url, "/c{{");
+    }
+
+    #[test]
+    fn json_lines_stand_between_plain_ones() {
+        let text = "/a\n  {\"url\": \"/b\", \"method\": \"PUT\", \"headers\": {\"X-A\": \"1\"}, \
+                    \"body\": \"<x\", \"weight\": 2.5, \"expect_status\": \"201,404\"}\n/c\n\
+                    {\"url\": \"/d\", \"expect_status\": 204}";
+        let lines = parse(text, "urls.txt", Path::new(".")).unwrap();
+        let json = &lines[1];
+        assert_eq!((json.url.as_str(), json.number), ("/b", 2));
+        assert_eq!(json.method.as_deref(), Some("PUT"));
+        assert_eq!(json.headers, [("X-A".to_owned(), "1".to_owned())]);
+        assert_eq!(json.body.as_deref(), Some(&b"<x"[..]));
+        assert_eq!(json.weight, Some(2.5));
+        let statuses = json.expect_status.as_ref().unwrap();
+        assert_eq!(statuses.to_string(), "201,404");
+        assert_eq!(lines[2].url, "/c");
+        let statuses = lines[3].expect_status.as_ref().unwrap();
+        assert!(statuses.contains(204) && !statuses.contains(200));
+    }
+
+    #[test]
+    fn bad_json_names_its_line() {
+        for (line, expected) in [
+            (
+                "{\"url\": \"/\", \"metod\": \"PUT\"}",
+                "unknown field `metod`, expected one of `url`, `method`",
+            ),
+            ("{\"method\": \"PUT\"}", "missing field `url`"),
+            ("{\"url\": \"/\"", "ends on the line"),
+            ("{\"url\": \"/\"} x", "trailing characters"),
+            ("{url: 1}", "looks like"),
+            ("{\"url\": \"/\", \"body\": {}}", "expected a string"),
+            (
+                "{\"url\": \"/\", \"headers\": [\"A: b\"]}",
+                "headers such as",
+            ),
+            (
+                "{\"url\": \"/\", \"headers\": {\"A\": \"1\", \"a\": \"2\"}}",
+                "twice",
+            ),
+            ("{\"url\": \"/\", \"weight\": 0}", "not above 0"),
+            ("{\"url\": \"/\", \"weight\": -1}", "not above 0"),
+            ("{\"url\": \"/\", \"weight\": \"2\"}", "expected a number"),
+            (
+                "{\"url\": \"/\", \"expect_status\": \"ok\"}",
+                "not a list of statuses",
+            ),
+            ("{\"url\": \"/\", \"url\": \"/\"}", "duplicate field"),
+        ] {
+            let error = parse(&format!("/a\n{line}\n"), "urls.txt", Path::new(".")).unwrap_err();
+            let error = error.to_string();
+            assert!(error.starts_with("urls.txt:2: "), "{error}");
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn body_files_are_split_off() {
+        assert_eq!(
+            split_body_file(" /q POST  <../a "),
+            Some(("/q POST  ", "../a"))
+        );
+        assert_eq!(
+            split_body_file("/{{ a }} PUT <b c"),
+            Some(("/{{ a }} PUT ", "b c"))
+        );
+        for line in [
+            "# /x POST <n",
+            "/t POST x<y",
+            "/p",
+            "",
+            "{\"url\": \"/\", \"body\": \"<x\"}",
+        ] {
+            assert_eq!(split_body_file(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prony_protocol::h1::Expects;
 
+use crate::draft::RequestDraft;
 use crate::error::SpecError;
 use crate::http_proxy::ResolvedProxy;
 use crate::lookup::{LOOKUP_TIMEOUT, Lookup, LookupPool};
 use crate::permits::Permits;
-use crate::request::{Request, RequestDraft, Requests, encode, target_of};
+use crate::request::{Request, encode};
+use crate::request_list::{Requests, target_of};
 use crate::resolve::{FixedAddress, Resolver};
 use crate::settings::LoadSettings;
 use crate::source::Sources;
@@ -131,14 +133,9 @@ impl Writer {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Result<Arc<Request>, SpecError> {
-        let draft = RequestDraft {
-            url,
-            method: method.to_owned(),
-            body: body.to_vec(),
-            place: String::new(),
-        };
+        let draft = RequestDraft::plain(method, url, headers, body);
         let proxy = self.0.proxy.as_ref();
-        encode(&draft, target, headers, &self.0.settings, proxy).map(Arc::new)
+        encode(&draft, target, &self.0.settings, proxy).map(Arc::new)
     }
 
     /// Creates a request from bytes for HTTP/1, for the target of the load's own URL. The bytes are
@@ -200,7 +197,7 @@ impl Writer {
                 "CONNECT" => Expects::Connect,
                 _ => Request::expects(method),
             },
-            ..Request::unwritten(method, url, target)
+            ..Request::unwritten(method, &url.text(), target)
         })
     }
 

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
 use prony_load::StatusSet;
 use prony_load::{
-    Arrivals, CoreList, Credentials, HttpProxy, HttpVersion, IoChoice, LoadSettings,
+    Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice, LoadSettings,
     PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
 };
 use prony_record::quantity;
@@ -61,6 +61,14 @@ const REQUEST_ORDERS: Choices = &[
         "random",
         "Each drawn at random with equal chance, repeatable by the seed",
     ),
+    (
+        "weighted",
+        "Each drawn at random by its weight in the list, repeatable by the seed",
+    ),
+];
+const DATA_ORDERS: Choices = &[
+    ("sequence", "As in the file, across all workers"),
+    ("random", "Each drawn at random, repeatable by the seed"),
 ];
 const SOURCE_ORDERS: Choices = &[
     ("round-robin", "Each connection takes the next address"),
@@ -156,15 +164,21 @@ struct LoadFlags {
     /// Open a connection for each request
     #[arg(long, alias = "disable-keepalive", help_heading = "Request")]
     no_keepalive: bool,
-    /// A file with one request a line: URL, "URL POST body" or "URL POST <file"
+    /// A file with one request a line: URL, "URL POST body", "URL POST <file" or a JSON object
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     urls: Option<PathBuf>,
     /// Follow up to N redirects; a redirect chain counts as one request [default: 0]
     #[arg(long, value_name = "N", help_heading = "Request")]
     follow: Option<u64>,
-    /// Order in which the --urls are requested [default: sequence]
+    /// Order in which the --urls are requested [default: sequence, or weighted if any has a weight]
     #[arg(long, value_parser = choice::<RequestOrder>(REQUEST_ORDERS), help_heading = "Request")]
     order: Option<RequestOrder>,
+    /// A CSV file for {{column}} in URLs, headers and bodies; {{seq}}, {{uuid}}, {{random(1,9)}} need none
+    #[arg(long, value_name = "FILE", help_heading = "Request")]
+    data: Option<PathBuf>,
+    /// Order in which requests take the rows of --data [default: sequence]
+    #[arg(long, requires = "data", value_parser = choice::<DataOrder>(DATA_ORDERS), help_heading = "Request")]
+    data_order: Option<DataOrder>,
 
     /// Connect to this UNIX socket; the URL then only names host and path
     #[arg(
@@ -311,6 +325,8 @@ impl From<LoadFlags> for LoadSettings {
             urls: flags.urls,
             follow: flags.follow,
             order: flags.order,
+            data: flags.data,
+            data_order: flags.data_order,
             unix: flags.unix,
             proxy: flags.proxy,
             source: flags.source,
@@ -376,6 +392,7 @@ mod tests {
             (ARRIVALS, Arrivals::NAMES),
             (HTTP_VERSIONS, HttpVersion::NAMES),
             (REQUEST_ORDERS, RequestOrder::NAMES),
+            (DATA_ORDERS, DataOrder::NAMES),
             (SOURCE_ORDERS, SourceOrder::NAMES),
             (PROXY_VERSIONS, ProxyVersion::NAMES),
             (IO_CHOICES, IoChoice::NAMES),

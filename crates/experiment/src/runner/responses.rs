@@ -101,7 +101,7 @@ pub(crate) fn collect(
             break;
         }
         let (first, second) = both.map_err(|why| format!("{}: {why}", spec.request_name(index)))?;
-        let digest = digest(spec, &first).common(&digest(spec, &second));
+        let digest = digest(spec, index, &first).common(&digest(spec, index, &second));
         responses.digests.insert(index, digest);
     }
     Ok(responses)
@@ -206,18 +206,18 @@ enum Content<'a> {
     NotCompared,
 }
 
-fn digest(spec: &LoadSpec, answer: &ProbeResponse) -> ResponseDigest {
+fn digest(spec: &LoadSpec, index: usize, answer: &ProbeResponse) -> ResponseDigest {
     let decoded = match (&answer.content_encoding, &answer.decoded) {
         (None, _) => DecodedBody::AsSent,
         (Some(_), Ok(body)) => DecodedBody::Body((*body).into()),
         (Some(_), Err(error)) => DecodedBody::Undecodable(error.to_string()),
     };
-    let is_expected = spec.expects_status(answer.status);
+    let is_expected = spec.expects_status(index, answer.status);
     ResponseDigest {
         request: path_of(&answer.request),
         url: answer.request.clone(),
         status: Some(answer.status),
-        expected_statuses: (!is_expected).then(|| spec.expected_statuses()),
+        expected_statuses: (!is_expected).then(|| spec.expected_statuses(index)),
         body: Some(answer.body.into()),
         decoded,
         content_type: answer.content_type.clone(),

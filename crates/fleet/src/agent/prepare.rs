@@ -74,6 +74,7 @@ pub(super) fn resolve(
             of: shard.of,
         }),
         permits: Some(permits(&settings.policy, &refused)),
+        ..LoadScope::default()
     };
     let rate = options.rate;
     let connections = options.connections();
@@ -122,6 +123,7 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), S
     let named = [
         ("--body-file", &mut options.body_file),
         ("--urls", &mut options.urls),
+        ("--data", &mut options.data),
         ("--ca", &mut options.ca),
         ("--cert", &mut options.cert),
         ("--key", &mut options.key),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use prony_load::{LoadSettings, flag_of};
+use prony_load::{LoadSettings, flag_of, split_body_file};
 
 /// Files by the names that they have on the agents.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
@@ -17,6 +17,7 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
     let mut files = Files::new();
     for (key, path) in [
         ("body_file", &mut settings.body_file),
+        ("data", &mut settings.data),
         ("ca", &mut settings.ca),
         ("cert", &mut settings.cert),
         ("key", &mut settings.key),
@@ -52,7 +53,7 @@ fn with_bodies(
     let mut known: Vec<(&str, String)> = Vec::new();
     let mut lines = Vec::new();
     for (line, number) in list.lines().zip(1..) {
-        let Some((before, named)) = body_file(line) else {
+        let Some((before, named)) = split_body_file(line) else {
             lines.push(line.to_owned());
             continue;
         };
@@ -71,19 +72,6 @@ fn with_bodies(
     Ok(lines.join("\n"))
 }
 
-/// Splits a line `URL METHOD <FILE` before the file's name.
-fn body_file(line: &str) -> Option<(&str, &str)> {
-    let line = line.trim();
-    if line.starts_with('#') {
-        return None;
-    }
-    let (_, rest) = line.split_once(char::is_whitespace)?;
-    let (_, body) = rest.trim_start().split_once(char::is_whitespace)?;
-    let named = body.trim_start().strip_prefix('<')?;
-    let before = &line[..line.len() - named.len() - 1];
-    Some((before, named.trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,8 +84,10 @@ mod tests {
         fs::write(path("a"), b"\0\xff").unwrap();
         fs::write(path("sub/b"), "bee").unwrap();
         fs::write(path("ca.pem"), "certificate").unwrap();
+        fs::write(path("users.csv"), "id\n1\n").unwrap();
         let list = format!(
-            "# /x POST <none\n/p\n /q POST  <../a \n/r PUT <b\n/s POST <../a\n/t POST x<y\n/u POST <{}",
+            "# /x POST <none\n/p\n /q POST  <../a \n/r PUT <b\n/s POST <../a\n/t POST x<y\n\
+             /{{{{ id }}}} POST <{}\n{{\"url\": \"/\", \"body\": \"<x\"}}",
             path("a")
         );
         fs::write(path("sub/list"), list).unwrap();
@@ -105,6 +95,7 @@ mod tests {
             connections: Some(3),
             urls: Some(path("sub/list").into()),
             ca: Some(path("ca.pem").into()),
+            data: Some(path("users.csv").into()),
             ..LoadSettings::default()
         };
         let files = gather(&mut settings).unwrap();
@@ -112,6 +103,7 @@ mod tests {
             connections: Some(3),
             urls: Some("urls".into()),
             ca: Some("ca".into()),
+            data: Some("data".into()),
             ..LoadSettings::default()
         };
         assert_eq!(settings, renamed);
@@ -120,12 +112,13 @@ mod tests {
             found.unwrap_or_else(|| panic!("{name}")).1.as_slice()
         };
         assert_eq!(bytes("ca"), b"certificate");
+        assert_eq!(bytes("data"), b"id\n1\n");
         assert_eq!(bytes("urls-body-0"), b"\0\xff");
         assert_eq!(bytes("urls-body-1"), b"bee");
         assert_eq!(
             std::str::from_utf8(bytes("urls")).unwrap(),
             "# /x POST <none\n/p\n/q POST  <urls-body-0\n/r PUT <urls-body-1\n/s POST <urls-body-0\n\
-             /t POST x<y\n/u POST <urls-body-2"
+             /t POST x<y\n/{{ id }} POST <urls-body-2\n{\"url\": \"/\", \"body\": \"<x\"}"
         );
     }
 

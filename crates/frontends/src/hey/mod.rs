@@ -66,7 +66,9 @@ fn spread(arguments: &HeyArguments) -> Spread {
     let mut question = arguments.options(Spread::connections(1));
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
-    let spec = question.resolve(Some(&arguments.url)).ok();
+    let spec = question
+        .resolve_within(Some(&arguments.url), &session::literal_scope())
+        .ok();
     let response = spec.and_then(|spec| probe(&spec, 0, PROBE_TIMEOUT).ok());
     match response
         .and_then(|response| response.negotiated.alpn)

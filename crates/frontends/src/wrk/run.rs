@@ -13,7 +13,7 @@ use super::load::Load;
 use super::lua::{Interrupt, Scripts, Seed};
 use super::request;
 use super::url::WrkUrl;
-use crate::session::{Session, message_of};
+use crate::session::{self, Session, message_of};
 
 /// Longer than the system's own limit: wrk has no connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -83,14 +83,16 @@ fn resolve(
     options: &LoadSettings,
     arguments: &WrkArguments,
 ) -> Result<LoadSpec, String> {
-    options.resolve(Some(url)).map_err(|error| match error {
-        SpecError::Name { error, .. } => {
-            let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
-            let (host, service) = (&arguments.url.host, arguments.url.service());
-            format!("unable to resolve {host}:{service} {cause}")
-        }
-        other => message_of(&other),
-    })
+    options
+        .resolve_within(Some(url), &session::literal_scope())
+        .map_err(|error| match error {
+            SpecError::Name { error, .. } => {
+                let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
+                let (host, service) = (&arguments.url.host, arguments.url.service());
+                format!("unable to resolve {host}:{service} {cause}")
+            }
+            other => message_of(&other),
+        })
 }
 
 /// The default address of the load: the URL's, or else that of the first thread if its port matches

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 pub use http_proxy::HttpProxy;
 pub use source_range::SourceRange;
 pub use values::{
-    CoreList, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
+    CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
+    TlsVersion,
 };
 
 use crate::credentials::Credentials;
@@ -104,9 +105,20 @@ pub struct LoadSettings {
     /// Number of redirects that a request follows; by default 0.
     #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
     pub follow: Option<u64>,
-    /// Order in which the requests of `urls` are sent; by default as listed.
+    /// Order in which the requests of `urls` are sent; by default as listed, or by weight if any
+    /// request has one.
     #[serde(skip_serializing_if = "is_none")]
     pub order: Option<RequestOrder>,
+    /// CSV file whose columns are values in URLs, headers and bodies.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub data: Option<PathBuf>,
+    /// Order in which requests take the rows of `data`; by default as in the file.
+    #[serde(skip_serializing_if = "is_none")]
+    pub data_order: Option<DataOrder>,
 
     /// UNIX socket to connect to; the URL then only names host and path.
     #[serde(
@@ -281,6 +293,8 @@ impl LoadSettings {
         "urls",
         "follow",
         "order",
+        "data",
+        "data_order",
         "unix",
         "proxy",
         "source",
@@ -357,7 +371,14 @@ impl LoadSettings {
     ///
     /// Fails if the list can't be read.
     pub fn files(&self) -> Result<Vec<PathBuf>, SettingsError> {
-        let named = [&self.body_file, &self.urls, &self.ca, &self.cert, &self.key];
+        let named = [
+            &self.body_file,
+            &self.urls,
+            &self.data,
+            &self.ca,
+            &self.cert,
+            &self.key,
+        ];
         let mut files: Vec<PathBuf> = named.into_iter().flatten().cloned().collect();
         if let Some(list) = &self.urls {
             files.extend(url_list::bodies(list)?);
@@ -391,6 +412,12 @@ impl LoadSettings {
         let (cert, key) = (self.cert.is_some(), self.key.is_some());
         let needing = [
             ("arrivals", arrivals, "rate", self.rate.is_some()),
+            (
+                "data_order",
+                self.data_order.is_some(),
+                "data",
+                self.data.is_some(),
+            ),
             (
                 "proxy_source",
                 proxy_source,

@@ -52,6 +52,8 @@ const GOOD: &[&str] = &[
     "--follow 20",
     "--urls f",
     "--order random",
+    "--order weighted",
+    "--data f --data-order random",
     "--unix /s",
     "--proxy h:3128",
     "--proxy http://u:p@[::1]:3128/",

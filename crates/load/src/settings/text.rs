@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::http_proxy::HttpProxy;
 use super::source_range::SourceRange;
 use super::values::{
-    CoreList, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
+    CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
+    TlsVersion,
 };
 use crate::credentials::Credentials;
 use crate::pacing::Arrivals;
@@ -292,6 +293,7 @@ as_text! {
     IoChoice: one,
     ProxyVersion: one,
     RequestOrder: one,
+    DataOrder: one,
     Sha256: one,
     SourceOrder: one,
     SourceRange: one,

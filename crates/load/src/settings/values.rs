@@ -63,6 +63,18 @@ words! {
         Sequence = "sequence",
         /// Each drawn at random with equal chance, repeatable by the seed.
         Random = "random",
+        /// Each drawn at random by its weight, repeatable by the seed.
+        Weighted = "weighted",
+    }
+}
+
+words! {
+    /// Order in which requests take the rows of the data file.
+    pub enum DataOrder {
+        /// As in the file, across all workers.
+        Sequence = "sequence",
+        /// Each drawn at random, repeatable by the seed.
+        Random = "random",
     }
 }
 
@@ -235,7 +247,7 @@ mod tests {
             assert_eq!(name.parse::<Arrivals>().unwrap().to_string(), *name);
         }
         let error = "upside".parse::<RequestOrder>().unwrap_err();
-        assert_eq!(error, "\"upside\" is not one of sequence, random");
+        assert_eq!(error, "\"upside\" is not one of sequence, random, weighted");
         let hash: Sha256 = "0f".repeat(32).parse().unwrap();
         assert_eq!(hash.to_string(), "0f".repeat(32));
         let cores: CoreList = "0-2,7".parse().unwrap();

@@ -78,6 +78,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             };
             script.request_ended(slot, &ended);
         }
+        if let (Some(renderer), Some(own)) = (&mut self.renderer, own) {
+            renderer.recycle(pending.request, own);
+        }
     }
 
     /// Ends the load at `ended`. Requests in flight are unfinished; requests that are due and not

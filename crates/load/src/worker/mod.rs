@@ -15,7 +15,7 @@
 //! | [`Timers`] | deadlines, alarms and think times |
 //! | [`Sink`] | everything that is counted and recorded |
 //!
-//! Scripts, redirects and the PROXY header are hooks in files of their own.
+//! Scripts, placeholders, redirects and the PROXY header are hooks in files of their own.
 
 mod completions;
 mod connect;
@@ -31,6 +31,7 @@ mod proxy_header;
 mod ramp;
 mod redirects;
 pub(crate) mod refusals;
+mod rendering;
 mod retarget;
 mod script_runner;
 mod send;
@@ -54,6 +55,7 @@ use self::dispatcher::{ConnectionView, Dispatcher};
 use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
+use self::rendering::Renderer;
 pub(crate) use self::script_runner::ScriptRunner;
 pub(crate) use self::sink::Sink;
 pub(crate) use self::slicing::SliceFeed;
@@ -100,6 +102,8 @@ pub(crate) struct Worker<'run, S> {
     sink: Sink,
     /// The script that decides what virtual users do, if there is one.
     script: Option<Box<ScriptRunner<'run>>>,
+    /// Renders the requests with placeholders, if there are any.
+    renderer: Option<Box<Renderer<'run>>>,
     /// The redirects that are followed, if any are.
     redirects: Option<Box<Redirects>>,
     /// The ramp of a load with many connections, until all are made.
@@ -147,6 +151,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             timers: Timers::new(slots, connections as usize),
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
+            renderer: Renderer::new(spec, shard).map(Box::new),
             redirects: Redirects::new(spec, slots).map(Box::new),
             ramp,
             is_preconnecting: false,

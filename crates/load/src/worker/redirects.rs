@@ -265,8 +265,31 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if self.script.is_some() {
             self.show_response(slot);
         }
+        let outcome = if self.spec.responses.statuses_by_entry.is_empty() {
+            outcome
+        } else {
+            self.judge_status(slot, outcome)
+        };
         self.record_end(slot, outcome, None, now);
         true
+    }
+
+    /// Judges the status of a complete response by its entry of the list, before the rest of the
+    /// outcome.
+    fn judge_status(&self, slot: u32, outcome: Outcome) -> Outcome {
+        let taken = self.dispatcher.slot(slot);
+        let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);
+        let rules = &self.spec.responses;
+        // A script's own requests are not in the list.
+        let Some(expected) = rules.statuses_by_entry.get(entry as usize) else {
+            return outcome;
+        };
+        let session = self.connections[taken.connection].session();
+        let status = session.and_then(|session| session.http.received(taken.stream()).status);
+        match status {
+            Some(status) if !expected.contains(status) => Outcome::UnexpectedStatus,
+            _ => outcome,
+        }
     }
 
     /// The redirect in the response to a slot's request, if it is one that is followed.

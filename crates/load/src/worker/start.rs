@@ -86,6 +86,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) {
+        if let Some(renderer) = &mut self.renderer
+            && self.dispatcher.slot(slot).own.is_none()
+        {
+            self.dispatcher.slot_mut(slot).own = renderer.render(request);
+        }
         self.dispatcher.begin(slot, request, intended, now);
         self.sink
             .request_started(self.spec.entries.of_request(request), now);

@@ -170,6 +170,7 @@ fn a_hanging_lookup_delays_no_other_request() {
     let scope = LoadScope {
         shards: None,
         permits: Some(permits),
+        ..LoadScope::default()
     };
     let spec = options.resolve_within(Some(&here.url()), &scope).unwrap();
     let control = Control::new(1);

@@ -11,6 +11,7 @@ fn scope(first: u32, workers: u32, of: u32) -> LoadScope {
     LoadScope {
         shards: Some(ShardRange { first, workers, of }),
         permits: None,
+        ..LoadScope::default()
     }
 }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use prony_load::{CoreList, LoadSettings, Notation, SpecError};
+use prony_load::{CoreList, LoadSettings, Notation, SpecError, is_one_word};
 
 use super::context::{MachineNeedKind, RenderContext};
-use super::load_settings;
 use super::service_layout::{RemoteAddress, ServiceLayout};
 use super::variant_layout::VariantLayout;
+use super::{load_settings, request_values};
 use crate::place;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::{PlanFolder, TrialSettings};
@@ -21,7 +21,7 @@ pub(crate) const OWN_KEYS: &[&str] = &[
 ];
 
 /// Settings whose value is a file; relative paths start from the plan's folder.
-const FILES: &[&str] = &["urls", "body_file", "ca", "cert", "key"];
+const FILES: &[&str] = &["urls", "data", "body_file", "ca", "cert", "key"];
 
 /// Files that are not copied with the plan's other files: results are shared, and private keys must
 /// not be.
@@ -134,6 +134,11 @@ pub(crate) fn read_load(
     reader: &mut PlanReader<'_>,
 ) -> Option<ResolvedLoad> {
     let before = reader.diagnostics.count();
+    let templates = request_values::load_context(table, around, reader)?;
+    let around = &RenderContext {
+        templates: &templates,
+        ..around.clone()
+    };
     let rendered = around.templates.table(table, reader);
     check_keys(table, reader);
     let target = read_target(&rendered, around.layout, reader);
@@ -472,7 +477,7 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
         );
     }
     match reader.scalar(node, "path of [load]") {
-        Some(path) if path.starts_with('/') && !path.contains(char::is_whitespace) => path,
+        Some(path) if path.starts_with('/') && is_one_word(&path) => path,
         Some(path) => {
             let message = format!("path of [load] is \"{path}\"");
             reader.report_with_hint(

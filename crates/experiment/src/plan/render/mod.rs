@@ -9,6 +9,7 @@ pub(super) mod load;
 mod load_settings;
 pub(super) mod networks;
 pub(super) mod ready;
+mod request_values;
 mod service_layout;
 pub(super) mod services;
 mod start_order;

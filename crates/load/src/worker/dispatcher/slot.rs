@@ -20,7 +20,8 @@ pub(in crate::worker) enum RequestPhase {
 /// A request between its start and its end.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Pending {
-    /// Index in the spec's list, unless the slot has a request of its own.
+    /// Index in the spec's list; unused for a script's own request. A request with placeholders is
+    /// rendered into a request of the slot's own and has the index of its entry.
     pub(in crate::worker) request: u32,
     pub(in crate::worker) phase: RequestPhase,
     /// It is sent a second time.
@@ -55,7 +56,8 @@ pub(in crate::worker) struct RequestSlot {
     pub(in crate::worker) connection: u32,
     stream: u16,
     pub(in crate::worker) state: SlotState,
-    /// The pending request, if it is not in the spec's list.
+    /// The pending request, if it is not sent as it is in the spec's list: one of a script, a rendered
+    /// one, or the target of a redirect.
     pub(in crate::worker) own: Option<Arc<Request>>,
     pub(in crate::worker) free_since: Nanos,
 }

@@ -29,12 +29,18 @@ const TEMPLATE_FUEL: u64 = 1_000_000;
 /// Encloses the reason why a value is unreachable. Strings of a plan can't contain it.
 const UNREACHABLE_MARK: char = '\0';
 
+/// The text that the load replaces by the value of an expression.
+fn placeholder(expression: &str) -> String {
+    format!("{{{{ {expression} }}}}")
+}
+
 /// A value that is a problem only if a template uses it; `reason` says why.
 pub(crate) fn unreachable_value(reason: &str) -> minijinja::Value {
     format!("{UNREACHABLE_MARK}{reason}{UNREACHABLE_MARK}").into()
 }
 
 /// Everything that the templates of one variant can name.
+#[derive(Clone)]
 pub(crate) struct TemplateContext {
     environment: Environment<'static>,
     known: KnownNames,
@@ -89,6 +95,34 @@ impl TemplateContext {
     pub(crate) fn set_service(&mut self, name: &str, known: KnownName, value: minijinja::Value) {
         self.known.set(name, known);
         self.values.insert(name.to_owned(), value);
+    }
+
+    /// Makes the name of a value that differs from request to request stand for its placeholder,
+    /// unless a factor or service has the name.
+    pub(crate) fn set_request_value(&mut self, name: &str) {
+        if is_name(name) && !self.known.has(name) {
+            self.known.set(name, KnownName::Plain);
+            let value = placeholder(name);
+            self.values.insert(name.to_owned(), value.into());
+        }
+    }
+
+    /// Leaves the function and the filters of values that differ from request to request to the
+    /// load.
+    pub(crate) fn add_request_functions(&mut self) {
+        let random = |first: i64, last: i64| placeholder(&format!("random({first}, {last})"));
+        self.environment.add_function("random", random);
+        for filter in ["raw", "url", "json"] {
+            let add = move |value: String| {
+                let inner = value
+                    .strip_prefix("{{ ")
+                    .and_then(|it| it.strip_suffix(" }}"));
+                inner.map_or(value.clone(), |inner| {
+                    placeholder(&format!("{inner} | {filter}"))
+                })
+            };
+            self.environment.add_filter(filter, add);
+        }
     }
 
     /// Renders the strings of the levels themselves (`args = ["--unix", "{{ web.path }}"]`).

@@ -20,12 +20,17 @@ pub(crate) enum KnownName {
 }
 
 /// Factors and services by name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct KnownNames(BTreeMap<String, KnownName>);
 
 impl KnownNames {
     pub(super) fn set(&mut self, name: &str, known: KnownName) {
         self.0.insert(name.to_owned(), known);
+    }
+
+    /// Returns whether the name is known.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     pub(super) fn is_service(&self, name: &str) -> bool {

@@ -1,0 +1,50 @@
+//! Names in `[load]` whose values differ from request to request: the columns of its data file, and
+//! the functions of `prony load`. A plan's templates leave them to the load.
+
+use prony_load::{Notation, SpecError, data_columns};
+
+use super::context::RenderContext;
+use super::template::TemplateContext;
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlTable};
+
+/// Names that need no data file.
+const FUNCTIONS: [&str; 2] = ["seq", "uuid"];
+
+/// The context for the table `[load]`. Returns `None` if its data file can't be read, which is
+/// reported.
+pub(super) fn load_context(
+    table: &TomlTable,
+    around: &RenderContext<'_>,
+    reader: &mut PlanReader<'_>,
+) -> Option<TemplateContext> {
+    let mut templates = around.templates.clone();
+    for name in data_column_names(table, around, reader)? {
+        templates.set_request_value(&name);
+    }
+    for name in FUNCTIONS {
+        templates.set_request_value(name);
+    }
+    templates.add_request_functions();
+    Some(templates)
+}
+
+fn data_column_names(
+    table: &TomlTable,
+    around: &RenderContext<'_>,
+    reader: &mut PlanReader<'_>,
+) -> Option<Vec<String>> {
+    let Some(node) = table.get("data") else {
+        return Some(Vec::new());
+    };
+    let node = around.templates.node(node, reader)?;
+    let written = reader.scalar(&node, "data")?;
+    match data_columns(&around.folder.file(&written)) {
+        Ok(columns) => Some(columns),
+        Err(error) => {
+            let text = SpecError::from(error).in_notation(Notation::Keys);
+            reader.report(DiagnosticKind::File, node.line, format!("[load]: {text}"));
+            None
+        }
+    }
+}

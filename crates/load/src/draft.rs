@@ -1,0 +1,341 @@
+//! The requests that settings describe, before they are serialized and before any name is looked up.
+
+use crate::credentials::{self, Credentials};
+use crate::error::{SettingsError, SpecError};
+use crate::input_file::{self, DATA_BYTES_MAX};
+use crate::settings::LoadSettings;
+use crate::status_set::StatusSet;
+use crate::template::{self, DataTable, Marks, TextPiece, ValuePlace};
+use crate::url::{self, Url};
+use crate::url_list;
+
+/// A request before it is serialized. Marks stand for its placeholders.
+pub(crate) struct RequestDraft {
+    pub(crate) url: Url,
+    pub(crate) method: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Prefix of messages about the request: a file and line, or empty.
+    pub(crate) place: String,
+    /// The marks in URL, headers and body, if there are any.
+    pub(crate) marks: Option<Marks>,
+    /// True if the body has marks.
+    pub(crate) body_varies: bool,
+    /// Weight in a list.
+    pub(crate) weight: Option<f64>,
+    /// Statuses that count as success, in place of those of the settings.
+    pub(crate) expect_status: Option<StatusSet>,
+}
+
+impl RequestDraft {
+    /// A request without placeholders.
+    pub(crate) fn plain(
+        method: &str,
+        url: Url,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> RequestDraft {
+        RequestDraft {
+            url,
+            method: method.to_owned(),
+            headers: headers.to_vec(),
+            body: body.to_vec(),
+            place: String::new(),
+            marks: None,
+            body_varies: false,
+            weight: None,
+            expect_status: None,
+        }
+    }
+
+    /// The URL as it was written, with placeholders.
+    pub(crate) fn shown_url(&self) -> String {
+        let text = self.url.text();
+        match &self.marks {
+            Some(marks) => marks.unmark(&text),
+            None => text,
+        }
+    }
+}
+
+/// Meaning of `{{ … }}` in URLs, headers and bodies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Braces {
+    /// A value that differs from request to request.
+    #[default]
+    Placeholders,
+    /// Text that is sent as it is.
+    Literal,
+}
+
+/// The requests that settings describe.
+pub(crate) struct DraftList {
+    pub(crate) drafts: Vec<RequestDraft>,
+    /// Rows of the data file; one if there is none.
+    pub(crate) rows: usize,
+}
+
+/// Reads the requests that the settings describe.
+///
+/// # Errors
+///
+/// Names the flag, or the file and line.
+pub(crate) fn drafts(
+    url: Option<&str>,
+    settings: &LoadSettings,
+    braces: Braces,
+) -> Result<DraftList, SpecError> {
+    let data = settings.data.as_deref().map(DataTable::read).transpose()?;
+    let drafter = Drafter {
+        data: data.as_ref(),
+        braces,
+    };
+    let rows = data.as_ref().map_or(1, DataTable::row_count);
+    let headers = headers(settings)?;
+    let body = match (&settings.body, &settings.body_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(file)) => input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
+            SettingsError::value("body_file", file.display()).text(format!(": {error}"))
+        })?,
+        (None, None) => Vec::new(),
+    };
+    let is_body_from_file = settings.body.is_none();
+    let Some(file) = &settings.urls else {
+        let typed = url.ok_or_else(|| {
+            let error = SettingsError::from("a URL is needed, or ");
+            error.and_value("urls", "FILE")
+        })?;
+        let (url, _) = credentials::split_url(typed)?;
+        let source = DraftSource {
+            url: &url,
+            base: None,
+            method: settings.method(),
+            headers,
+            body: &body,
+            is_body_from_file,
+            place: String::new(),
+        };
+        let drafts = vec![drafter.draft(source)?];
+        return Ok(DraftList { drafts, rows });
+    };
+    let base = url.map(base_url).transpose()?.map(|(base, _)| base);
+    let lines = url_list::read(file)?;
+    let drafts = lines.into_iter().map(|line| {
+        // A line that names a method is complete: the body of the flags doesn't apply to it.
+        let (own_body, is_from_file) = match (&line.body, &line.method) {
+            (Some(own), _) => (own.as_slice(), line.is_body_from_file),
+            (None, Some(_)) => (&[][..], false),
+            (None, None) => (body.as_slice(), is_body_from_file),
+        };
+        let source = DraftSource {
+            url: &line.url,
+            base: base.as_ref(),
+            method: line.method.as_deref().unwrap_or(settings.method()),
+            headers: merged(&headers, line.headers),
+            body: own_body,
+            is_body_from_file: is_from_file,
+            place: format!("{}:{}: ", file.display(), line.number),
+        };
+        let draft = drafter.draft(source)?;
+        Ok(RequestDraft {
+            weight: line.weight,
+            expect_status: line.expect_status,
+            ..draft
+        })
+    });
+    let drafts = drafts.collect::<Result<_, SettingsError>>()?;
+    Ok(DraftList { drafts, rows })
+}
+
+/// Parses the load's own URL, which may contain credentials. Its placeholders are in the path, and
+/// any text replaces them.
+pub(crate) fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
+    let (url, credentials) = credentials::split_url(typed)?;
+    let pieces = template::parse(&url).unwrap_or_default();
+    let texts = pieces.iter().map(|piece| match piece {
+        TextPiece::Literal(text) => text.as_str(),
+        TextPiece::Placeholder(_) => "x",
+    });
+    let plain: String = texts.collect();
+    let url = if plain.is_empty() { url } else { plain };
+    Ok((Url::parse(&url, None)?, credentials))
+}
+
+/// The headers of the settings.
+fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> {
+    settings
+        .header
+        .iter()
+        .map(|typed| match typed.split_once(':') {
+            Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
+            None => Err(SettingsError::value("header", format!("\"{typed}\""))
+                .text(": write it like 'Accept: text/html'")
+                .into()),
+        })
+        .collect()
+}
+
+/// The headers of the settings, and those of a line, which replace others of the same name.
+fn merged(all: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
+    let is_replaced = |name: &str| own.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
+    let kept = all.iter().filter(|(name, _)| !is_replaced(name)).cloned();
+    let kept: Vec<_> = kept.collect();
+    kept.into_iter().chain(own).collect()
+}
+
+/// The texts of a request.
+struct DraftSource<'a> {
+    url: &'a str,
+    base: Option<&'a Url>,
+    method: &'a str,
+    headers: Vec<(String, String)>,
+    body: &'a [u8],
+    is_body_from_file: bool,
+    place: String,
+}
+
+/// Turns texts into drafts.
+struct Drafter<'a> {
+    data: Option<&'a DataTable>,
+    braces: Braces,
+}
+
+impl Drafter<'_> {
+    fn draft(&self, source: DraftSource<'_>) -> Result<RequestDraft, SettingsError> {
+        let body_text = self.template_body(&source);
+        let in_headers = source.headers.iter().any(|(_, value)| has_braces(value));
+        let has_template = self.braces == Braces::Placeholders
+            && (has_braces(source.url) || in_headers || body_text.is_some());
+        if !has_template {
+            let url = Url::parse(source.url, source.base)
+                .map_err(|error| source.within("urls", SettingsError::from(error)))?;
+            let draft = RequestDraft::plain(source.method, url, &source.headers, source.body);
+            return Ok(RequestDraft {
+                place: source.place,
+                ..draft
+            });
+        }
+        let mut marks = Marks::new(source.texts());
+        let url = self
+            .marked_url(&source, &mut marks)
+            .map_err(|error| source.within("urls", error))?;
+        let mut headers = Vec::with_capacity(source.headers.len());
+        for (name, value) in &source.headers {
+            let place = match name.eq_ignore_ascii_case("host") {
+                true => ValuePlace::Host,
+                false => ValuePlace::Header,
+            };
+            let marked = self.marked(value, place, &mut marks);
+            let marked = marked.map_err(|error| source.within("header", error))?;
+            headers.push((name.clone(), marked));
+        }
+        let (mut body, mut body_varies) = (source.body.to_vec(), false);
+        if let Some(text) = body_text {
+            let marked = self.marked(text, ValuePlace::Body, &mut marks);
+            let marked = marked.map_err(|error| source.within("body", error))?;
+            body_varies = marks.is_in(&marked);
+            body = marked.into_bytes();
+        }
+        if body_varies {
+            check_framing(&headers).map_err(|error| source.within("header", error))?;
+        }
+        Ok(RequestDraft {
+            url,
+            method: source.method.to_owned(),
+            headers,
+            body,
+            place: source.place,
+            marks: (!marks.is_empty()).then_some(marks),
+            body_varies,
+            weight: None,
+            expect_status: None,
+        })
+    }
+
+    /// The body, if it may have placeholders. A file's content is sent as it is unless there is a
+    /// data file, because it may be anything.
+    fn template_body<'s>(&self, source: &DraftSource<'s>) -> Option<&'s str> {
+        if source.is_body_from_file && self.data.is_none() {
+            return None;
+        }
+        let text = std::str::from_utf8(source.body).ok();
+        text.filter(|text| has_braces(text))
+    }
+
+    fn marked(
+        &self,
+        text: &str,
+        place: ValuePlace,
+        marks: &mut Marks,
+    ) -> Result<String, SettingsError> {
+        let pieces = template::parse(text).map_err(|error| SettingsError::from(error.0))?;
+        marks.mark(pieces, place, self.data)
+    }
+
+    fn marked_url(
+        &self,
+        source: &DraftSource<'_>,
+        marks: &mut Marks,
+    ) -> Result<Url, SettingsError> {
+        let pieces = template::parse(source.url).map_err(|error| SettingsError::from(error.0))?;
+        let before = match pieces.first() {
+            Some(TextPiece::Literal(text)) => text.as_str(),
+            Some(TextPiece::Placeholder(_)) | None => "",
+        };
+        if pieces.len() > 1 && !url::has_path(before) || pieces.len() == 1 && before.is_empty() {
+            return Err(SettingsError::from(format!(
+                "\"{}\": values can stand in a URL's path and query only; for several servers, \
+                 write one line per server into a list of URLs",
+                source.url
+            )));
+        }
+        let marked = marks.mark(pieces, ValuePlace::Url, self.data)?;
+        Url::parse(&marked, source.base).map_err(|error| marks.unmark(&error).into())
+    }
+}
+
+impl DraftSource<'_> {
+    /// All texts of the request.
+    fn texts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let headers = self.headers.iter();
+        let headers = headers.flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+        let base = self.base.map_or("", |base| base.host.as_str());
+        let others = [
+            self.url.as_bytes(),
+            self.method.as_bytes(),
+            base.as_bytes(),
+            self.body,
+        ];
+        headers.chain(others)
+    }
+
+    /// Adds the file and line to an error, or the flag of the text at fault.
+    fn within(&self, setting: &'static str, error: SettingsError) -> SettingsError {
+        let outer = match (self.place.as_str(), setting) {
+            ("", "urls") => return error,
+            ("", "body") if self.is_body_from_file => SettingsError::of("body_file").text(": "),
+            ("", setting) => SettingsError::of(setting).text(": "),
+            (place, _) => SettingsError::about("urls").text(place),
+        };
+        outer.append(error)
+    }
+}
+
+fn has_braces(text: &str) -> bool {
+    text.contains("{{")
+}
+
+/// Checks that no header sets the length of a body that varies.
+fn check_framing(headers: &[(String, String)]) -> Result<(), SettingsError> {
+    let sets_framing = |name: &str| {
+        name.eq_ignore_ascii_case("content-length")
+            || name.eq_ignore_ascii_case("transfer-encoding")
+    };
+    match headers.iter().find(|(name, _)| sets_framing(name)) {
+        Some((name, _)) => Err(SettingsError::from(format!(
+            "the header {name} can't be set for a body whose values vary (leave it out, and the \
+             right Content-Length is sent)"
+        ))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,254 @@
+//! Requests of a load as typed or listed, with their targets.
+
+use std::path::Path;
+
+use rustls::pki_types::ServerName;
+
+use crate::credentials::Credentials;
+use crate::draft::{DraftList, RequestDraft, base_url, drafts};
+use crate::error::{SettingsError, SpecError};
+use crate::http_proxy::ResolvedProxy;
+use crate::protocols::Http;
+use crate::request::{Request, encode};
+use crate::request_template::{RequestTemplate, RequestTemplates};
+use crate::resolve::{FixedAddress, Resolver};
+use crate::scope::LoadScope;
+use crate::settings::{HttpVersion, LoadSettings, RequestOrder};
+use crate::socket::Peer;
+use crate::source::Sources;
+use crate::status_set::StatusSet;
+use crate::target::{Target, TargetIndices};
+use crate::url::Url;
+
+/// Header that carries the client's credentials.
+const AUTHORIZATION: &str = "Authorization";
+
+/// The serialized requests of a load.
+pub(crate) struct Requests {
+    pub(crate) requests: Vec<Request>,
+    /// Templates of the requests with placeholders, if there are any.
+    pub(crate) templates: Option<RequestTemplates>,
+    /// Weights of the requests, if any request of the list has one.
+    pub(crate) weights: Option<Vec<f64>>,
+    /// Statuses that count as success, for requests that have their own; empty if none has.
+    pub(crate) expected_statuses: Vec<Option<StatusSet>>,
+    /// Targets of the requests.
+    pub(crate) targets: Vec<Target>,
+    /// Index of each target, by address.
+    pub(crate) indices: TargetIndices,
+    /// URL of the load, or the first one in its list.
+    pub(crate) base: Url,
+    /// The HTTP proxy, if there is one.
+    pub(crate) proxy: Option<ResolvedProxy>,
+}
+
+/// Serializes all requests of a load and determines their targets.
+///
+/// # Errors
+///
+/// Returns a [`SpecError`] that names the flag, or the file and line.
+pub(crate) fn requests(
+    url: Option<&str>,
+    settings: &LoadSettings,
+    scope: &LoadScope,
+    sources: &Sources,
+) -> Result<Requests, SpecError> {
+    let fixed = FixedAddress::all(&settings.resolve)?;
+    let resolver = Resolver {
+        fixed: &fixed,
+        sources,
+        public: settings.public,
+        permits: scope.permits.as_ref(),
+        chosen_by_server: false,
+    };
+    let proxy = ResolvedProxy::new(settings, &resolver)?;
+    let proxy = proxy.as_ref();
+    let DraftList { drafts, rows } = drafts(url, settings, scope.braces)?;
+    let authorization = Authorization::new(url, settings)?;
+    let weights = weights(&drafts, settings)?;
+    let mut indices = TargetIndices::new();
+    let mut base = None;
+    let mut targets: Vec<Target> = Vec::new();
+    let mut requests = Vec::new();
+    let mut templates = Vec::new();
+    let mut expected_statuses = Vec::new();
+    for mut draft in drafts {
+        let address = (draft.url.host.clone(), draft.url.port, draft.url.tls);
+        let target = match indices.get(&address) {
+            Some(&index) => index,
+            None => {
+                let new = target_of(&draft.url, settings, &resolver, proxy)?;
+                let index = match proxy {
+                    // All cleartext targets behind the proxy share their connections.
+                    Some(_) => targets.iter().position(|it| it.is_same_clear(&new)),
+                    None => None,
+                };
+                let index = index.unwrap_or_else(|| {
+                    targets.push(new);
+                    targets.len() - 1
+                });
+                indices.insert(address, index as u32);
+                index as u32
+            }
+        };
+        let own = authorization.as_ref().filter(|it| it.is_for(&draft.url));
+        draft.headers.extend(own.map(Authorization::header));
+        let mut request = encode(&draft, target, settings, proxy)?;
+        let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
+        if let Some(template) = &template {
+            let seed = settings.seed.unwrap_or(0);
+            template.first(requests.len(), rows, seed, &mut request);
+        }
+        // The length of a request with placeholders differs.
+        targets[target as usize].nodelay |= request.is_long() || template.is_some();
+        requests.push(request);
+        templates.push(template);
+        expected_statuses.push(draft.expect_status);
+        base.get_or_insert(draft.url);
+    }
+    if expected_statuses.iter().all(Option::is_none) {
+        expected_statuses.clear();
+    }
+    match base {
+        Some(base) => Ok(Requests {
+            requests,
+            templates: RequestTemplates::new(templates, rows),
+            weights,
+            expected_statuses,
+            targets,
+            indices,
+            base,
+            proxy: proxy.cloned(),
+        }),
+        None => Err(SettingsError::from("there is nothing to request").into()),
+    }
+}
+
+/// The weights of a list's requests, if any has one. Others weigh 1.
+fn weights(
+    drafts: &[RequestDraft],
+    settings: &LoadSettings,
+) -> Result<Option<Vec<f64>>, SpecError> {
+    let Some(draft) = drafts.iter().find(|draft| draft.weight.is_some()) else {
+        return Ok(None);
+    };
+    if let Some(order @ (RequestOrder::Sequence | RequestOrder::Random)) = settings.order {
+        let error = SettingsError::about("urls")
+            .text(format!("{}a weight has no effect with ", draft.place));
+        let error = error
+            .and_value("order", order)
+            .text("; leave one out, or use ");
+        return Err(error.and_value("order", RequestOrder::Weighted).into());
+    }
+    let weights = drafts.iter().map(|draft| draft.weight.unwrap_or(1.0));
+    Ok(Some(weights.collect()))
+}
+
+/// Basic authentication and the requests that it applies to.
+struct Authorization {
+    credentials: Credentials,
+    /// Server whose URL contains the credentials; `None` for `--user`, which applies to every
+    /// server of the load.
+    only: Option<Url>,
+}
+
+impl Authorization {
+    /// Authorization of the load itself. A typed Authorization header takes precedence over
+    /// credentials in the URL.
+    fn new(url: Option<&str>, settings: &LoadSettings) -> Result<Option<Authorization>, SpecError> {
+        let mut names = settings
+            .header
+            .iter()
+            .filter_map(|line| line.split_once(':'));
+        let is_typed = names.any(|(name, _)| name.trim().eq_ignore_ascii_case(AUTHORIZATION));
+        if let Some(credentials) = &settings.user {
+            if is_typed {
+                let error = SettingsError::of("user").text(" and ");
+                let error = error.and_value("header", "'Authorization: …'");
+                return Err(error.text(" set the same header; leave one out").into());
+            }
+            return Ok(Some(Authorization {
+                credentials: credentials.clone(),
+                only: None,
+            }));
+        }
+        let Some((url, Some(credentials))) = url.map(base_url).transpose()? else {
+            return Ok(None);
+        };
+        Ok((!is_typed).then_some(Authorization {
+            credentials,
+            only: Some(url),
+        }))
+    }
+
+    fn is_for(&self, url: &Url) -> bool {
+        let Some(own) = &self.only else { return true };
+        (own.tls, own.port, &own.host) == (url.tls, url.port, &url.host)
+    }
+
+    fn header(&self) -> (String, String) {
+        (AUTHORIZATION.to_owned(), self.credentials.basic())
+    }
+}
+
+/// Determines the target of requests for a URL.
+pub(crate) fn target_of(
+    url: &Url,
+    settings: &LoadSettings,
+    resolver: &Resolver,
+    proxy: Option<&ResolvedProxy>,
+) -> Result<Target, SpecError> {
+    let peer = match (&settings.unix, proxy) {
+        (Some(path), _) => {
+            let name = format!("unix:{}", path.display());
+            let permitted = resolver.permits.map_or(Ok(()), |it| it.ask(&name, None));
+            permitted?;
+            unix_peer(path)?
+        }
+        (None, Some(proxy)) => {
+            proxy.judge(url, resolver)?;
+            proxy.peer().clone()
+        }
+        (None, None) => resolver.peer(url)?,
+    };
+    let tunnel = match proxy {
+        Some(proxy) if url.tls => Some(proxy.tunnel(url)?),
+        Some(_) if Http::of(settings) == Http::Two => {
+            let error = SettingsError::of("proxy").text(" with ");
+            let error = error.and_value("http", HttpVersion::Http2).text(
+                ": HTTP/2 passes a proxy over TLS only, through a tunnel; load https:// URLs, or \
+                 leave one of the two out",
+            );
+            return Err(error.into());
+        }
+        _ => None,
+    };
+    let name = settings.sni.as_ref().unwrap_or(&url.host);
+    let tls = url
+        .tls
+        .then(|| ServerName::try_from(name.clone()))
+        .transpose()
+        .map_err(|_| {
+            let error = match settings.sni {
+                Some(_) => SettingsError::about("sni"),
+                None => SettingsError::from(""),
+            };
+            error.text(format!("\"{name}\" can't be a server's name in TLS"))
+        })?;
+    let nodelay = tls.is_some() || Http::of(settings) == Http::Two;
+    Ok(Target {
+        peer,
+        tls,
+        tunnel,
+        nodelay,
+    })
+}
+
+fn unix_peer(path: &Path) -> Result<Peer, SpecError> {
+    match socket2::SockAddr::unix(path) {
+        Ok(_) => Ok(Peer::Unix(path.to_owned())),
+        Err(_) => Err(SettingsError::value("unix", path.display())
+            .text(": the path is longer than a UNIX socket's may be (107 bytes)")
+            .into()),
+    }
+}

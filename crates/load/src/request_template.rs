@@ -1,0 +1,359 @@
+//! Requests whose values differ each time they are sent.
+//!
+//! A [`RequestTemplate`] is made once from a serialized request with marks: its fixed bytes, and the
+//! places of its values. [`RequestTemplate::render`] writes one request into a [`Request`] whose
+//! buffers are reused.
+
+use std::sync::Arc;
+
+use prony_protocol::h1;
+use prony_protocol::h2::{EncodedRequest, RequestPattern, RequestScheme};
+use prony_protocol::write_decimal;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::draft::RequestDraft;
+use crate::error::SpecError;
+use crate::http_proxy::ResolvedProxy;
+use crate::request::{Request, RequestParts, SerializedParts};
+use crate::settings::LoadSettings;
+use crate::template::{MarkedPiece, Marks, Value, ValueSource};
+
+/// The requests of a list that have placeholders.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTemplates {
+    /// By index in the list.
+    templates: Vec<Option<RequestTemplate>>,
+    /// Rows of the data file; one if there is none.
+    rows: usize,
+}
+
+impl RequestTemplates {
+    /// Templates for a list of requests; none if no request of the list has placeholders.
+    pub(crate) fn new(
+        templates: Vec<Option<RequestTemplate>>,
+        rows: usize,
+    ) -> Option<RequestTemplates> {
+        let has_any = templates.iter().any(Option::is_some);
+        has_any.then_some(RequestTemplates { templates, rows })
+    }
+
+    /// The template of an entry of the list, if it has placeholders.
+    #[inline]
+    pub(crate) fn get(&self, entry: u32) -> Option<&RequestTemplate> {
+        self.templates.get(entry as usize)?.as_ref()
+    }
+
+    /// Number of rows of the data file; one if there is none.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+/// A request with placeholders.
+#[derive(Debug)]
+pub(crate) struct RequestTemplate {
+    /// The values, drawn once for each request.
+    values: Vec<Value>,
+    /// Head for HTTP/1; empty if only HTTP/2 is possible.
+    head: Vec<HeadPiece>,
+    body: BodyTemplate,
+    http2: Option<Http2Template>,
+    /// The parts that redirects need, if they are followed.
+    origin: Option<OriginTemplate>,
+}
+
+/// A part of an HTTP/1 head.
+#[derive(Debug)]
+enum HeadPiece {
+    Bytes(Box<[u8]>),
+    Value(usize),
+    /// Length of the body in decimal.
+    BodyLength,
+    /// The place of one more header.
+    Further,
+}
+
+/// The body of a request.
+#[derive(Debug)]
+enum BodyTemplate {
+    Fixed {
+        body: Vec<u8>,
+        /// The body as framed by HTTP/1.
+        framed: Vec<u8>,
+    },
+    Varying(Vec<MarkedPiece>),
+}
+
+#[derive(Debug)]
+struct Http2Template {
+    pattern: RequestPattern,
+    /// Pieces of each varying field's value.
+    fields: Vec<Vec<MarkedPiece>>,
+}
+
+/// The parts of a request that redirects need.
+#[derive(Debug)]
+struct OriginTemplate {
+    marked: Arc<RequestParts>,
+    path: Vec<MarkedPiece>,
+    headers: Vec<Vec<MarkedPiece>>,
+}
+
+/// Buffers that are used for one request after another.
+#[derive(Debug, Default)]
+pub(crate) struct RenderBuffers {
+    /// The request's values, one after the other.
+    values: Vec<u8>,
+    /// End of each value.
+    ends: Vec<usize>,
+    body: Vec<u8>,
+}
+
+impl RequestTemplate {
+    /// The template of a request, if it has placeholders. `marked` is the request with its marks.
+    ///
+    /// # Errors
+    ///
+    /// The request isn't valid for HTTP/2.
+    pub(crate) fn of(
+        draft: &RequestDraft,
+        marked: &Request,
+        settings: &LoadSettings,
+        proxy: Option<&ResolvedProxy>,
+    ) -> Result<Option<RequestTemplate>, SpecError> {
+        let Some(marks) = &draft.marks else {
+            return Ok(None);
+        };
+        let parts = SerializedParts::new(draft, settings, proxy);
+        let http2 = match parts.scheme() {
+            Some(scheme) => Some(Http2Template::new(draft, marks, &parts.spec(), scheme)?),
+            None => None,
+        };
+        let head_bytes = head_bytes(&marked.bytes);
+        let (head, framed) = marked.bytes.split_at(head_bytes);
+        let body = match draft.body_varies {
+            true => BodyTemplate::Varying(marks.split(&draft.body)),
+            false => BodyTemplate::Fixed {
+                body: draft.body.clone(),
+                framed: framed.to_vec(),
+            },
+        };
+        Ok(Some(RequestTemplate {
+            values: marks.values().to_vec(),
+            head: head_pieces(head, marks, draft.body_varies),
+            body,
+            http2,
+            origin: marked.origin.as_ref().map(|parts| OriginTemplate {
+                path: marks.split(parts.url.path.as_bytes()),
+                headers: parts
+                    .headers
+                    .iter()
+                    .map(|(_, value)| marks.split(value.as_bytes()))
+                    .collect(),
+                marked: parts.clone(),
+            }),
+        }))
+    }
+
+    /// Renders the request into `request`, which has this template's method and target. Its buffers
+    /// are reused, so that nothing is allocated once they are large enough, unless redirects are
+    /// followed.
+    ///
+    /// `further` is one more header of this request, with its name in lower case. A part of the load
+    /// that adds a header for a virtual user, such as `cookie`, passes it here. For requests without
+    /// placeholders to have it as well, [`RequestTemplate::of`] must make templates of those as well.
+    pub(crate) fn render(
+        &self,
+        source: &mut ValueSource<'_>,
+        further: Option<(&str, &str)>,
+        buffers: &mut RenderBuffers,
+        request: &mut Request,
+    ) {
+        buffers.values.clear();
+        buffers.ends.clear();
+        for value in &self.values {
+            source.write(value, &mut buffers.values);
+            buffers.ends.push(buffers.values.len());
+        }
+        let mut varying = std::mem::take(&mut buffers.body);
+        let (body, framed) = match &self.body {
+            BodyTemplate::Fixed { body, framed } => (&body[..], &framed[..]),
+            BodyTemplate::Varying(pieces) => {
+                varying.clear();
+                buffers.write(pieces, &mut varying);
+                (&varying[..], &varying[..])
+            }
+        };
+        request.bytes.clear();
+        self.write_head(body.len(), further, buffers, &mut request.bytes);
+        if !self.head.is_empty() {
+            request.bytes.extend_from_slice(framed);
+        }
+        match &self.http2 {
+            Some(http2) => {
+                let frames = request.frames.get_or_insert_default();
+                let write = |number: usize, out: &mut Vec<u8>| {
+                    buffers.write(&http2.fields[number], out);
+                };
+                http2.pattern.encode(body, further, write, frames);
+                request.bytes_in_frames = frames.wire_bytes();
+            }
+            None => request.frames = None,
+        }
+        request.origin = self
+            .origin
+            .as_ref()
+            .map(|origin| origin.parts(buffers, body));
+        buffers.body = varying;
+    }
+
+    fn write_head(
+        &self,
+        body_bytes: usize,
+        further: Option<(&str, &str)>,
+        buffers: &RenderBuffers,
+        out: &mut Vec<u8>,
+    ) {
+        for piece in &self.head {
+            match piece {
+                HeadPiece::Bytes(bytes) => out.extend_from_slice(bytes),
+                HeadPiece::Value(number) => out.extend_from_slice(buffers.value(*number)),
+                HeadPiece::BodyLength => write_decimal(body_bytes as u64, out),
+                HeadPiece::Further => {
+                    for part in further
+                        .into_iter()
+                        .flat_map(|(name, value)| [name, ": ", value, "\r\n"])
+                    {
+                        out.extend_from_slice(part.as_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Renders the request that the load sends first if it begins with this entry of the list.
+    pub(crate) fn first(&self, entry: usize, rows: usize, seed: u64, request: &mut Request) {
+        let mut source = ValueSource {
+            row: entry % rows,
+            number: entry as u64,
+            random: &mut ChaCha8Rng::seed_from_u64(seed),
+        };
+        self.render(&mut source, None, &mut RenderBuffers::default(), request);
+    }
+}
+
+impl RenderBuffers {
+    #[inline]
+    fn value(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.values[start..self.ends[number]]
+    }
+
+    #[inline]
+    fn write(&self, pieces: &[MarkedPiece], out: &mut Vec<u8>) {
+        for piece in pieces {
+            match piece {
+                MarkedPiece::Bytes(bytes) => out.extend_from_slice(bytes),
+                MarkedPiece::Value(number) => out.extend_from_slice(self.value(*number)),
+            }
+        }
+    }
+
+    fn text(&self, pieces: &[MarkedPiece]) -> String {
+        let mut bytes = Vec::new();
+        self.write(pieces, &mut bytes);
+        // Values are UTF-8.
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl Http2Template {
+    fn new(
+        draft: &RequestDraft,
+        marks: &Marks,
+        spec: &h1::RequestSpec<'_>,
+        scheme: RequestScheme,
+    ) -> Result<Http2Template, SpecError> {
+        let is_varying = |value: &str| marks.is_in(value);
+        let pattern = RequestPattern::new(spec, scheme, is_varying, draft.body_varies)
+            .map_err(|error| SpecError::from(format!("{}{error}", draft.place)))?;
+        let fields = pattern.varying_values();
+        let fields = fields.map(|value| marks.split(value.as_bytes())).collect();
+        Ok(Http2Template { pattern, fields })
+    }
+}
+
+impl OriginTemplate {
+    fn parts(&self, buffers: &RenderBuffers, body: &[u8]) -> Arc<RequestParts> {
+        let mut url = self.marked.url.clone();
+        url.path = buffers.text(&self.path);
+        let names = self.marked.headers.iter().map(|(name, _)| name.clone());
+        let values = self.headers.iter().map(|pieces| buffers.text(pieces));
+        Arc::new(RequestParts {
+            url,
+            headers: names.zip(values).collect(),
+            body: body.to_vec(),
+        })
+    }
+}
+
+/// End of a head.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// Length of the head of a serialized request.
+fn head_bytes(bytes: &[u8]) -> usize {
+    find(bytes, HEAD_END).map_or(0, |at| at + HEAD_END.len())
+}
+
+/// Splits a head at its marks and, if the body varies, at the value of Content-Length.
+fn head_pieces(head: &[u8], marks: &Marks, body_varies: bool) -> Vec<HeadPiece> {
+    const LENGTH: &[u8] = b"\r\nContent-Length: ";
+    let Some((fields, end)) = head.split_at_checked(head.len().wrapping_sub(2)) else {
+        return Vec::new();
+    };
+    let mut pieces = Vec::new();
+    let length_at = find(fields, LENGTH).filter(|_| body_varies);
+    match length_at.map(|at| fields.split_at(at + LENGTH.len())) {
+        Some((before, number)) => {
+            let digits = number.iter().take_while(|byte| byte.is_ascii_digit());
+            let after = &number[digits.count()..];
+            push_pieces(before, marks, &mut pieces);
+            pieces.push(HeadPiece::BodyLength);
+            push_pieces(after, marks, &mut pieces);
+        }
+        None => push_pieces(fields, marks, &mut pieces),
+    }
+    pieces.push(HeadPiece::Further);
+    pieces.push(HeadPiece::Bytes(end.into()));
+    pieces
+}
+
+fn push_pieces(bytes: &[u8], marks: &Marks, pieces: &mut Vec<HeadPiece>) {
+    pieces.extend(marks.split(bytes).into_iter().map(|piece| match piece {
+        MarkedPiece::Bytes(bytes) => HeadPiece::Bytes(bytes),
+        MarkedPiece::Value(number) => HeadPiece::Value(number),
+    }));
+}
+
+/// Position of the first occurrence of `part`.
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+impl Request {
+    /// Takes over everything but the content from another request, whose memory is not shared.
+    pub(crate) fn adopt(&mut self, other: &Request) {
+        self.expects = other.expects;
+        self.response_count = other.response_count;
+        self.idempotent = other.idempotent;
+        self.target = other.target;
+        self.name.clone_from(&other.name);
+        self.method.clone_from(&other.method);
+        self.url.clone_from(&other.url);
+        self.frames = self.frames.take().or_else(|| {
+            let has_frames = other.frames.is_some();
+            has_frames.then(EncodedRequest::default)
+        });
+    }
+}

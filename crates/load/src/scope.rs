@@ -1,0 +1,16 @@
+//! Restrictions of the process that runs a load.
+
+use crate::draft::Braces;
+use crate::permits::Permits;
+use crate::shard::ShardRange;
+
+/// Restrictions of the process that runs a load.
+#[derive(Debug, Clone, Default)]
+pub struct LoadScope {
+    /// The workers that run in this process; all of them if absent.
+    pub shards: Option<ShardRange>,
+    /// Decides which targets are allowed, in place of the setting `public`.
+    pub permits: Option<Permits>,
+    /// Meaning of `{{ … }}` in URLs, headers and bodies.
+    pub braces: Braces,
+}

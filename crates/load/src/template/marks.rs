@@ -1,0 +1,180 @@
+//! Marks stand in for placeholders while a request is serialized, so that a request with
+//! placeholders obeys the same rules as any other. Then the serialized bytes are split at the marks.
+
+use super::data::{DataTable, ValuePlace};
+use super::parse::{Function, Placeholder, TextPiece};
+use super::values::Value;
+use crate::error::SettingsError;
+
+/// Beginning of each mark. It is made of characters that are allowed everywhere, and no end of it is
+/// also its beginning, so that a mark after any text is found where it begins.
+const PREFIX: &str = "pronyvalue";
+/// Makes the prefix longer than anything in the request's own text.
+const FILL: char = 'x';
+/// End of each mark, after its number.
+const END: char = '-';
+
+/// A part of serialized bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MarkedPiece {
+    /// Bytes that are always the same.
+    Bytes(Box<[u8]>),
+    /// Number of a value.
+    Value(usize),
+}
+
+/// The marks of one request.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    prefix: String,
+    values: Vec<Value>,
+    /// The text of each placeholder, without braces.
+    sources: Vec<String>,
+}
+
+impl Marks {
+    /// Marks that differ from everything in these texts.
+    pub(crate) fn new<'t>(texts: impl Iterator<Item = &'t [u8]> + Clone) -> Marks {
+        let mut prefix = PREFIX.to_owned();
+        while texts
+            .clone()
+            .any(|text| find(text, prefix.as_bytes()).is_some())
+        {
+            prefix.push(FILL);
+        }
+        Marks {
+            prefix,
+            values: Vec::new(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Returns true if nothing was marked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The marked values, by number.
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// Replaces the placeholders of a text by marks.
+    ///
+    /// # Errors
+    ///
+    /// A name that is not known, or a value of its column that can't stand in this place.
+    pub(crate) fn mark(
+        &mut self,
+        pieces: Vec<TextPiece>,
+        place: ValuePlace,
+        data: Option<&DataTable>,
+    ) -> Result<String, SettingsError> {
+        let mut marked = String::new();
+        for piece in pieces {
+            match piece {
+                TextPiece::Literal(text) => marked += &text,
+                TextPiece::Placeholder(placeholder) => {
+                    let value = value_of(&placeholder, place, data)?;
+                    marked += &format!("{}{}{END}", self.prefix, self.values.len());
+                    self.values.push(value);
+                    self.sources.push(placeholder.source);
+                }
+            }
+        }
+        Ok(marked)
+    }
+
+    /// Returns true if a text has a mark.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        text.contains(&self.prefix)
+    }
+
+    /// Splits bytes at the marks.
+    pub(crate) fn split(&self, bytes: &[u8]) -> Vec<MarkedPiece> {
+        let mut pieces = Vec::new();
+        let mut rest = bytes;
+        while let Some((before, number, after)) = self.next_mark(rest) {
+            if !before.is_empty() {
+                pieces.push(MarkedPiece::Bytes(before.into()));
+            }
+            pieces.push(MarkedPiece::Value(number));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(MarkedPiece::Bytes(rest.into()));
+        }
+        pieces
+    }
+
+    /// The bytes before the first mark, its number, and the bytes after it.
+    fn next_mark<'b>(&self, bytes: &'b [u8]) -> Option<(&'b [u8], usize, &'b [u8])> {
+        let at = find(bytes, self.prefix.as_bytes())?;
+        let number = &bytes[at + self.prefix.len()..];
+        let digits = number.iter().position(|byte| *byte == END as u8)?;
+        let parsed = std::str::from_utf8(&number[..digits]).ok()?.parse().ok()?;
+        Some((&bytes[..at], parsed, &number[digits + 1..]))
+    }
+
+    /// Replaces the marks of a text by the placeholders that they stand for.
+    pub(crate) fn unmark(&self, text: &str) -> String {
+        let mut unmarked = String::new();
+        for piece in self.split(text.as_bytes()) {
+            match piece {
+                MarkedPiece::Bytes(bytes) => unmarked += &String::from_utf8_lossy(&bytes),
+                MarkedPiece::Value(number) => {
+                    let source = self.sources.get(number).map_or("", String::as_str);
+                    unmarked += &format!("{{{{ {source} }}}}");
+                }
+            }
+        }
+        unmarked
+    }
+}
+
+fn value_of(
+    placeholder: &Placeholder,
+    place: ValuePlace,
+    data: Option<&DataTable>,
+) -> Result<Value, SettingsError> {
+    let name = match &placeholder.function {
+        &Function::Random { first, last } => return Ok(Value::Random { first, last }),
+        Function::Name(name) => name,
+    };
+    // A column takes precedence, because files often have a column of that name.
+    let column = data.and_then(|data| Some((data, data.column(name)?)));
+    if let Some((data, column)) = column {
+        let cells = data.encode(column, placeholder.filter, place)?;
+        return Ok(Value::Column(cells));
+    }
+    match name.as_str() {
+        "seq" => Ok(Value::Sequence),
+        "uuid" => Ok(Value::Uuid),
+        _ => Err(unknown(name, data)),
+    }
+}
+
+fn unknown(name: &str, data: Option<&DataTable>) -> SettingsError {
+    let functions = "seq, uuid or random(a, b)";
+    match data {
+        Some(data) => {
+            let (shown, columns) = (data.shown(), data.columns().join(", "));
+            SettingsError::about("data").text(format!(
+                "{{{{ {name} }}}}: {shown} has no column \"{name}\"; write one of {columns}, {functions}"
+            ))
+        }
+        None => {
+            let text = format!(
+                "{{{{ {name} }}}}: no value has this name; write {functions}, or a column of a file \
+                 given with "
+            );
+            let error = SettingsError::from(text).name("data");
+            error.text(" (for two braces, write {{ \"{{\" }})")
+        }
+    }
+}
+
+/// Position of the first occurrence of `part`.
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}

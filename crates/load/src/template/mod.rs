@@ -1,0 +1,18 @@
+//! Values that differ from request to request: `{{ column }}`, `{{ seq }}`, `{{ random(1, 9) }}` and
+//! `{{ uuid }}` in the text of URLs, header values and bodies.
+//!
+//! [`parse`] splits a text into literal pieces and placeholders. [`Marks`] stand in for placeholders
+//! while a request is serialized. [`ValueSource`] writes the values of one request.
+
+mod data;
+mod marks;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use data::data_columns;
+pub(crate) use data::{DataTable, ValuePlace};
+pub(crate) use marks::{MarkedPiece, Marks};
+pub(crate) use parse::{TextPiece, parse, skip_placeholder};
+pub(crate) use values::{Value, ValueSource};

@@ -1,0 +1,214 @@
+//! Parser of a text with placeholders.
+//!
+//! ```text
+//! placeholder = "{{" ( name | call | quoted ) [ "|" filter ] "}}"
+//! call        = "random" "(" integer "," integer ")"
+//! quoted      = "'" text "'" | '"' text '"'
+//! filter      = "raw" | "url" | "json"
+//! ```
+
+use std::fmt;
+
+/// Hint for text in which braces stand for themselves.
+const LITERAL_HINT: &str = "write {{ \"{{\" }} for two braces";
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TextPiece {
+    /// Text that is sent as it is.
+    Literal(String),
+    /// A value that is inserted.
+    Placeholder(Placeholder),
+}
+
+/// A value that is inserted into a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placeholder {
+    /// The text between the braces, without blanks at its ends.
+    pub(crate) source: String,
+    /// The expression before the filter.
+    pub(crate) function: Function,
+    /// The encoding of the value, if the text names one.
+    pub(crate) filter: Option<Filter>,
+}
+
+/// The expression of a placeholder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// A column, or a function without arguments.
+    Name(String),
+    /// A random integer from `first` to `last`.
+    Random { first: i64, last: i64 },
+}
+
+/// Encoding of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Filter {
+    /// As it is.
+    Raw,
+    /// Percent-encoded.
+    Url,
+    /// Escaped for a JSON string.
+    Json,
+}
+
+impl Filter {
+    const ALL: [(&str, Filter); 3] = [
+        ("raw", Filter::Raw),
+        ("url", Filter::Url),
+        ("json", Filter::Json),
+    ];
+}
+
+/// Reason that a text is not a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TemplateError(pub(crate) String);
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Splits a text into its pieces. Quoted text belongs to the literal pieces, so that a text without
+/// placeholders is one piece, or none if it is empty.
+///
+/// # Errors
+///
+/// The placeholder that is not closed or not understood, with a hint.
+pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("{{") {
+        literal += &rest[..at];
+        let opened = &rest[at..];
+        let Some(length) = placeholder_length(opened) else {
+            return Err(TemplateError(format!(
+                "\"{}\" is not closed; end it with }}}}, or {LITERAL_HINT}",
+                shortened(opened)
+            )));
+        };
+        let source = opened[2..length - 2].trim();
+        match expression(source)? {
+            Expression::Quoted(quoted) => literal += quoted,
+            Expression::Value(function, filter) => {
+                if !literal.is_empty() {
+                    pieces.push(TextPiece::Literal(std::mem::take(&mut literal)));
+                }
+                pieces.push(TextPiece::Placeholder(Placeholder {
+                    source: source.to_owned(),
+                    function,
+                    filter,
+                }));
+            }
+        }
+        rest = &opened[length..];
+    }
+    literal += rest;
+    if !literal.is_empty() {
+        pieces.push(TextPiece::Literal(literal));
+    }
+    Ok(pieces)
+}
+
+/// Length of the placeholder at the beginning of a text, if it is one that is closed. Blanks and
+/// quotes in it don't end the word that it is part of.
+pub(crate) fn skip_placeholder(text: &str) -> Option<usize> {
+    text.starts_with("{{").then(|| placeholder_length(text))?
+}
+
+/// Length of the placeholder with which the text begins, braces included; none if it is not closed.
+fn placeholder_length(opened: &str) -> Option<usize> {
+    let inner = &opened[2..];
+    let blanks = inner.len() - inner.trim_start().len();
+    let mut from = blanks;
+    // Quoted text may contain braces.
+    if let Some(quote) = inner[blanks..].chars().next()
+        && is_quote(quote)
+    {
+        from = blanks + 1 + inner[blanks + 1..].find(quote)? + 1;
+    }
+    let end = from + inner[from..].find("}}")?;
+    Some(2 + end + 2)
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'')
+}
+
+enum Expression<'a> {
+    Quoted(&'a str),
+    Value(Function, Option<Filter>),
+}
+
+fn expression(source: &str) -> Result<Expression<'_>, TemplateError> {
+    if let Some(quote) = source.chars().next().filter(|&c| is_quote(c)) {
+        let quoted = source[1..]
+            .strip_suffix(quote)
+            .filter(|it| !it.contains(quote));
+        return quoted
+            .map(Expression::Quoted)
+            .ok_or_else(|| error(source, "text in quotes takes no filter"));
+    }
+    let (value, filter) = match source.split_once('|') {
+        Some((value, filter)) => (value.trim(), Some(named_filter(source, filter.trim())?)),
+        None => (source, None),
+    };
+    if value.is_empty() {
+        return Err(error(
+            source,
+            &format!("name a value between the braces, or {LITERAL_HINT}"),
+        ));
+    }
+    if let Some((name, arguments)) = value.split_once('(') {
+        return call(source, name.trim(), arguments).map(|call| Expression::Value(call, filter));
+    }
+    if value.contains(['{', '}', ')', '"']) {
+        let hint = format!("write a column's name, seq, uuid or random(a, b), or {LITERAL_HINT}");
+        return Err(error(source, &hint));
+    }
+    Ok(Expression::Value(Function::Name(value.to_owned()), filter))
+}
+
+fn named_filter(source: &str, name: &str) -> Result<Filter, TemplateError> {
+    let found = Filter::ALL.iter().find(|(own, _)| *own == name);
+    let hint = || error(source, "the filters are raw, url and json");
+    found.map(|(_, filter)| *filter).ok_or_else(hint)
+}
+
+fn call(source: &str, name: &str, arguments: &str) -> Result<Function, TemplateError> {
+    if name != "random" {
+        return Err(error(
+            source,
+            "the only function with arguments is random(a, b)",
+        ));
+    }
+    let numbers = || {
+        let (first, last) = arguments.trim_end().strip_suffix(')')?.split_once(',')?;
+        let first: i64 = first.trim().parse().ok()?;
+        let last: i64 = last.trim().parse().ok()?;
+        (first <= last).then_some(Function::Random { first, last })
+    };
+    numbers().ok_or_else(|| {
+        error(
+            source,
+            "write two integers, the lower one first: random(1, 1000)",
+        )
+    })
+}
+
+fn error(source: &str, hint: &str) -> TemplateError {
+    TemplateError(format!("{{{{ {} }}}}: {hint}", shortened(source)))
+}
+
+/// Number of characters of a text that an error shows.
+const SHOWN_CHARS_MAX: usize = 40;
+
+fn shortened(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.chars().count() > SHOWN_CHARS_MAX {
+        true => line.chars().take(SHOWN_CHARS_MAX).chain(['…']).collect(),
+        false => line.to_owned(),
+    }
+}

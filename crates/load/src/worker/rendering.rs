@@ -1,0 +1,91 @@
+//! Requests with placeholders are rendered when they begin, into buffers of their slots.
+
+use std::sync::Arc;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::request::Request;
+use crate::request_template::{RenderBuffers, RequestTemplates};
+use crate::sequence::RequestNumbers;
+use crate::settings::DataOrder;
+use crate::shard::Shard;
+use crate::spec::LoadSpec;
+use crate::template::ValueSource;
+
+/// Number of the stream of random numbers that the values are drawn from. The order of the list uses
+/// the first one of the same seed.
+const RANDOM_STREAM: u64 = 1;
+
+/// Renders the requests of one worker.
+pub(super) struct Renderer<'run> {
+    listed: &'run [Request],
+    templates: &'run RequestTemplates,
+    numbers: RequestNumbers,
+    random: ChaCha8Rng,
+    data_order: DataOrder,
+    buffers: RenderBuffers,
+    /// Requests that have ended, with their entries of the list. Their memory is reused.
+    ended: Vec<(u32, Arc<Request>)>,
+    /// Redirects are followed. They identify requests by their address, so that no memory is reused.
+    follows_redirects: bool,
+}
+
+impl<'run> Renderer<'run> {
+    /// The renderer of a worker; none if no request has placeholders.
+    pub(super) fn new(spec: &'run LoadSpec, shard: Shard) -> Option<Renderer<'run>> {
+        let templates = spec.templates.as_deref()?;
+        let mut random = ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker));
+        random.set_stream(RANDOM_STREAM);
+        Some(Renderer {
+            listed: &spec.requests,
+            templates,
+            numbers: RequestNumbers::new(spec, shard),
+            random,
+            data_order: spec.data_order,
+            buffers: RenderBuffers::default(),
+            ended: Vec::new(),
+            follows_redirects: spec.responses.follow > 0,
+        })
+    }
+
+    /// Renders the next request of the load, which is this entry of the list. Returns `None` if the
+    /// entry has no placeholders. Every request of the list takes a number and a row.
+    pub(super) fn render(&mut self, entry: u32) -> Option<Arc<Request>> {
+        let number = self.numbers.take();
+        let template = self.templates.get(entry)?;
+        let rows = self.templates.rows();
+        let row = match self.data_order {
+            DataOrder::Sequence => (number % rows as u64) as usize,
+            DataOrder::Random => self.random.random_range(0..rows),
+        };
+        let mut source = ValueSource {
+            row,
+            number,
+            random: &mut self.random,
+        };
+        let listed = &self.listed[entry as usize];
+        let mut rendered = match self.ended.pop() {
+            Some((own, request)) if own == entry => request,
+            Some((_, mut request)) => {
+                if let Some(request) = Arc::get_mut(&mut request) {
+                    request.adopt(listed);
+                }
+                request
+            }
+            None => Arc::new(listed.clone()),
+        };
+        if let Some(request) = Arc::get_mut(&mut rendered) {
+            template.render(&mut source, None, &mut self.buffers, request);
+        }
+        Some(rendered)
+    }
+
+    /// Takes a request that has ended.
+    pub(super) fn recycle(&mut self, entry: u32, mut request: Arc<Request>) {
+        // A script may keep a request of its own.
+        if !self.follows_redirects && Arc::get_mut(&mut request).is_some() {
+            self.ended.push((entry, request));
+        }
+    }
+}

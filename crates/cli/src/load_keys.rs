@@ -78,7 +78,7 @@ fn type_of(arg: &Arg) -> ValueType {
         (_, "TIME") => ValueType::Time,
         (_, "SIZE") => ValueType::Size,
         (_, "FILE" | "PATH") => ValueType::Path,
-        (_, "N") if arg.get_id() == "rate" => ValueType::Rate,
+        (_, "N|A:B") => ValueType::Rate,
         (_, "N") if arg.get_id() == "expect_size" => ValueType::Size,
         (_, "N") => ValueType::Count,
         (_, "LIST") => match arg.get_id().as_str() {
@@ -98,6 +98,7 @@ fn load_example(name: &str) -> &'static str {
         "duration" | "timeout" | "wait_for_server" => "\"30s\"",
         "warmup" | "connect_timeout" => "\"1s\"",
         "rate" => "2000",
+        "stages" => "[\"500@30s\", \"2000@1m\", \"2000@5m\"]",
         "arrivals" => "\"poisson\"",
         "cores" => "\"1\"",
         "method" => "\"POST\"",

@@ -220,7 +220,7 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     let spec = options.resolve_within(order.url.as_deref(), &scope);
     let info = spec.map_err(|error| error.to_string())?.info().clone();
     let seconds = options.duration.ok_or("give --duration")?.as_secs();
-    let rate = options.rate.ok_or("give --rate")? / f64::from(order.shard.of);
+    let rate = options.constant_rate().ok_or("give --rate")? / f64::from(order.shard.of);
     let warmup = Nanos(u64::try_from(options.warmup().as_nanos()).unwrap_or(0));
     let patterns = (0..PATTERNS).map(|seed| measured(seed as u64 + 1, warmup, seconds, rate));
     Ok((info, patterns.collect()))

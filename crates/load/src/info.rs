@@ -43,7 +43,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
 /// Describes a load; see [`typed_info`].
 pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo {
     let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    let is_open = settings.rate.is_some();
+    let is_open = settings.is_open();
     LoadInfo {
         url: shown_url(urls.url),
         model: if is_open { "open" } else { "closed" }.to_owned(),
@@ -52,7 +52,8 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         duration_s: settings.planned().map(|planned| planned.as_secs_f64()),
         requests: settings.requests,
         warmup_s: settings.warmup().as_secs_f64(),
-        rate_per_s: settings.rate,
+        rate_per_s: settings.constant_rate(),
+        stages: settings.rate_stages(),
         arrivals: is_open.then(|| settings.arrivals().name().to_owned()),
         http: match (settings.http, urls.uses_tls) {
             (Some(typed), _) => typed.name(),
@@ -117,6 +118,8 @@ mod tests {
             "",
             "-n 7 -c 3 --timeout 0 --no-keepalive",
             "-r 100 --arrivals poisson -d 3s --warmup 1s --http 1.0",
+            "-r 100:500 -d 3s",
+            "--stages 100@5s,0@2s --arrivals poisson",
             "--http 2 --streams 8 --follow 2",
             "--proxy http://me:secret@127.0.0.1:3128 --tls-min 1.3",
             "--proxy-protocol v2 --insecure",

@@ -8,13 +8,21 @@
 //! - constant: t(k) = k / rate
 //! - Poisson: t(k) = t(k−1) + −ln(1 − u) / rate, u uniform in [0, 1)
 //!
-//! Both are rounded to the nanosecond. A float is more precise than that for the first hundred
+//! A rate that changes over time is a piecewise linear function. With Λ(t), its integral from zero to t:
+//!
+//! - constant arrivals: Λ(t(k)) = k
+//! - Poisson: Λ(t(k)) = s(k), s(k) = s(k−1) + −ln(1 − u), an inhomogeneous Poisson process by time
+//!   rescaling
+//!
+//! Until T there are thus Λ(T) constant arrivals, rounded up. The warm-up runs at the profile's first rate.
+//!
+//! All times are rounded to the nanosecond. A float is more precise than that for the first hundred
 //! days. Constant arrivals are computed from their number, not accumulated, so they don't drift.
 //! The schedule is independent of connections and workers, so there is no burst at the start.
 //!
 //! A closed loop has no schedule: a request is due as soon as its connection is free.
 
-use prony_record::Nanos;
+use prony_record::{ArrivalTimes, Nanos, RateProfile, StagedRate};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -69,6 +77,21 @@ enum Spacing {
         at_ns: f64,
         random: Box<ChaCha8Rng>,
     },
+    /// Constant arrivals at a rate that changes.
+    Profile {
+        times: ArrivalTimes,
+        /// Number of the next arrival in the whole load, from 0.
+        number: u64,
+        /// The first number that counts.
+        first_counted: u64,
+    },
+    /// Poisson arrivals at a rate that changes.
+    PoissonProfile {
+        times: ArrivalTimes,
+        /// Integral of the rate at the next arrival.
+        integral: f64,
+        random: Box<ChaCha8Rng>,
+    },
 }
 
 /// End of a schedule: the limit that is reached first.
@@ -76,42 +99,22 @@ enum Spacing {
 pub struct ScheduleEnd {
     /// Number of arrivals of the whole load from `counted_from` on.
     pub requests: u64,
-    /// End of the warm-up, whose arrivals don't count.
+    /// End of the warm-up, whose arrivals don't count. A rate that changes begins to change then.
     pub counted_from: Nanos,
     /// Time from which on there are no arrivals.
     pub at: Nanos,
 }
 
 impl ArrivalSchedule {
-    /// Creates the schedule of one `shard`, with `rate_per_s` arrivals per second in total.
+    /// Creates the schedule of one `shard`; `rate` is that of the whole load.
     pub fn new(
         arrivals: Arrivals,
-        rate_per_s: f64,
+        rate: &RateProfile,
         seed: u64,
         shard: Shard,
         end: ScheduleEnd,
     ) -> ArrivalSchedule {
-        let (spacing, at) = match arrivals {
-            Arrivals::Constant => {
-                let spacing = Spacing::Constant {
-                    rate_per_s,
-                    number: 0,
-                    first_counted: first_from(end.counted_from, rate_per_s),
-                };
-                (spacing, Nanos::ZERO)
-            }
-            Arrivals::Poisson => {
-                let mean_gap_ns = 1e9 / rate_per_s;
-                let mut random = Box::new(ChaCha8Rng::seed_from_u64(seed));
-                let at_ns = exponential(&mut random, mean_gap_ns);
-                let spacing = Spacing::Poisson {
-                    mean_gap_ns,
-                    at_ns,
-                    random,
-                };
-                (spacing, rounded(at_ns))
-            }
-        };
+        let (spacing, at) = Spacing::first(arrivals, rate, seed, end.counted_from);
         let mut schedule = ArrivalSchedule {
             spacing,
             begin: Nanos::ZERO,
@@ -164,6 +167,79 @@ impl ArrivalSchedule {
                     self.at = rounded(*at_ns);
                 }
             }
+            Spacing::Profile {
+                times,
+                number,
+                first_counted,
+            } => {
+                *number += arrivals;
+                self.at = time_at(times, *number as f64);
+                self.counted = number.saturating_sub(*first_counted);
+            }
+            Spacing::PoissonProfile {
+                times,
+                integral,
+                random,
+            } => {
+                for _ in 0..arrivals {
+                    self.counted += u64::from(self.at >= self.end.counted_from);
+                    *integral += exponential(random, 1.0);
+                    self.at = time_at(times, *integral);
+                }
+            }
+        }
+    }
+}
+
+impl Spacing {
+    /// The spacing at the first arrival of the whole load, and that arrival's time.
+    fn first(arrivals: Arrivals, rate: &RateProfile, seed: u64, warmup: Nanos) -> (Spacing, Nanos) {
+        let random = || Box::new(ChaCha8Rng::seed_from_u64(seed));
+        match (arrivals, rate) {
+            (Arrivals::Constant, RateProfile::Constant(rate_per_s)) => {
+                let spacing = Spacing::Constant {
+                    rate_per_s: *rate_per_s,
+                    number: 0,
+                    first_counted: first_from(warmup, *rate_per_s),
+                };
+                (spacing, Nanos::ZERO)
+            }
+            (Arrivals::Poisson, RateProfile::Constant(rate_per_s)) => {
+                let mean_gap_ns = 1e9 / rate_per_s;
+                let mut random = random();
+                let at_ns = exponential(&mut random, mean_gap_ns);
+                let spacing = Spacing::Poisson {
+                    mean_gap_ns,
+                    at_ns,
+                    random,
+                };
+                (spacing, rounded(at_ns))
+            }
+            (Arrivals::Constant, RateProfile::Staged(staged)) => {
+                let staged = staged.after_warmup(warmup.as_secs_f64());
+                let first_counted = first_staged_from(warmup, &staged);
+                let mut times = ArrivalTimes::new(staged);
+                let at = time_at(&mut times, 0.0);
+                let spacing = Spacing::Profile {
+                    times,
+                    number: 0,
+                    first_counted,
+                };
+                (spacing, at)
+            }
+            (Arrivals::Poisson, RateProfile::Staged(staged)) => {
+                let staged = staged.after_warmup(warmup.as_secs_f64());
+                let mut times = ArrivalTimes::new(staged);
+                let mut random = random();
+                let integral = exponential(&mut random, 1.0);
+                let at = time_at(&mut times, integral);
+                let spacing = Spacing::PoissonProfile {
+                    times,
+                    integral,
+                    random,
+                };
+                (spacing, at)
+            }
         }
     }
 }
@@ -175,35 +251,54 @@ const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 /// arrivals are computed, Poisson arrivals are drawn; `None` if too many would have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
-    rate_per_s: f64,
+    rate: &RateProfile,
     seed: u64,
     workers: u32,
     end: ScheduleEnd,
 ) -> Option<Vec<u64>> {
     let of = u64::from(workers.max(1));
     if arrivals == Arrivals::Constant {
-        let first = first_from(end.counted_from, rate_per_s);
-        let until = match end.at {
-            Nanos(u64::MAX) => u64::MAX,
-            at => first_from(at, rate_per_s),
-        };
+        let (first, until) = counted_numbers(rate, end);
         let until = until.min(first.saturating_add(end.requests));
         // Worker w takes the numbers k with k mod n = w.
         let below = |number: u64, worker: u64| number / of + u64::from(worker < number % of);
         let part = |worker| below(until, worker).saturating_sub(below(first, worker));
         return Some((0..of).map(part).collect());
     }
-    let counted = (end.at.as_secs_f64() * rate_per_s).min(end.requests as f64);
-    if counted + end.counted_from.as_secs_f64() * rate_per_s > DRAWN_ARRIVALS_MAX {
+    let warmup_s = end.counted_from.as_secs_f64();
+    let counted = match rate {
+        RateProfile::Constant(rate_per_s) => end.at.as_secs_f64() * rate_per_s,
+        RateProfile::Staged(staged) => staged.arrivals_until(end.at.as_secs_f64() - warmup_s),
+    };
+    let counted = counted.min(end.requests as f64);
+    if counted + warmup_s * rate.rate_at(0.0) > DRAWN_ARRIVALS_MAX {
         return None;
     }
     let all = Shard { worker: 0, of: 1 };
     let mut parts = vec![0; of as usize];
-    for (number, at) in ArrivalSchedule::new(arrivals, rate_per_s, seed, all, end).enumerate() {
+    for (number, at) in ArrivalSchedule::new(arrivals, rate, seed, all, end).enumerate() {
         let worker = number % parts.len();
         parts[worker] += u64::from(at >= end.counted_from);
     }
     Some(parts)
+}
+
+/// Numbers of the first constant arrival that counts and of the first one after the end.
+fn counted_numbers(rate: &RateProfile, end: ScheduleEnd) -> (u64, u64) {
+    match rate {
+        RateProfile::Constant(rate_per_s) => {
+            let until = match end.at {
+                Nanos(u64::MAX) => u64::MAX,
+                at => first_from(at, *rate_per_s),
+            };
+            (first_from(end.counted_from, *rate_per_s), until)
+        }
+        RateProfile::Staged(staged) => {
+            let staged = staged.after_warmup(end.counted_from.as_secs_f64());
+            let first = first_staged_from(end.counted_from, &staged);
+            (first, first_staged_from(end.at, &staged))
+        }
+    }
 }
 
 /// Time of arrival `number` at a constant rate.
@@ -217,6 +312,24 @@ fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     // Rounding may make the estimate wrong by one.
     number = number.saturating_sub(1);
     while constant(number, rate_per_s) < moment {
+        number += 1;
+    }
+    number
+}
+
+/// Time at which the integral of a rate has this value; [`Nanos::MAX`] if it never has.
+fn time_at(times: &mut ArrivalTimes, integral: f64) -> Nanos {
+    let at_s = times.at(integral);
+    at_s.map_or(Nanos::MAX, |at_s| rounded(at_s * 1e9))
+}
+
+/// Number of the first constant arrival at a rate that changes that isn't before `moment`.
+fn first_staged_from(moment: Nanos, staged: &StagedRate) -> u64 {
+    let mut times = ArrivalTimes::new(staged.clone());
+    let mut number = staged.arrivals_until(moment.as_secs_f64()) as u64;
+    // Rounding may make the estimate wrong by one.
+    number = number.saturating_sub(1);
+    while time_at(&mut times, number as f64) < moment {
         number += 1;
     }
     number

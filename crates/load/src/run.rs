@@ -111,9 +111,14 @@ pub fn run_in_slices(
     slices: &Slices,
 ) -> Result<Record, RunError> {
     let _end = EndOnDrop(slices);
-    if spec.span.requests.is_some() {
+    let obstacle = match (spec.span.requests, spec.info.stages.is_empty()) {
         // A worker that has sent its share would have to idle until the others have, too.
-        let text = "a load in slices can't end after a number of requests";
+        (Some(_), _) => Some("a load in slices can't end after a number of requests"),
+        // The settling parts and the drains would distort the profile.
+        (None, false) => Some("the rate of a load in slices can't change over time"),
+        (None, true) => None,
+    };
+    if let Some(text) = obstacle {
         return Err(RunError::Environment(text.to_owned()));
     }
     let begin = || Some(Instant::now());
@@ -398,7 +403,7 @@ pub(crate) fn merge(
     let outcomes = sink.recorder.outcomes();
     let unstarted = outcomes.get(prony_record::Outcome::Unstarted);
     let due = sink.recorder.started_count() + unstarted;
-    let offered = spec.info.rate_per_s.map(|_| due);
+    let offered = spec.info.is_open().then_some(due);
     let span = (spec.span.warmup.min(ended), ended);
     let mut record = Record::build(spec.info_here(), sink.recorder.total(), span, offered);
     record.totals.check().map_err(RunError::Accounting)?;

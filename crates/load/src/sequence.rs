@@ -44,7 +44,7 @@ impl Draw {
 impl Sequence {
     pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> Sequence {
         let count = spec.requests.len() as u64;
-        let (first, stride) = match (spec.model, spec.span.requests) {
+        let (first, stride) = match (&spec.model, spec.span.requests) {
             (LoopModel::Open { .. }, _) => (shard.worker, shard.of),
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
             (LoopModel::Closed, None) => (count * shard.worker / shard.of, 1),

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use prony_record::quantity::HIGHEST_RATE_PER_S;
-use prony_record::{Finding, LoadInfo, Nanos};
+use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
 use crate::entries::Entries;
 use crate::error::{SettingsError, SpecError};
@@ -26,14 +25,14 @@ use crate::writer::Writer;
 use crate::{open_files, ports, tls};
 
 /// Rule that decides when requests are due.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LoopModel {
     /// A request is due as soon as a connection is free.
     Closed,
     /// Requests follow a schedule that is independent of the server.
     Open {
         /// Arrivals per second, in total.
-        rate_per_s: f64,
+        rate: RateProfile,
         /// Spacing of the arrivals.
         arrivals: Arrivals,
     },
@@ -167,7 +166,6 @@ impl LoadSettings {
         let protocols = Protocols::resolve(settings, &listed.targets)?;
         sources.check(&listed.targets)?;
         let connections = connections(settings)?;
-        check_rate(settings)?;
         let shards = match scope.shards {
             Some(shards) => checked(shards, connections)?,
             None => ShardRange::whole(threads(settings, connections)?),
@@ -177,10 +175,10 @@ impl LoadSettings {
         let connections_here = shards.items(u64::from(connections)) as u32;
         open_files::check(connections_here, threads)?;
         let scarce = ports::predict_shortage(connections_here, &mut sources, &listed.targets)?;
-        let model = match settings.rate {
+        let model = match settings.rate_profile() {
             None => LoopModel::Closed,
-            Some(rate_per_s) => LoopModel::Open {
-                rate_per_s,
+            Some(rate) => LoopModel::Open {
+                rate,
                 arrivals: settings.arrivals(),
             },
         };
@@ -283,9 +281,14 @@ impl LoadSpec {
     pub(crate) fn info_here(&self) -> LoadInfo {
         let share =
             f64::from(self.placement.shards.workers) / f64::from(self.placement.shards.of.max(1));
+        let stages = self.info.stages.iter().map(|stage| RateStage {
+            rate_per_s: stage.rate_per_s * share,
+            ..*stage
+        });
         LoadInfo {
             connections: self.placement.shards.items(u64::from(self.connections)) as u32,
             rate_per_s: self.info.rate_per_s.map(|rate| rate * share),
+            stages: stages.collect(),
             threads: self.placement.shards.workers,
             ..self.info.clone()
         }
@@ -443,19 +446,6 @@ fn connections(settings: &LoadSettings) -> Result<u32, SpecError> {
         let error = SettingsError::value("connections", asked);
         error.text(format!(": at most {}", u32::MAX)).into()
     })
-}
-
-/// Checks that the rate is feasible. Every request that is due is counted, started or not.
-fn check_rate(settings: &LoadSettings) -> Result<(), SpecError> {
-    match settings.rate {
-        Some(rate) if !(rate > 0.0 && rate <= HIGHEST_RATE_PER_S) => {
-            let error = SettingsError::value("rate", rate);
-            let range =
-                format!(": more than 0 and at most {HIGHEST_RATE_PER_S} requests per second");
-            Err(error.text(range).into())
-        }
-        _ => Ok(()),
-    }
 }
 
 fn threads(settings: &LoadSettings, connections: u32) -> Result<u32, SpecError> {

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Delta, Distribution, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome, SLICE, Slice,
-    SourceUse, StartGaps, Summary, unmeasured,
+    Delta, Distribution, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome, RateProfile,
+    RateStage, SLICE, Slice, SourceUse, StagedRate, StartGaps, Summary, unmeasured,
 };
 
 /// Name of the schema, the first field of every record.
@@ -98,8 +98,11 @@ pub struct LoadInfo {
     /// Length of the warm-up, which is not measured.
     #[serde(default)]
     pub warmup_s: f64,
-    /// Total arrival rate in requests per second; open loop only.
+    /// Total arrival rate in requests per second; only for an open loop at a constant rate.
     pub rate_per_s: Option<f64>,
+    /// Total arrival rate over time; only for an open loop whose rate changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<RateStage>,
     /// `constant` or `poisson`; open loop only.
     pub arrivals: Option<String>,
     /// Requested HTTP version.
@@ -133,6 +136,22 @@ pub struct LoadInfo {
     /// Names of the list's entries, if there are several. A record has them with their results instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Box<EntryList>>,
+}
+
+impl LoadInfo {
+    /// The arrival rate of an open loop.
+    pub fn rate_profile(&self) -> Option<RateProfile> {
+        match (self.rate_per_s, self.stages.as_slice()) {
+            (Some(rate_per_s), _) => Some(RateProfile::Constant(rate_per_s)),
+            (None, []) => None,
+            (None, stages) => Some(RateProfile::Staged(StagedRate::new(stages))),
+        }
+    }
+
+    /// True if requests follow a schedule.
+    pub fn is_open(&self) -> bool {
+        self.rate_per_s.is_some() || !self.stages.is_empty()
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -352,6 +371,7 @@ impl Record {
             tls_resumed: all.tls_resumed,
             elapsed_s: elapsed.as_secs_f64(),
         };
+        let series = series(all, elapsed, load.rate_profile().as_ref());
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -373,7 +393,7 @@ impl Record {
             tls_time_us: all.tls_time.summary(),
             first_byte_us: all.first_byte.summary(),
             entries: entries.map(|list| EntryResults::of(&list, &all.entries, elapsed)),
-            series: series(all, elapsed),
+            series,
             generator: Generator {
                 late_us: all.starts.late.summary(),
                 start_gaps: all.starts.gaps(),
@@ -455,7 +475,7 @@ fn unfinished_untimed(all: &Delta) -> u64 {
     bounds.saturating_sub(all.response_time.censored())
 }
 
-fn series(all: &Delta, elapsed: Nanos) -> Vec<Slice> {
+fn series(all: &Delta, elapsed: Nanos, rate: Option<&RateProfile>) -> Vec<Slice> {
     let mut scratch = Distribution::new();
     let ends = (1u64..).map(|n| Nanos(SLICE.0 * n).min(elapsed));
     let mut slices: Vec<Slice> = ends
@@ -465,6 +485,13 @@ fn series(all: &Delta, elapsed: Nanos) -> Vec<Slice> {
     // If the load ends at a slice boundary, the last slice is empty and has no length.
     if elapsed.0.is_multiple_of(SLICE.0) && slices.last().is_some_and(|s| s.ok + s.failed == 0) {
         slices.pop();
+    }
+    if let Some(rate) = rate {
+        let mut begin_s = 0.0;
+        for slice in &mut slices {
+            slice.offered_per_s = Some(rate.mean_between(begin_s, slice.t_s));
+            begin_s = slice.t_s;
+        }
     }
     slices
 }

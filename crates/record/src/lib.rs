@@ -20,6 +20,7 @@ pub mod measure;
 pub mod number;
 mod outcome;
 pub mod quantity;
+mod rate_profile;
 mod recorder;
 pub mod redact;
 mod series;
@@ -44,6 +45,7 @@ pub use finding::{
 };
 pub use fleet::{FleetAgent, FleetUse};
 pub use outcome::{Outcome, OutcomeCounts, ResponsibleParty};
+pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};

@@ -1,5 +1,7 @@
 //! Number formatting for people: the shared rules for units, digits and signs.
 
+use crate::RateStage;
+
 /// A whole number with commas between its thousands: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -56,6 +58,40 @@ pub fn rate_figure(per_s: f64) -> String {
     let digits = if per_s.abs() >= 1000.0 { 4 } else { 3 };
     significant(per_s, digits)
 }
+
+/// The stages of a rate that changes: `100 to 5,000 req/s over 30 s`, or
+/// `0 to 500 req/s over 30 s, 500 for 5 min, to 0 over 10 s`.
+pub fn rate_stages(stages: &[RateStage]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    // The end of the stage before, and the rate after the jumps since then.
+    let (mut before, mut from) = (None, 0.0);
+    for stage in stages {
+        let to = stage.rate_per_s;
+        if stage.length_s > 0.0 {
+            let length = span(stage.length_s);
+            let unit = if parts.is_empty() { " req/s" } else { "" };
+            let figure = |per_s| trimmed(&rate_figure(per_s));
+            let (start, end) = (figure(from), figure(to));
+            parts.push(match before {
+                _ if from == to => format!("{end}{unit} for {length}"),
+                Some(before) if before == from => format!("to {end}{unit} over {length}"),
+                _ => format!("{start} to {end}{unit} over {length}"),
+            });
+            before = Some(to);
+        }
+        from = to;
+    }
+    if parts.len() <= DESCRIBED_STAGES_MAX {
+        return parts.join(", ");
+    }
+    let highest = stages.iter().map(|it| it.rate_per_s).fold(0.0, f64::max);
+    let length_s: f64 = stages.iter().map(|it| it.length_s).sum();
+    let (highest, length) = (trimmed(&rate(highest)), span(length_s));
+    format!("{} stages up to {highest} over {length}", parts.len())
+}
+
+/// The most stages that are described one by one.
+const DESCRIBED_STAGES_MAX: usize = 6;
 
 /// A time given in microseconds, in a suitable unit: `870 µs`, `12.3 ms`, `1.23 s`.
 pub fn time(us: f64) -> String {
@@ -258,5 +294,36 @@ mod tests {
         ] {
             assert_eq!(trimmed(figure), text);
         }
+    }
+
+    #[test]
+    fn stages_of_a_rate_are_named_in_their_order() {
+        let text = |stages: &[(f64, f64)]| {
+            let stages = stages.iter().map(|&(rate_per_s, length_s)| RateStage {
+                rate_per_s,
+                length_s,
+            });
+            rate_stages(&stages.collect::<Vec<_>>())
+        };
+        assert_eq!(
+            text(&[(100.0, 0.0), (5_000.0, 30.0)]),
+            "100 to 5,000 req/s over 30 s"
+        );
+        assert_eq!(
+            text(&[
+                (500.0, 30.0),
+                (500.0, 300.0),
+                (900.0, 0.0),
+                (900.0, 60.0),
+                (0.0, 10.0)
+            ]),
+            "0 to 500 req/s over 30 s, 500 for 5 min, 900 for 1 min, to 0 over 10 s"
+        );
+        assert_eq!(
+            text(&[(5.0, 1.0), (7.0, 0.0), (9.0, 1.0)]),
+            "0 to 5 req/s over 1 s, 7 to 9 over 1 s"
+        );
+        assert_eq!(text(&[(10.0, 1.0); 7]), "7 stages up to 10 req/s over 7 s");
+        assert_eq!(text(&[]), "");
     }
 }

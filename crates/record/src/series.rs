@@ -19,6 +19,10 @@ pub struct Slice {
     pub failed: u64,
     /// HTTP bytes received by the requests that ended within it.
     pub bytes_in: u64,
+    /// Mean arrival rate within it, in requests per second; open loop only. Absent in records of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_s: Option<f64>,
     /// Median response time in microseconds; 0 (null in JSON) if no request ended.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
@@ -153,6 +157,7 @@ impl SliceCounts {
             ok: self.ok,
             failed: self.failed,
             bytes_in: self.bytes_in,
+            offered_per_s: None,
             p50_us: summary.p50,
             p90_us: summary.p90,
             p99_us: summary.p99,

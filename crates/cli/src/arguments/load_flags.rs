@@ -8,8 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
 use prony_load::StatusSet;
 use prony_load::{
-    Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice, LoadSettings,
-    PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, TlsVersion,
+    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage, TlsVersion,
 };
 use prony_record::quantity;
 
@@ -114,11 +113,26 @@ struct LoadFlags {
     /// Length of the load before the measurement [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
     warmup: Option<Duration>,
-    /// Requests per second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server responds]
-    #[arg(short = 'r', long, short_alias = 'R', alias = "rps", value_name = "N", value_parser = quantity::rate, help_heading = "Load")]
-    rate: Option<f64>,
+    /// Requests per second in total, such as 1000 or 20k, or 100:5000 for a linear change over the measurement; makes the loop open [default: closed loop, as fast as the server responds]
+    #[arg(
+        short = 'r',
+        long,
+        short_alias = 'R',
+        alias = "rps",
+        value_name = "N|A:B",
+        help_heading = "Load"
+    )]
+    rate: Option<ArrivalRate>,
+    /// Change the rate linearly to each RATE over its TIME, from 0 at the start; 500@30s,2000@1m,2000@5m rises twice and holds; @0s jumps [default: a constant rate]
+    #[arg(
+        long,
+        value_name = "RATE@TIME,...",
+        value_delimiter = ',',
+        help_heading = "Load"
+    )]
+    stages: Vec<Stage>,
     /// Spacing of an open loop's requests [default: constant]
-    #[arg(long, value_parser = choice::<Arrivals>(ARRIVALS), requires = "rate", help_heading = "Load")]
+    #[arg(long, value_parser = choice::<Arrivals>(ARRIVALS), help_heading = "Load")]
     arrivals: Option<Arrivals>,
     /// Worker threads [default: one per core, at most one per connection]
     #[arg(short = 't', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
@@ -310,6 +324,7 @@ impl From<LoadFlags> for LoadSettings {
             duration: flags.duration,
             warmup: flags.warmup,
             rate: flags.rate,
+            stages: flags.stages,
             arrivals: flags.arrivals,
             threads: flags.threads,
             cores: flags.cores,
@@ -415,7 +430,10 @@ mod tests {
         let words = "--vus 3 --rps 5 -z 1s --disable-keepalive --unix-socket /s --cacert f";
         let words: Vec<&str> = words.split(' ').collect();
         let settings = parsed(&words).unwrap();
-        assert_eq!((settings.connections, settings.rate), (Some(3), Some(5.0)));
+        assert_eq!(
+            (settings.connections, settings.rate),
+            (Some(3), Some(5.0.into()))
+        );
         assert!(settings.no_keepalive && settings.unix.is_some() && settings.ca.is_some());
         let settings = parsed(&["-R", "5", "-k", "--wait-for-server"]).unwrap();
         assert!(settings.insecure);
@@ -424,6 +442,8 @@ mod tests {
 
     /// Invalid flags; the first one causes the error.
     const BAD: &[&str] = &[
+        "-r 5:x",
+        "--stages 5@1y",
         "-c 0",
         "-d 0s",
         "--cores a",
@@ -437,7 +457,6 @@ mod tests {
         "--expect-sha256 12",
         "--tls-min 1.1",
         "--cert f",
-        "--arrivals poisson",
         "--source 127.0.0.0/33",
         "--source 127.0.0.2 --unix /s",
         "--proxy https://h:1",

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use prony_load::WorkerUtilization;
-use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, SLICE};
+use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, RateProfile, SLICE};
 
 use super::agents::Agents;
 use crate::running_load::{LoadSnapshot, RunningLoad};
@@ -23,6 +23,8 @@ pub(crate) struct LoadFigures {
     pub(crate) info: LoadInfo,
     /// Time since the start, including the warm-up.
     pub(crate) elapsed: Duration,
+    /// The arrival rate of an open loop. Times count from the start, with the warm-up.
+    pub(crate) rate: Option<RateProfile>,
     /// The planned length, if it is known.
     pub(crate) planned: Option<Duration>,
     /// The load was asked to stop.
@@ -125,6 +127,19 @@ impl Times {
 }
 
 impl LoadFigures {
+    /// Sets the load's settings.
+    pub(crate) fn set_info(&mut self, info: LoadInfo) {
+        let rate = info.rate_profile();
+        self.rate = rate.map(|rate| rate.after_warmup(info.warmup_s));
+        self.info = info;
+    }
+
+    /// The offered rate in the half second that ended at this time.
+    pub(crate) fn offered_until(&self, t_s: f64) -> Option<f64> {
+        let begin_s = (t_s - SLICE.as_secs_f64()).max(0.0);
+        Some(self.rate.as_ref()?.mean_between(begin_s, t_s))
+    }
+
     /// Requests that failed.
     pub(crate) fn failed(&self) -> u64 {
         let failures = self.outcomes.iter().filter(|(it, _)| it.is_failure());
@@ -177,10 +192,9 @@ impl Follower {
         forecast: &[Finding],
     ) -> Follower {
         let began = Instant::now();
-        Follower {
+        let mut follower = Follower {
             began,
             figures: LoadFigures {
-                info: running_load.info(),
                 agents: match &running_load {
                     RunningLoad::Here(..) => None,
                     RunningLoad::ByAgents(feed) => {
@@ -200,7 +214,9 @@ impl Follower {
             utilizations: VecDeque::new(),
             forecast: forecast.to_vec(),
             looked_for_findings: began,
-        }
+        };
+        follower.figures.set_info(follower.running_load.info());
+        follower
     }
 
     /// The latest figures.
@@ -237,7 +253,7 @@ impl Follower {
             return;
         };
         self.figures.agents = Some(Agents::of(feed));
-        self.figures.info = feed.load();
+        self.figures.set_info(feed.load());
         if let Some(begun) = feed.begun() {
             self.began = begun.at;
             self.figures.planned = begun.planned;
@@ -329,7 +345,7 @@ impl Follower {
         figures.statuses = all.statuses.iter().collect();
         figures.in_flight = so_far.in_flight;
         figures.connections_opened = all.connections_opened;
-        figures.waiting = waiting(&figures.info, all.started, so_far.reaches);
+        figures.waiting = waiting(figures, all.started, so_far.reaches);
     }
 
     /// Updates the CPU use of the last seconds.
@@ -352,10 +368,10 @@ impl Follower {
 
 /// The number of requests that are due and have not started. For random arrivals only the expected number
 /// is known, so a few may be zero.
-fn waiting(info: &LoadInfo, started: u64, until: Nanos) -> Option<u64> {
-    let due = info.rate_per_s? * until.as_secs_f64();
+fn waiting(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
+    let due = figures.rate.as_ref()?.arrivals_until(until.as_secs_f64());
     let waiting = (due as u64).saturating_sub(started);
-    let chance = match info.arrivals.as_deref() {
+    let chance = match figures.info.arrivals.as_deref() {
         Some("poisson") => 4.0 * due.sqrt(),
         _ => 0.0,
     };

@@ -89,8 +89,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
     frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
-/// One chart, or two next to or above each other if they fit.
+/// One chart, or as many as fit next to or above each other.
 fn charts(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
+    let is_profile = !figures.info.stages.is_empty();
+    if is_profile && area.width >= 120 && area.height >= 18 {
+        let [above, below] = Layout::vertical([Constraint::Fill(1); 2]).areas(area);
+        let [left, right] = panels::halves(below);
+        panels::rates(frame, above, figures, theme);
+        panels::times_chart(frame, left, figures, theme);
+        panels::times_against_rate(frame, right, figures, theme);
+        return;
+    }
     let [rates, times] = match area {
         Rect { height: 0..5, .. } => return,
         Rect { height: 24.., .. } => Layout::vertical([Constraint::Fill(1); 2]).areas(area),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_record::{Outcome, Severity};
+use prony_record::{Outcome, RateProfile, Severity};
 use prony_report::number;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,7 +15,7 @@ use ratatui::widgets::{
 
 use super::Theme;
 use super::agents::LoadStage;
-use super::follower::{LoadFigures, Times};
+use super::follower::{LoadFigures, Times, TimesPoint};
 use crate::progress::rounded;
 
 /// Marks that distinguish lines of a chart without colors.
@@ -56,13 +56,11 @@ pub(super) fn gauge(
 /// The kind of load in one line.
 pub(super) fn kind(figures: &LoadFigures) -> String {
     let info = &figures.info;
-    let mut parts = vec![match info.rate_per_s {
-        Some(rate) => format!(
-            "open loop, {} {}",
-            number::rate(rate),
-            info.arrivals.as_deref().unwrap_or_default()
-        ),
-        None => "closed loop".to_owned(),
+    let arrivals = info.arrivals.as_deref().unwrap_or_default();
+    let mut parts = vec![match (info.rate_per_s, info.stages.as_slice()) {
+        (Some(rate), _) => format!("open loop, {} {arrivals}", number::rate(rate)),
+        (None, []) => "closed loop".to_owned(),
+        (None, stages) => format!("open loop, {} {arrivals}", number::rate_stages(stages)),
     }];
     let many = |n: u32, what: &str| number::plural(u64::from(n), what, &format!("{what}s"));
     parts.push(many(info.connections, "connection"));
@@ -137,7 +135,8 @@ pub(super) fn rate(figures: &LoadFigures, theme: Theme) -> Line<'static> {
         return Line::styled(format!("no figures yet{when}"), theme.dim());
     }
     let mut spans = vec![Span::styled(number::rate(figures.ok_per_s), theme.strong())];
-    if let Some(offered) = figures.info.rate_per_s {
+    let now_s = figures.history.last().map_or(0.0, |point| point.t_s);
+    if let Some(offered) = figures.offered_until(now_s) {
         let share = figures.ok_per_s / offered.max(f64::MIN_POSITIVE);
         spans.push(Span::raw(format!(
             " of {} offered ({})",
@@ -166,10 +165,10 @@ pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     let end = shown_until(figures);
     let mut offered = Vec::new();
     let mut title = "responses per second: ⠒ ok, x failed".to_owned();
-    if let Some(rate) = figures.info.rate_per_s {
+    if let Some(rate) = &figures.rate {
         title += ", - offered";
-        let share = |column: usize| column as f64 / columns.max(1) as f64;
-        offered.extend((0..columns).map(|column| (end * share(column), rate)));
+        let at = |column: usize| end * column as f64 / columns.max(1) as f64;
+        offered.extend((0..columns).map(|column| (at(column), rate.rate_at(at(column)))));
     }
     let lines = [
         (&offered[..], OFFERED, GraphType::Scatter, theme.dim()),
@@ -179,7 +178,7 @@ pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     chart(
         frame,
         area,
-        (&title, end),
+        (&title, (end, elapsed)),
         lines,
         number::rate_figure,
         theme,
@@ -199,7 +198,14 @@ pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigur
     ];
     let title = "response time: ⠒ p50, ^ p99";
     let end = shown_until(figures);
-    chart(frame, area, (title, end), lines, number::time, theme);
+    chart(
+        frame,
+        area,
+        (title, (end, elapsed)),
+        lines,
+        number::time,
+        theme,
+    );
 }
 
 /// The time that a chart shows: grows with the load, because the first minutes of an hour would be a dot.
@@ -212,11 +218,40 @@ fn shown_until(figures: &LoadFigures) -> f64 {
 /// The points of a line, their mark, how they are joined, and their color.
 type Drawn<'a> = (&'a [(f64, f64)], Marker, GraphType, Style);
 
-/// A chart of lines over time, from zero.
+/// The response times of each half second over its offered rate, for a rate that changes.
+pub(super) fn times_against_rate(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    figures: &LoadFigures,
+    theme: Theme,
+) {
+    let by_rate = |pick: fn(&TimesPoint) -> f64| -> Vec<(f64, f64)> {
+        let points = figures.times.iter();
+        let points = points.filter_map(|it| Some((figures.offered_until(it.t_s)?, pick(it))));
+        points.collect()
+    };
+    let (p50, p99) = (by_rate(|it| it.p50_us), by_rate(|it| it.p99_us));
+    let lines = [
+        (&p50[..], Marker::Braille, GraphType::Scatter, theme.good()),
+        (&p99[..], SLOW, GraphType::Scatter, theme.odd()),
+        (&[], Marker::Dot, GraphType::Scatter, theme.dim()),
+    ];
+    let title = "response time by offered requests per second: ⠒ p50, ^ p99";
+    let highest = figures.rate.as_ref().map_or(1.0, RateProfile::highest);
+    let x_axis = (highest, number::rate_figure as fn(f64) -> String);
+    chart(frame, area, (title, x_axis), lines, number::time, theme);
+}
+
+/// Formats seconds below a chart.
+fn elapsed(t_s: f64) -> String {
+    rounded(Duration::from_secs_f64(t_s))
+}
+
+/// A chart of lines from zero to the end of the horizontal axis, whose values are formatted.
 fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
-    (title, end_s): (&str, f64),
+    (title, (end, mark)): (&str, (f64, fn(f64) -> String)),
     lines: [Drawn<'_>; 3],
     figure: fn(f64) -> String,
     theme: Theme,
@@ -228,8 +263,7 @@ fn chart(
         dataset.marker(marker).graph_type(kind)
     });
     let label = |text: String| Span::styled(text, theme.dim());
-    let moments = [0.0, end_s / 2.0, end_s];
-    let moments = moments.map(|t_s| label(rounded(Duration::from_secs_f64(t_s))));
+    let marks = [0.0, end / 2.0, end].map(|value| label(mark(value)));
     let values = match area.height {
         0..7 => vec![0.0, top],
         _ => vec![0.0, top / 2.0, top],
@@ -239,7 +273,7 @@ fn chart(
     let chart = Chart::new(datasets.into())
         .block(titled(title, theme))
         .legend_position(None)
-        .x_axis(axis(end_s).labels(moments))
+        .x_axis(axis(end).labels(marks))
         .y_axis(axis(top).labels(values));
     frame.render_widget(chart, area);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_experiment::runner::SliceResult;
-use prony_record::{Finding, FindingId, LoadInfo, Outcome, Severity};
+use prony_record::{Finding, FindingId, LoadInfo, Outcome, RateStage, Severity};
 use prony_stats::{Effect, Metric, Verdict};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -65,6 +65,7 @@ fn pages() -> Vec<(&'static str, DrawnPage)> {
     vec![
         ("closed", DrawnPage::Load(Box::new(closed()))),
         ("open", DrawnPage::Load(Box::new(open()))),
+        ("profile", DrawnPage::Load(Box::new(profile()))),
         ("failing", DrawnPage::Load(Box::new(failing()))),
         ("warming-up", DrawnPage::Load(Box::new(warming_up()))),
         ("agents", DrawnPage::Load(Box::new(by_agents()))),
@@ -167,6 +168,7 @@ fn open() -> LoadFigures {
     let mut figures = closed();
     figures.info.rate_per_s = Some(60_000.0);
     figures.info.arrivals = Some("poisson".to_owned());
+    figures.set_info(figures.info.clone());
     figures.waiting = Some(41_317);
     figures.recent.percentiles[3] = (1_400_000.0, true);
     figures.recent.max = (2_100_000.0, true);
@@ -182,6 +184,29 @@ fn open() -> LoadFigures {
          generator and not the server may have set the rate. Give it more cores (--cores, \
          --threads), or load less.",
     )];
+    figures
+}
+
+/// An open loop whose rate rises beyond the server's capacity.
+fn profile() -> LoadFigures {
+    let mut figures = closed();
+    figures.info.stages = vec![
+        RateStage {
+            rate_per_s: 5_000.0,
+            length_s: 0.0,
+        },
+        RateStage {
+            rate_per_s: 80_000.0,
+            length_s: 20.0,
+        },
+    ];
+    figures.info.arrivals = Some("constant".to_owned());
+    figures.set_info(figures.info.clone());
+    let rising = |n: u32| (3_000.0 + 2_000.0 * f64::from(n)).min(52_000.0);
+    figures.history = points(28, rising, |_| 0.0);
+    for (n, point) in (1u32..).zip(&mut figures.times) {
+        point.p99_us = 1_700.0 * f64::from(n);
+    }
     figures
 }
 

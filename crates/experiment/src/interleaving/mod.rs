@@ -91,10 +91,14 @@ impl<'a> NamedVariants<'a> {
     }
 }
 
-/// Only loads that this process sends for a given time can take turns.
+/// Only loads that this process sends for a given time can take turns. Slices would change the slope of a
+/// load profile, and the drains between them would end the queues that it builds up.
 fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(|variant| variant.load.agents.is_some()) {
         return Some(format!("agents send {load}"));
+    }
+    if let Some(load) = all.loads(|variant| !variant.load.settings.rate_stages().is_empty()) {
+        return Some(format!("{load} has a rate that changes over time"));
     }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
     Some(format!("{load} ends after a number of requests"))
@@ -200,7 +204,7 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
 fn of_requests(all: NamedVariants<'_>) -> Option<String> {
     all.iter().find_map(|(index, variant)| {
         let settings = &variant.load.settings;
-        let least = minimum_duration(settings.rate?, &all.plan.metrics)?;
+        let least = minimum_duration(settings.constant_rate()?, &all.plan.metrics)?;
         let duration = settings.planned()?;
         (duration < least).then(|| {
             format!(

@@ -345,7 +345,7 @@ fn can_show_idleness(record: &Record) -> bool {
 }
 
 fn is_closed(record: &Record) -> bool {
-    record.load.rate_per_s.is_none()
+    !record.load.is_open()
 }
 
 fn not_stationary(

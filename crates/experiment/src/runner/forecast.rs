@@ -147,12 +147,14 @@ fn planned_trial(variant: &Resolved) -> Option<Duration> {
 }
 
 fn planned_load(settings: &LoadSettings) -> Option<Duration> {
-    let measured = match (settings.requests, settings.rate) {
+    let measured = match (settings.requests, settings.rate_profile()) {
         (None, _) => settings.planned()?,
-        (Some(requests), Some(rate_per_s)) => {
-            let scheduled = Duration::try_from_secs_f64(requests as f64 / rate_per_s);
-            let scheduled = scheduled.unwrap_or(Duration::MAX);
-            scheduled.min(settings.duration.unwrap_or(Duration::MAX))
+        (Some(requests), Some(rate)) => {
+            let scheduled = rate
+                .time_of(requests as f64)
+                .map(Duration::try_from_secs_f64);
+            let scheduled = scheduled.and_then(Result::ok).unwrap_or(Duration::MAX);
+            scheduled.min(settings.planned().unwrap_or(Duration::MAX))
         }
         (Some(_), None) => return None,
     };
@@ -335,5 +337,9 @@ mod tests {
         assert_eq!(planned(&["duration=5s", "warmup=1s"]), Some(6));
         assert_eq!(planned(&["requests=100", "warmup=1s"]), None);
         assert_eq!(planned(&["requests=100", "rate=10", "warmup=1s"]), Some(11));
+        // The rate rises, so 250 of 600 requests take more than half of the time.
+        let rising = ["requests=250", "rate=0:20", "duration=60s"];
+        assert_eq!(planned(&rising), Some(38));
+        assert_eq!(planned(&["requests=9999", "stages=0@5s,20@7s"]), Some(12));
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn resolve(
         permits: Some(permits(&settings.policy, &refused)),
         ..LoadScope::default()
     };
-    let rate = options.rate;
+    let rate = options.rate_profile();
     let connections = options.connections();
     let resolved = options.resolve_within(load.url.as_deref(), &scope);
     let mut spec = resolved.map_err(|error| {
@@ -93,7 +93,8 @@ pub(super) fn resolve(
     spec.open_before_start();
     // Resolving the load has checked the shard.
     let asked = LoadDemand {
-        rate: rate.map(|rate| rate * f64::from(shard.workers) / f64::from(shard.of.max(1))),
+        rate: rate
+            .map(|rate| rate.highest() * f64::from(shard.workers) / f64::from(shard.of.max(1))),
         connections: shard.part(connections),
         seconds: spec.planned().map(Nanos::as_secs_f64),
     };

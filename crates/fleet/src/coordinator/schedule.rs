@@ -14,7 +14,7 @@ pub(super) fn offered(
     collector: &ResultCollector,
     span: (Nanos, Nanos),
 ) -> Option<u64> {
-    let rate_per_s = manifest.load.rate_per_s?;
+    let rate = manifest.load.rate_profile()?;
     let is_done = |part: &ReceivedPart| {
         let because = part.end.as_ref().map(|end| end.reason);
         part.lost.is_none() && because == Some(EndReason::Done)
@@ -32,7 +32,7 @@ pub(super) fn offered(
     let counted = || by_worker.map(|parts| parts.iter().sum());
     counted().or_else(|| {
         // There are too many arrivals to draw them one by one.
-        let mean = rate_per_s * at.since(warmup(manifest)).as_secs_f64();
+        let mean = rate.arrivals_until(at.since(warmup(manifest)).as_secs_f64());
         Some((mean as u64).min(manifest.load.requests.unwrap_or(u64::MAX)))
     })
 }
@@ -59,10 +59,10 @@ impl RequestQuota {
     pub(super) fn of(manifest: &RunManifest) -> RequestQuota {
         let load = &manifest.load;
         let is_endless = load.duration_s.is_none() && load.requests.is_none();
-        RequestQuota(match (load.rate_per_s, load.requests) {
-            (Some(_), _) if !is_endless => arrivals(manifest, planned_end(manifest))
+        RequestQuota(match (load.is_open(), load.requests) {
+            (true, _) if !is_endless => arrivals(manifest, planned_end(manifest))
                 .map_or(QuotaKind::Unknown, QuotaKind::Open),
-            (None, Some(requests)) if load.duration_s.is_none() => QuotaKind::Closed(requests),
+            (false, Some(requests)) if load.duration_s.is_none() => QuotaKind::Closed(requests),
             _ => QuotaKind::Unknown,
         })
     }
@@ -93,7 +93,7 @@ fn arrivals(manifest: &RunManifest, at: Nanos) -> Option<Vec<u64>> {
         counted_from: warmup(manifest),
         at,
     };
-    arrivals_by_worker(arrivals, load.rate_per_s?, manifest.seed, workers, end)
+    arrivals_by_worker(arrivals, &load.rate_profile()?, manifest.seed, workers, end)
 }
 
 /// End of the measured part since the load's start; `Nanos::MAX` if time does not end it.
@@ -102,7 +102,7 @@ fn planned_end(manifest: &RunManifest) -> Nanos {
     duration.map_or(Nanos::MAX, |duration| duration + warmup(manifest))
 }
 
-fn warmup(manifest: &RunManifest) -> Nanos {
+pub(super) fn warmup(manifest: &RunManifest) -> Nanos {
     seconds(manifest.load.warmup_s)
 }
 

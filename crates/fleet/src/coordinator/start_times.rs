@@ -4,6 +4,7 @@ use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Shard};
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::collector::ResultCollector;
+use super::schedule::warmup;
 use super::summary;
 use crate::division::AgentShard;
 use crate::wire::{PartAssignment, PartEnd, RunManifest};
@@ -23,7 +24,7 @@ pub(super) fn first_start(
 /// Due time of an agent's first request since the load's start, in nanoseconds: zero in a closed
 /// loop, by the schedule in an open one.
 fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
-    let Some(rate_per_s) = manifest.load.rate_per_s else {
+    let Some(rate) = manifest.load.rate_profile() else {
         return 0;
     };
     let arrivals = match manifest.load.arrivals.as_deref() {
@@ -37,10 +38,10 @@ fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
     };
     let endless = ScheduleEnd {
         requests: u64::MAX,
-        counted_from: Nanos::ZERO,
+        counted_from: warmup(manifest),
         at: Nanos(u64::MAX),
     };
-    let schedule = ArrivalSchedule::new(arrivals, rate_per_s, manifest.seed, first_worker, endless);
+    let schedule = ArrivalSchedule::new(arrivals, &rate, manifest.seed, first_worker, endless);
     let due = schedule.peek().unwrap_or_default();
     i64::try_from(due.0).unwrap_or(i64::MAX)
 }
@@ -60,19 +61,19 @@ pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Optio
         .map(|(late_ns, name)| format!("{name} by {:.1} ms", *late_ns as f64 / 1e6));
     let each = summary::shorten(&each.collect::<Vec<_>>(), usize::MAX);
     let beyond_s = most_ns as f64 / 1e9 - manifest.load.warmup_s;
-    let (severity, meaning) = match (beyond_s > 0.0, manifest.load.rate_per_s) {
+    let (severity, meaning) = match (beyond_s > 0.0, manifest.load.is_open()) {
         (false, _) => (
             Severity::Note,
             "All agents had started before the warm-up ended; the measured part is not affected."
                 .to_owned(),
         ),
-        (true, None) => (
+        (true, false) => (
             Severity::Warning,
             format!(
                 "The first {beyond_s:.1} s of the measured part ran without all agents, with a lighter load."
             ),
         ),
-        (true, Some(_)) => (
+        (true, true) => (
             Severity::Warning,
             format!(
                 "The first {beyond_s:.1} s of the measured part ran without all agents. Requests due in that time were started late, and their response times include the delay."

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prony_load::StatusSet;
-use prony_load::{HttpVersion, LoadSettings};
+use prony_load::{ArrivalRate, HttpVersion, LoadSettings};
 use prony_record::Nanos;
 
 use super::arguments::HeyArguments;
@@ -82,7 +82,7 @@ impl HeyArguments {
         LoadSettings {
             connections: Some(spread.connections),
             streams: Some(spread.streams),
-            rate: self.total_rate(),
+            rate: self.total_rate().map(ArrivalRate::Constant),
             requests,
             duration,
             threads: self.cores.map(|cores| cores.min(spread.connections)),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_load::StatusSet;
-use prony_load::{HttpVersion, LoadSettings, LoadSpec, SpecError};
+use prony_load::{ArrivalRate, HttpVersion, LoadSettings, LoadSpec, SpecError};
 
 use super::address::Address;
 use super::arguments::WrkArguments;
@@ -61,7 +61,9 @@ fn options(arguments: &WrkArguments) -> LoadSettings {
         connections: Some(arguments.connections),
         threads: Some(arguments.threads),
         duration: Some(Duration::from_secs(arguments.duration_s)),
-        rate: arguments.rate_per_s.map(|rate| rate as f64),
+        rate: arguments
+            .rate_per_s
+            .map(|rate| ArrivalRate::Constant(rate as f64)),
         http: Some(HttpVersion::Http11),
         timeout: Some(Duration::ZERO),
         connect_timeout: Some(CONNECT_TIMEOUT),

@@ -1,6 +1,6 @@
 //! Findings about the load generator: whether it, and not the server, set the figures.
 
-use prony_record::{Finding, FindingId, Outcome, Record, Severity, Stalls};
+use prony_record::{Finding, FindingId, Outcome, RateProfile, Record, Severity, Stalls};
 
 /// A worker that is awake for less than this share of the time has reserves.
 const AWAKE_SHARE_MIN: f64 = 0.85;
@@ -72,7 +72,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     if awake < AWAKE_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
         return None;
     }
-    let late = record.load.rate_per_s.is_some() && generator.late_us.p99 > LATE_P99_US;
+    let late = record.load.is_open() && generator.late_us.p99 > LATE_P99_US;
     let queued = generator.queue_share;
     let load = &record.load;
     let requests_max = f64::from(load.connections.max(1)) * f64::from(load.streams.max(1));
@@ -127,7 +127,7 @@ pub(super) fn starved(record: &Record) -> Option<Finding> {
 
 /// Starts were late, or requests found no free connection, in an open loop.
 pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Finding> {
-    let rate_per_s = record.load.rate_per_s?;
+    let rate = record.load.rate_profile()?;
     let totals = &record.totals;
     let late_p99_us = record.generator.late_us.p99;
     if late_p99_us > LATE_P99_US {
@@ -160,8 +160,9 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         Severity::Warning,
         format!(
             "{} of {due} requests that were due found no free {slot} until the load ended; their \
-             response times are lower bounds. {cause} with {rate_per_s} requests per second over {}.",
+             response times are lower bounds. {cause} with {} over {}.",
             totals.unstarted,
+            offered(&rate),
             capacity(record)
         ),
     ))
@@ -188,6 +189,14 @@ fn started_late(record: &Record, late_p99_us: f64) -> Finding {
             late_p99_us / 1e3
         ),
     )
+}
+
+/// The arrival rate, in words.
+fn offered(rate: &RateProfile) -> String {
+    match rate {
+        RateProfile::Constant(rate_per_s) => format!("{rate_per_s} requests per second"),
+        RateProfile::Staged(_) => format!("up to {} requests per second", rate.highest()),
+    }
 }
 
 /// The connections and streams that requests are sent on, in words.

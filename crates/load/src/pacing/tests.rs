@@ -1,3 +1,5 @@
+mod profiles;
+
 use super::*;
 
 const FOREVER: ScheduleEnd = ScheduleEnd {
@@ -14,7 +16,7 @@ fn shard_schedule(
     of: u64,
     end: ScheduleEnd,
 ) -> ArrivalSchedule {
-    ArrivalSchedule::new(arrivals, rate, seed, Shard { worker, of }, end)
+    ArrivalSchedule::new(arrivals, &rate.into(), seed, Shard { worker, of }, end)
 }
 
 fn alone(arrivals: Arrivals, rate: f64, seed: u64, end: ScheduleEnd) -> ArrivalSchedule {
@@ -278,7 +280,7 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
                     .map(|worker| shard_schedule(arrivals, rate, 7, worker, of, end))
                     .map(|schedule| schedule.filter(|at| *at >= end.counted_from).count() as u64)
                     .collect();
-                let found = arrivals_by_worker(arrivals, rate, 7, of as u32, end);
+                let found = arrivals_by_worker(arrivals, &rate.into(), 7, of as u32, end);
                 assert_eq!(found, Some(expected), "{arrivals:?} {rate} {end:?}");
             }
         }
@@ -288,9 +290,9 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
         counted_from: Nanos::ZERO,
         at: Nanos::MAX,
     };
-    let found = arrivals_by_worker(Arrivals::Constant, 2.0, 0, 3, end);
+    let found = arrivals_by_worker(Arrivals::Constant, &2.0.into(), 0, 3, end);
     assert_eq!(found, Some(vec![4, 3, 3]));
     // A week of arrivals is too long to be drawn.
-    let found = arrivals_by_worker(Arrivals::Poisson, 1e6, 0, 3, FOREVER);
+    let found = arrivals_by_worker(Arrivals::Poisson, &1e6.into(), 0, 3, FOREVER);
     assert_eq!(found, None);
 }

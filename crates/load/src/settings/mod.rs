@@ -5,6 +5,7 @@
 
 mod combined;
 mod http_proxy;
+mod rate;
 mod source_range;
 mod text;
 mod values;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use http_proxy::HttpProxy;
+pub use rate::{ArrivalRate, Stage};
 pub use source_range::SourceRange;
 pub use values::{
     CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
@@ -52,8 +54,11 @@ pub struct LoadSettings {
     )]
     pub warmup: Option<Duration>,
     /// Requests per second in total; makes the loop open.
-    #[serde(deserialize_with = "text::rate", skip_serializing_if = "is_none")]
-    pub rate: Option<f64>,
+    #[serde(skip_serializing_if = "is_none")]
+    pub rate: Option<ArrivalRate>,
+    /// Stages of a rate that changes over time, in place of `rate` and `duration`.
+    #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
+    pub stages: Vec<Stage>,
     /// Spacing of an open loop's requests; by default constant.
     #[serde(skip_serializing_if = "is_none")]
     pub arrivals: Option<Arrivals>,
@@ -278,6 +283,7 @@ impl LoadSettings {
         "duration",
         "warmup",
         "rate",
+        "stages",
         "arrivals",
         "threads",
         "cores",
@@ -359,6 +365,7 @@ impl LoadSettings {
     /// Length of the measured part, if time ends it.
     pub fn planned(&self) -> Option<Duration> {
         match (self.duration, self.requests) {
+            _ if !self.stages.is_empty() => self.stages_length(),
             (None, None) => Some(DEFAULT_DURATION),
             (duration, _) => duration,
         }
@@ -408,10 +415,13 @@ impl LoadSettings {
                 return Err(error.name(other).text("; leave one out"));
             }
         }
-        let (arrivals, proxy_source) = (self.arrivals.is_some(), !self.proxy_source.is_empty());
+        if self.arrivals.is_some() && !self.is_open() {
+            let error = SettingsError::of("arrivals").text(" needs ").name("rate");
+            return Err(error.text(" or ").name("stages").text(" as well"));
+        }
+        let proxy_source = !self.proxy_source.is_empty();
         let (cert, key) = (self.cert.is_some(), self.key.is_some());
         let needing = [
-            ("arrivals", arrivals, "rate", self.rate.is_some()),
             (
                 "data_order",
                 self.data_order.is_some(),
@@ -433,7 +443,7 @@ impl LoadSettings {
                 return Err(error.name(other).text(" as well"));
             }
         }
-        Ok(())
+        self.check_rate()
     }
 
     /// Connections to keep open.

@@ -39,6 +39,8 @@ const GOOD: &[&str] = &[
     "-d 500ms",
     "--warmup 0s",
     "-r 20k",
+    "-r 100:5000 -d 5s",
+    "--stages 500@30s,2000@1m --stages 0@500ms",
     "-t 2",
     "--cores 0-1,3",
     "--seed 7",
@@ -180,7 +182,7 @@ fn values_of_any_scalar_type_are_read_by_their_text() {
     let settings: LoadSettings = serde_json::from_value(json).unwrap();
     assert_eq!(settings.connections, Some(10));
     assert_eq!(settings.requests, Some(1000));
-    assert_eq!(settings.rate, Some(2.5));
+    assert_eq!(settings.rate, Some(2.5.into()));
     assert_eq!(settings.http, Some(HttpVersion::Http10));
     assert_eq!(settings.duration, Some(Duration::from_secs(3)));
     assert_eq!(settings.cores, Some(CoreList(vec![0, 2, 3])));

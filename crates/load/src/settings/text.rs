@@ -193,10 +193,6 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parsed(deserializer, quantity::size)
 }
 
-pub(super) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    parsed(deserializer, quantity::rate)
-}
-
 pub(super) fn time<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
@@ -260,7 +256,7 @@ pub(super) fn write_path<S: Serializer>(
 }
 
 /// Reads a value from one scalar.
-fn one<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn one<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: fmt::Display>,

@@ -28,7 +28,7 @@ pub(super) fn pace(
     end: Nanos,
     course: LoadCourse,
 ) -> (Pace, MeasuredPart) {
-    match spec.model {
+    match &spec.model {
         LoopModel::Closed => {
             let left = spec
                 .span
@@ -43,16 +43,13 @@ pub(super) fn pace(
             };
             (Pace::Closed { left }, measured)
         }
-        LoopModel::Open {
-            rate_per_s,
-            arrivals,
-        } => {
+        LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
                 requests: spec.span.requests.unwrap_or(u64::MAX),
                 counted_from: spec.span.warmup,
                 at: end,
             };
-            let schedule = ArrivalSchedule::new(arrivals, rate_per_s, spec.seed, shard, until);
+            let schedule = ArrivalSchedule::new(*arrivals, rate, spec.seed, shard, until);
             let measured = MeasuredPart::DueFrom(spec.span.warmup);
             (Pace::Open(Box::new(schedule)), measured)
         }
@@ -62,19 +59,16 @@ pub(super) fn pace(
 /// The source of a worker's start times in the settling part of a slice, which begins at `begin`. An
 /// open loop has a schedule of its own there, so that no arrival of the load goes uncounted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
-    match spec.model {
+    match &spec.model {
         LoopModel::Closed => Pace::Closed { left: u64::MAX },
-        LoopModel::Open {
-            rate_per_s,
-            arrivals,
-        } => {
+        LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
                 requests: u64::MAX,
                 counted_from: Nanos::ZERO,
                 at: Nanos::MAX,
             };
             let seed = spec.seed ^ begin.0;
-            let schedule = ArrivalSchedule::new(arrivals, rate_per_s, seed, shard, until);
+            let schedule = ArrivalSchedule::new(*arrivals, rate, seed, shard, until);
             Pace::Open(Box::new(schedule.beginning_at(begin)))
         }
     }

@@ -14,7 +14,14 @@ const SHORT: [(&str, &str); 9] = [
     ("-k", "insecure"),
 ];
 const SWITCHES: [&str; 4] = ["no_keepalive", "insecure", "no_resumption", "public"];
-const REPEATABLE: [&str; 5] = ["header", "source", "proxy_source", "resolve", "ciphers"];
+const REPEATABLE: [&str; 6] = [
+    "stages",
+    "header",
+    "source",
+    "proxy_source",
+    "resolve",
+    "ciphers",
+];
 
 /// The settings that these flags give, as the JSON that settings are read from.
 ///

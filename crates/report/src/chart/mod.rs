@@ -26,7 +26,7 @@ pub(crate) use forest::{ForestRow, forest};
 pub(crate) use panels::{RatePanel, over_time, short};
 pub(crate) use rounds::{RoundBlock, RoundLines, RoundPoint, rounds};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
-pub(crate) use timed::{TimedLine, timed};
+pub(crate) use timed::{RateDots, TimedLine, against_rate, timed};
 
 use canvas::Canvas;
 pub(crate) use canvas::{Shape, Side};

@@ -1,7 +1,8 @@
-//! Lines of one load over time: its percentiles, or its failures.
+//! Figures of one load over time, or against its offered rate: its rates, percentiles, or failures.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
+use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 
 /// One line over time.
@@ -11,6 +12,16 @@ pub(crate) struct TimedLine {
     pub(crate) name: String,
     pub(crate) color: Color,
     /// Seconds since the measurement started, and the value.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Values at each offered rate.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RateDots {
+    /// The name of the values, such as `p99`.
+    pub(crate) name: String,
+    pub(crate) color: Color,
+    /// Offered requests per second, and the value.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -24,30 +35,111 @@ pub(crate) fn timed(
     lines: &[TimedLine],
 ) -> Chart {
     chart(label, |canvas, size| {
-        draw(canvas, size, (unit, mark), length_s, lines)
+        legend(
+            canvas,
+            lines.iter().map(|line| (line.name.as_str(), line.color)),
+        );
+        let points = || lines.iter().flat_map(|line| &line.points);
+        let length_s = if length_s.is_finite() { length_s } else { 0.0 };
+        let x_axis = HorizontalAxis {
+            end: length_s.max(0.5),
+            mark: seconds,
+            title: "seconds since the measurement started",
+        };
+        let frame = frame(canvas, size, (unit, mark), &x_axis, highest(points()));
+        for line in lines {
+            let at = frame.positions(&line.points);
+            canvas.path(&at, line.color, 1.8, 0.9);
+            if let [only] = at[..] {
+                canvas.dot(only, 3.0, line.color, 0.9);
+            }
+        }
+        frame.lower_end
     })
+}
+
+/// Draws a dot for each value over the offered rate. All axes start at zero. `mark` formats a value of the
+/// vertical axis, and `unit` is the heading above it.
+pub(crate) fn against_rate(
+    label: String,
+    unit: &str,
+    mark: fn(f64) -> String,
+    dots: &[RateDots],
+) -> Chart {
+    chart(label, |canvas, size| {
+        legend(
+            canvas,
+            dots.iter().map(|each| (each.name.as_str(), each.color)),
+        );
+        let points = || dots.iter().flat_map(|each| &each.points);
+        let fastest = points().map(|(rate, _)| *rate).fold(0.0, f64::max);
+        let x_axis = HorizontalAxis {
+            end: (fastest * 1.02).max(1e-9),
+            mark: short,
+            title: "offered requests per second",
+        };
+        let frame = frame(canvas, size, (unit, mark), &x_axis, highest(points()));
+        for each in dots {
+            for at in frame.positions(&each.points) {
+                canvas.dot(at, 2.2, each.color, 0.7);
+            }
+        }
+        frame.lower_end
+    })
+}
+
+/// The highest of the values; zero if there are none.
+fn highest<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
+    let finite = points.filter(|(_, value)| value.is_finite());
+    finite.fold(0.0_f64, |most, (_, value)| most.max(*value))
+}
+
+fn seconds(value: f64) -> String {
+    format!("{}", (value * 1000.0).round() / 1000.0)
 }
 
 const LEFT: f64 = 62.0;
 const HEIGHT: f64 = 170.0;
 const LEGEND: f64 = 20.0;
 
-fn draw(
+/// The horizontal axis, from zero.
+struct HorizontalAxis<'a> {
+    end: f64,
+    /// Formats a value.
+    mark: fn(f64) -> String,
+    title: &'a str,
+}
+
+/// Axes that are drawn.
+struct Frame {
+    x: Axis,
+    y: Axis,
+    /// Lower end of the drawing.
+    lower_end: f64,
+}
+
+impl Frame {
+    /// The positions of the points with finite values.
+    fn positions(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let finite = points
+            .iter()
+            .filter(|(x, y)| x.is_finite() && y.is_finite());
+        finite.map(|&(x, y)| (self.x.at(x), self.y.at(y))).collect()
+    }
+}
+
+/// Draws the axes below the legend.
+fn frame(
     canvas: &mut Canvas,
     size: DrawingSize,
     (unit, mark): (&str, fn(f64) -> String),
-    length_s: f64,
-    lines: &[TimedLine],
-) -> f64 {
+    x_axis: &HorizontalAxis<'_>,
+    highest: f64,
+) -> Frame {
     let right = size.width() - 10.0;
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let finite = points().filter(|(_, value)| value.is_finite());
-    let highest = finite.fold(0.0_f64, |most, (_, value)| most.max(*value));
-    legend(canvas, lines);
     let top = LEGEND + 26.0;
     let bottom = top + HEIGHT;
-    let length_s = if length_s.is_finite() { length_s } else { 0.0 };
-    let x = Axis::new(0.0..length_s.max(0.5), LEFT..right);
+    let x = Axis::new(0.0..x_axis.end, LEFT..right);
     let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..top);
     canvas.text((0.0, top - 14.0), unit, TextStyle::AXIS);
     for value in y.marks(6) {
@@ -60,41 +152,30 @@ fn draw(
         canvas.text((LEFT - 8.0, y.at(value)), &mark(value), style);
     }
     for value in x.marks(if size.is_narrow() { 5 } else { 9 }) {
-        let text = format!("{}", (value * 1000.0).round() / 1000.0);
+        let text = (x_axis.mark)(value);
         let style = TextStyle::AXIS.side(Side::Middle);
         canvas.text((x.at(value), bottom + 13.0), &text, style);
     }
-    for line in lines {
-        let finite = line
-            .points
-            .iter()
-            .filter(|(t, v)| t.is_finite() && v.is_finite());
-        let at: Vec<(f64, f64)> = finite.map(|&(t, v)| (x.at(t), y.at(v))).collect();
-        canvas.path(&at, line.color, 1.8, 0.9);
-        if let [only] = at[..] {
-            canvas.dot(only, 3.0, line.color, 0.9);
-        }
-    }
     canvas.text(
         (size.width() / 2.0, bottom + 32.0),
-        "seconds since the measurement started",
+        x_axis.title,
         TextStyle::AXIS.side(Side::Middle),
     );
-    bottom + 42.0
+    Frame {
+        x,
+        y,
+        lower_end: bottom + 42.0,
+    }
 }
 
-/// Draws the lines' names in their colors.
-fn legend(canvas: &mut Canvas, lines: &[TimedLine]) {
+/// Draws names in their colors.
+fn legend<'a>(canvas: &mut Canvas, names: impl Iterator<Item = (&'a str, Color)>) {
     let style = TextStyle::LABEL.bold();
     let mut x = 0.0;
-    for line in lines {
-        canvas.line((x, LEGEND / 2.0), (x + 16.0, LEGEND / 2.0), line.color, 3.0);
-        canvas.text(
-            (x + 24.0, LEGEND / 2.0),
-            &line.name,
-            style.color(line.color),
-        );
-        x += 24.0 + style.width_of(&line.name) + 18.0;
+    for (name, color) in names {
+        canvas.line((x, LEGEND / 2.0), (x + 16.0, LEGEND / 2.0), color, 3.0);
+        canvas.text((x + 24.0, LEGEND / 2.0), name, style.color(color));
+        x += 24.0 + style.width_of(name) + 18.0;
     }
 }
 
@@ -129,5 +210,25 @@ mod tests {
             );
             assert!(!drawing.contains("NaN"));
         }
+    }
+
+    #[test]
+    fn every_value_is_a_dot_at_its_rate() {
+        let dots = RateDots {
+            name: "p99".to_owned(),
+            color: palette::variant(0),
+            points: vec![(100.0, 5.0), (20_000.0, 9.0), (f64::NAN, 1.0)],
+        };
+        let made = against_rate(String::new(), "time", |value| value.to_string(), &[dots]);
+        for drawing in [&made.wide, &made.narrow] {
+            assert_eq!(drawing.matches("<circle").count(), 2);
+            assert!(
+                drawing.contains(">p99<") && drawing.contains(">20k<"),
+                "{drawing}"
+            );
+            assert!(!drawing.contains("NaN"));
+        }
+        let none = against_rate(String::new(), "", |value| value.to_string(), &[]);
+        assert!(!none.wide.contains("NaN"));
     }
 }

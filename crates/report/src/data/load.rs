@@ -83,11 +83,20 @@ pub(crate) fn series(record: &Record) -> DataTable {
 }
 
 /// The columns of each half second.
-pub(super) const SERIES: [&str; 8] = [
-    "t_s", "ok", "failed", "ok_per_s", "bytes_in", "p50_us", "p99_us", "p90_us",
+pub(super) const SERIES: [&str; 9] = [
+    "t_s",
+    "ok",
+    "failed",
+    "ok_per_s",
+    "bytes_in",
+    "p50_us",
+    "p99_us",
+    "p90_us",
+    "offered_per_s",
 ];
 
-/// Each half second of a load. Percentiles of a slice in which no request ended are empty.
+/// Each half second of a load. Percentiles of a slice in which no request ended are empty, and so is the
+/// offered rate of a closed loop.
 pub(super) fn series_rows(record: &Record) -> Vec<Vec<DataCell>> {
     let percentile = |us: f64| match us > 0.0 {
         true => DataCell::from(us),
@@ -105,6 +114,7 @@ pub(super) fn series_rows(record: &Record) -> Vec<Vec<DataCell>> {
             percentile(slice.p50_us),
             percentile(slice.p99_us),
             percentile(slice.p90_us),
+            slice.offered_per_s.into(),
         ]
     });
     rows.collect()

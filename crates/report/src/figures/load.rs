@@ -2,13 +2,14 @@
 
 use prony_record::{Record, Slice};
 
-use super::times::of_one_load;
+use super::times::{of_one_load, rates};
 use super::titled;
-use crate::chart::{self, Chart, TimedLine, palette};
+use crate::chart::{self, Chart, RateDots, TimedLine, palette};
 use crate::document::Figure;
 use crate::number;
 use crate::tables::times;
-use crate::wording::load::time_at;
+use crate::wording::captions;
+use crate::wording::load::{headline, time_at};
 
 /// The most bars of the distribution.
 const BARS_MAX: u32 = 36;
@@ -16,15 +17,27 @@ const BARS_MAX: u32 = 36;
 /// All charts of a load in the report's order, each with the remark above it.
 pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     let all = [
-        (
-            "Completions over time",
-            "In half-second steps.",
-            of_one_load(record),
-        ),
+        match offered_and_achieved(record) {
+            None => (
+                "Completions over time",
+                "In half-second steps.",
+                of_one_load(record),
+            ),
+            chart => (
+                "Offered and achieved rate over time",
+                "In half-second steps. Achieved: requests that ended successfully.",
+                chart,
+            ),
+        },
         (
             "Response times over time",
             "Percentiles of the requests that ended in each half second.",
             percentiles(record),
+        ),
+        (
+            "Response times against the offered rate",
+            captions::AGAINST_RATE,
+            percentiles_against_rate(record),
         ),
         (
             "Failures over time",
@@ -42,18 +55,97 @@ pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     figures.collect()
 }
 
+/// The rates of an open loop; none for a closed loop and for a record of an earlier version.
+fn offered_and_achieved(record: &Record) -> Option<Chart> {
+    let offered = offered_rates(&record.series)?;
+    let line = |name: &str, color, points| TimedLine {
+        name: name.to_owned(),
+        color,
+        points,
+    };
+    let highest = offered.iter().map(|point| point.1).fold(0.0, f64::max);
+    let label = format!(
+        "Line chart of the offered and the achieved rate over time: up to {} offered, {}.",
+        number::rate(highest),
+        headline(record)
+    );
+    let lines = [
+        line("offered", palette::MUTED, offered),
+        line("achieved", palette::variant(0), rates(&record.series)),
+    ];
+    let length_s = record.totals.elapsed_s;
+    let (unit, mark) = ("requests per second", number::rate_figure);
+    Some(chart::timed(label, unit, mark, length_s, &lines))
+}
+
+/// The offered rate of each slice, at the slice's middle. None if a slice has none.
+fn offered_rates(series: &[Slice]) -> Option<Vec<(f64, f64)>> {
+    let mut previous_s = 0.0;
+    let rates = series.iter().map(|slice| {
+        let middle_s = f64::midpoint(previous_s, slice.t_s);
+        previous_s = slice.t_s;
+        Some((middle_s, slice.offered_per_s?))
+    });
+    let rates: Vec<_> = rates.collect::<Option<_>>()?;
+    (!rates.is_empty()).then_some(rates)
+}
+
+/// The most dots of each percentile against the offered rate.
+const RATE_DOTS_MAX: usize = 240;
+
+/// A percentile, its color, and its value in a slice.
+type SlicePercentile = (&'static str, usize, fn(&Slice) -> f64);
+
+const PERCENTILES: [SlicePercentile; 3] = [
+    ("p50", 0, |slice| slice.p50_us),
+    ("p90", 6, |slice| slice.p90_us),
+    ("p99", 3, |slice| slice.p99_us),
+];
+
+/// The percentiles of each half second by its offered rate; none for a rate that is constant.
+fn percentiles_against_rate(record: &Record) -> Option<Chart> {
+    if record.load.stages.is_empty() {
+        return None;
+    }
+    let dots = PERCENTILES.map(|(name, place, pick)| {
+        let ended = record.series.iter().filter(|slice| pick(slice) > 0.0);
+        let points = ended.filter_map(|slice| Some((slice.offered_per_s?, pick(slice))));
+        RateDots {
+            name: name.to_owned(),
+            color: palette::variant(place),
+            points: medians(points.collect(), RATE_DOTS_MAX),
+        }
+    });
+    if dots.iter().all(|each| each.points.is_empty()) {
+        return None;
+    }
+    let label = format!(
+        "Scatter chart of response times against the offered rate, {}.",
+        number::rate_stages(&record.load.stages)
+    );
+    let (unit, mark) = ("response time", number::time);
+    Some(chart::against_rate(label, unit, mark, &dots))
+}
+
+/// At most `count` points in the order of their rates, each the median of neighbors.
+fn medians(mut points: Vec<(f64, f64)>, count: usize) -> Vec<(f64, f64)> {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let each = points.len().div_ceil(count).max(1);
+    let groups = points.chunks_mut(each).map(|group| {
+        let rate = group[group.len() / 2].0;
+        group.sort_by(|a, b| a.1.total_cmp(&b.1));
+        (rate, group[group.len() / 2].1)
+    });
+    groups.collect()
+}
+
 /// The percentiles of each half second; none if the record has no series.
 fn percentiles(record: &Record) -> Option<Chart> {
-    let line = |name: &str, place: usize, pick: fn(&Slice) -> f64| TimedLine {
+    let lines = PERCENTILES.map(|(name, place, pick)| TimedLine {
         name: name.to_owned(),
         color: palette::variant(place),
         points: points(&record.series, pick),
-    };
-    let lines = [
-        line("p50", 0, |slice| slice.p50_us),
-        line("p90", 6, |slice| slice.p90_us),
-        line("p99", 3, |slice| slice.p99_us),
-    ];
+    });
     let lines: Vec<TimedLine> = lines
         .into_iter()
         .filter(|line| !line.points.is_empty())
@@ -164,12 +256,39 @@ mod tests {
             titles(&record),
             ["Completions over time", "Response times over time"]
         );
+        assert_eq!(percentiles_against_rate(&record), None);
+        for slice in &mut record.series {
+            slice.offered_per_s = Some(20.0 * slice.t_s);
+        }
+        record.load.stages = vec![prony_record::RateStage {
+            rate_per_s: 60.0,
+            length_s: 3.0,
+        }];
+        assert_eq!(
+            titles(&record),
+            [
+                "Offered and achieved rate over time",
+                "Response times over time",
+                "Response times against the offered rate"
+            ]
+        );
         // A slice without requests has no point, and an older record has no p90.
         assert_eq!(points(&record.series, |it| it.p50_us).len(), 3);
         record.series[2].failed = 4;
         let mut times = Distribution::new();
         (1..100).for_each(|n| times.record(Nanos::from_micros(n)));
         record.keep_distribution("response_time", &times);
-        assert_eq!(titles(&record).len(), 4);
+        assert_eq!(titles(&record).len(), 5);
+        // A record of an earlier version has no offered rate.
+        record.series[0].offered_per_s = None;
+        assert_eq!(titles(&record)[0], "Completions over time");
+    }
+
+    #[test]
+    fn many_points_are_thinned_to_medians_of_neighbors() {
+        let points = [(3.0, 9.0), (1.0, 5.0), (1.1, 70.0), (1.2, 6.0)];
+        assert_eq!(medians(points.to_vec(), 2), [(1.1, 70.0), (3.0, 9.0)]);
+        assert_eq!(medians(points.to_vec(), 9).len(), 4);
+        assert_eq!(medians(Vec::new(), 9), []);
     }
 }

@@ -111,7 +111,7 @@ pub(super) fn of_one_load(record: &Record) -> Option<Chart> {
 
 /// Successes per second in each slice, at the slice's middle. A last slice that is much shorter than
 /// the others is left out, because its few requests say nothing.
-fn rates(series: &[Slice]) -> Vec<(f64, f64)> {
+pub(super) fn rates(series: &[Slice]) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
     let longest = series.first().map_or(0.0, |slice| slice.t_s);
     let mut points = Vec::with_capacity(series.len());

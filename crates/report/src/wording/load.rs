@@ -1,7 +1,7 @@
 //! Sentences about one load.
 
 use prony_record::{
-    FleetAgent, FleetUse, Outcome, Record, Severity, SourceSpread, SourceUse, Summary,
+    FleetAgent, FleetUse, LoadInfo, Outcome, Record, Severity, SourceSpread, SourceUse, Summary,
 };
 
 use super::captions;
@@ -14,18 +14,26 @@ pub(crate) fn headline(record: &Record) -> String {
     format!("{} over {over}", number::rate(record.rate.ok_per_s))
 }
 
+/// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.
+fn offered(load: &LoadInfo) -> Option<String> {
+    match (load.rate_per_s, load.stages.as_slice()) {
+        (Some(rate), _) => Some(number::rate(rate)),
+        (None, []) => None,
+        (None, stages) => Some(number::rate_stages(stages)),
+    }
+}
+
 /// The kind of load: loop, connections, protocol.
 pub(crate) fn how(record: &Record) -> String {
     let load = &record.load;
-    let mut parts = vec![match (load.model.as_str(), load.rate_per_s) {
-        ("open", Some(rate)) => format!(
-            "open loop, {} offered{}",
-            number::rate(rate),
+    let mut parts = vec![match offered(load) {
+        Some(offered) => format!(
+            "open loop, {offered} offered{}",
             load.arrivals
                 .as_ref()
                 .map_or(String::new(), |kind| format!(" ({kind} arrivals)"))
         ),
-        (model, _) => format!("{model} loop"),
+        None => format!("{} loop", load.model),
     }];
     parts.push(number::plural(
         load.connections.into(),

@@ -110,6 +110,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
                 p50_us: p50.round(),
                 p90_us: (p50 + (p99 - p50) * 0.4).round(),
                 p99_us: p99.round(),
+                ..Slice::default()
             }
         })
         .collect();

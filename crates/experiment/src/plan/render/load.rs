@@ -421,13 +421,15 @@ fn add_lengths(
     }
     settings.warmup.get_or_insert(trials.warmup);
     // A load that ends after a number of requests has no duration, unless the plan gives both.
-    if settings.requests.is_none() || in_trials("duration") {
+    // Stages determine the length; with a duration in `[trials]` they are refused.
+    let has_length = settings.requests.is_some() || !settings.stages.is_empty();
+    if !has_length || in_trials("duration") {
         settings.duration.get_or_insert(trials.duration);
     }
 }
 
 fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> LoadModel {
-    let rate = given.get("rate");
+    let rate = given.get("rate").or_else(|| given.get("stages"));
     let model = table.get("model").and_then(|node| {
         let word = reader.choice(node, "model of [load]", &["closed", "open"])?;
         Some((word, node.line))
@@ -441,7 +443,7 @@ fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>)
         }
         (Some(("closed", _)), Some(rate)) => {
             let message = "a closed loop has no rate: it goes as fast as the server answers";
-            let hint = "take rate out, or set model = \"open\"";
+            let hint = "take rate and stages out, or set model = \"open\"";
             reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, hint);
             LoadModel::Closed
         }

@@ -112,7 +112,7 @@ fn due(arrivals: Arrivals, rate: f64, seed: u64, end: Nanos) -> Vec<Nanos> {
         counted_from: Nanos::ZERO,
         at: end,
     };
-    ArrivalSchedule::new(arrivals, rate, seed, whole, until).collect()
+    ArrivalSchedule::new(arrivals, &rate.into(), seed, whole, until).collect()
 }
 
 #[test]

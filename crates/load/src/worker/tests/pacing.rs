@@ -28,7 +28,8 @@ fn starts_follow_the_schedule_for_any_connections_and_workers() {
         (Arrivals::Poisson, "--arrivals poisson --seed 5"),
     ] {
         let whole = Shard { worker: 0, of: 1 };
-        let schedule: Vec<_> = ArrivalSchedule::new(arrivals, 3000.0, 5, whole, end).collect();
+        let schedule: Vec<_> =
+            ArrivalSchedule::new(arrivals, &3000.0.into(), 5, whole, end).collect();
         assert!(schedule.len() > 5_500);
         for (connections, workers) in [(1, 1), (10, 1), (1000, 1), (10, 4), (1000, 7)] {
             let spec = spec(&format!("-r 3000 -c {connections} -d 2s {words}"));

@@ -94,7 +94,7 @@ fn schedule(arrivals: Arrivals, rate: f64, seed: u64) -> Vec<Nanos> {
         at: SETTLING + Nanos(LENGTH.0 * 12),
     };
     let whole = Shard { worker: 0, of: 1 };
-    let schedule = ArrivalSchedule::new(arrivals, rate, seed, whole, end);
+    let schedule = ArrivalSchedule::new(arrivals, &rate.into(), seed, whole, end);
     schedule.filter(|due| *due >= SETTLING).collect()
 }
 

@@ -191,7 +191,7 @@ fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
         at: end,
     };
     let whole = Shard { worker: 0, of: 1 };
-    ArrivalSchedule::new(Arrivals::Constant, rate, 0, whole, until).collect()
+    ArrivalSchedule::new(Arrivals::Constant, &rate.into(), 0, whole, until).collect()
 }
 
 #[test]

@@ -11,6 +11,7 @@ use prony_record::Record;
 use prony_report::number;
 use prony_stats::gate::LoadCondition;
 
+use crate::abort::{self, AbortRules};
 use crate::arguments::LoadArgs;
 use crate::command_line;
 use crate::ending::{Ending, Failure};
@@ -29,6 +30,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Runs a load.
 pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let conditions = conditions(typed)?;
+    let abort_rules = AbortRules::of(typed)?;
     let places = [
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
@@ -44,7 +46,12 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         let outputs = LoadOutputs::open(places)?;
         let progress = Progress::new(typed.progress);
         let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
-        let ended = fleet::load::run(typed, choice, &progress, metrics.as_ref())?;
+        let view = fleet::RunView {
+            progress: &progress,
+            metrics: metrics.as_ref(),
+            abort_rules: abort_rules.as_ref(),
+        };
+        let ended = fleet::load::run(typed, choice, &view)?;
         let Some((mut record, interrupted)) = ended else {
             return Ok(Ending::Interrupted);
         };
@@ -80,13 +87,23 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     if let Some(metrics) = &metrics {
         metrics.running(RunningLoad::here(&control, spec.info()));
     }
-    let mut record = watched(&spec, &control, &progress)?;
+    let (record, aborted) = match &abort_rules {
+        None => (watched(&spec, &control, &progress), None),
+        Some(rules) => {
+            let load = RunningLoad::here(&control, spec.info());
+            let stop = || control.stop();
+            rules.watch(&load, &stop, || watched(&spec, &control, &progress))
+        }
+    };
+    let mut record = record?;
+    let interrupted = control.is_stopped() && aborted.is_none();
+    abort::note(aborted, &mut record);
     record.command = Some(command_line::of_load(
         typed.url.as_deref(),
         &typed.load.settings,
     ));
     record.machine = Some(command_line::machine(&this_machine()));
-    let ending = ending(&record, &conditions, control.is_stopped(), &progress);
+    let ending = ending(&record, &conditions, interrupted, &progress);
     outputs.write(&record, &typed.percentiles, &conditions)?;
     Ok(ending)
 }

@@ -6,6 +6,7 @@ use prony_record::{FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
+use crate::abort;
 use crate::ending::{Ending, Failure};
 use crate::output::{Output, check_distinct};
 use crate::progress::Progress;
@@ -25,6 +26,10 @@ pub(crate) fn ending(
             progress.warn(&format!("prony: {option} {condition}: {reason}"));
             ending = Ending::Doubtful;
         }
+    }
+    if let Some(abort) = &record.aborted {
+        progress.warn(&format!("prony: {}", abort::in_words(abort)));
+        ending = Ending::Doubtful;
     }
     if interrupted {
         progress.warn("prony: interrupted; the results cover the time until then");

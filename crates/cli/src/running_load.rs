@@ -74,6 +74,22 @@ impl RunningLoad {
         }
     }
 
+    /// Enables [`RunningLoad::recent`] for a window of this length. Must be called before the start.
+    pub(crate) fn keep_recent(&self, length: Nanos) {
+        match self {
+            RunningLoad::Here(control, _) => control.keep_recent(length),
+            RunningLoad::ByAgents(feed) => feed.keep_recent(length),
+        }
+    }
+
+    /// The results of the window that ends at `until`; `None` if there are none.
+    pub(crate) fn recent(&self, until: Nanos) -> Option<Delta> {
+        match self {
+            RunningLoad::Here(control, _) => control.recent(until),
+            RunningLoad::ByAgents(feed) => feed.recent(until),
+        }
+    }
+
     /// All results so far.
     pub(crate) fn so_far(&self) -> LoadSnapshot {
         match self {

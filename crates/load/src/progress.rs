@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use prony_record::{Delta, Finding, LoadInfo, Nanos, Record, Recorder};
+use prony_record::{Delta, Finding, LoadInfo, Nanos, RecentDeltas, Record, Recorder};
 
 use crate::findings;
 use crate::meter::{Meter, WorkerUtilization};
@@ -37,6 +37,8 @@ pub struct Control {
 struct CollectedData {
     so_far: Delta,
     untaken: Delta,
+    /// The last seconds, if somebody asked for them.
+    recent: Option<RecentDeltas>,
     /// Buffer for collecting; empty between collections.
     scratch: Box<Delta>,
 }
@@ -187,6 +189,19 @@ impl Control {
         self.gather().so_far.clone()
     }
 
+    /// Enables [`Control::recent`] for a window of this length, and [`Control::watch`]. Must be called
+    /// before the load begins.
+    pub fn keep_recent(&self, length: Nanos) {
+        self.watch();
+        self.gather().recent = Some(RecentDeltas::new(length));
+    }
+
+    /// Returns the data of the window that ends at `until`, without the time series; `None` if there
+    /// are none.
+    pub fn recent(&self, until: Nanos) -> Option<Delta> {
+        self.gather().recent.as_ref()?.before(until)
+    }
+
     /// The moment, counted from the load's start, up to which every worker has published its data;
     /// zero until the first half second of the measured part is over.
     pub fn complete_until(&self) -> Nanos {
@@ -241,6 +256,9 @@ impl Control {
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);
                 into.scratch.drop_series();
+                if let Some(recent) = &mut into.recent {
+                    recent.add(&into.scratch);
+                }
                 into.so_far.merge(&into.scratch);
                 into.scratch.clear();
             }

@@ -70,6 +70,9 @@ pub struct Record {
     pub fleet: Option<FleetUse>,
     /// Protocols negotiated on the first connection.
     pub negotiated: Negotiated,
+    /// The reason for which the load was ended early, if a condition did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted: Option<LoadAbort>,
     /// Findings that qualify the figures.
     pub findings: Vec<Finding>,
     /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds, base64.
@@ -77,6 +80,19 @@ pub struct Record {
     /// alone.
     #[serde(default)]
     pub histograms: BTreeMap<String, String>,
+}
+
+/// The end of a load by a condition of `--abort-if`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LoadAbort {
+    /// The condition, such as `p99>50ms`.
+    pub condition: String,
+    /// The measured value as a clause, such as `p99 is 61.3 ms`.
+    pub measured: String,
+    /// Length of the time at the load's end over which the condition held.
+    pub window_s: f64,
+    /// Time of the decision, since the measured part began.
+    pub at_s: f64,
 }
 
 /// Configuration of a load.
@@ -404,6 +420,7 @@ impl Record {
             command: None,
             machine: None,
             negotiated: Negotiated::default(),
+            aborted: None,
             findings: Vec::new(),
             histograms: BTreeMap::new(),
         };

@@ -21,6 +21,7 @@ pub mod number;
 mod outcome;
 pub mod quantity;
 mod rate_profile;
+mod recent_deltas;
 mod recorder;
 pub mod redact;
 mod series;
@@ -32,7 +33,8 @@ mod unmeasured;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rates, Record, RecordError, Stalls, Totals,
+    Generator, LoadAbort, LoadInfo, Negotiated, RECORD_SCHEMA, Rates, Record, RecordError, Stalls,
+    Totals,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{
@@ -46,6 +48,7 @@ pub use finding::{
 pub use fleet::{FleetAgent, FleetUse};
 pub use outcome::{Outcome, OutcomeCounts, ResponsibleParty};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
+pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};

@@ -282,6 +282,18 @@ impl Measure {
         Some((times.count_from(limit), times.count()))
     }
 
+    /// True for metrics that are known only when the load has ended.
+    pub fn is_known_at_end(&self) -> bool {
+        matches!(
+            self.0,
+            MeasureKind::Busy
+                | MeasureKind::Count(
+                    CountKind::Outcome(Outcome::Unfinished | Outcome::Unstarted)
+                        | CountKind::Finding(_)
+                )
+        )
+    }
+
     /// The count and its whole, for metrics that count requests. None for other metrics.
     pub fn count(&self, record: &Record) -> Option<(u64, u64)> {
         match self.0 {

@@ -98,6 +98,14 @@ impl Quantity {
         }
     }
 
+    /// True if the value is known only when the load has ended.
+    pub(crate) fn is_known_at_end(&self) -> bool {
+        match self.what {
+            QuantitySource::Measure(measure) => measure.is_known_at_end(),
+            QuantitySource::Metric(_) => true,
+        }
+    }
+
     /// The count in a record and its whole, for quantities that count requests.
     pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
         self.counts()?.count(record)

@@ -1,8 +1,10 @@
 //! The arguments of `prony load`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use prony_record::quantity;
 use tempfile::NamedTempFile;
 
 use super::{ByAgentsArgs, LoadArguments, ProgressFlag, percentile};
@@ -17,6 +19,8 @@ Examples:
   prony load -c 10 -n 1000 http://localhost/     1,000 requests, then stop
   prony load -r 2000 --arrivals poisson http://localhost/     open loop
   prony load -c 16 --streams 32 https://localhost/    HTTP/2 by ALPN
+  prony load -r 100:5000 -d 1m http://localhost/      a rate that rises
+  prony load --stages 500@30s,2000@1m,2000@5m --abort-if 'p99>1s' http://localhost/
   prony load --unix /run/app.sock http://localhost/health
   prony load -X POST --body @in.json http://localhost/
   prony load -c 10 --curl curl 'http://localhost/' -H 'Accept: text/html'
@@ -82,6 +86,14 @@ pub(crate) struct LoadArgs {
     /// Exit with status 1 unless this holds, such as 'p99<50ms'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) require: Vec<String>,
+    /// End the load with status 1 when this holds over the last --abort-window, such as 'p99>1s' or
+    /// 'failed>1%'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Output")]
+    pub(crate) abort_if: Vec<String>,
+    /// Length of the window of --abort-if; nothing is evaluated before it has passed once
+    /// [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Output")]
+    pub(crate) abort_window: Option<Duration>,
     /// The body read from standard input; removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,

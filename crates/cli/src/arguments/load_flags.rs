@@ -113,7 +113,7 @@ struct LoadFlags {
     /// Length of the load before the measurement [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
     warmup: Option<Duration>,
-    /// Requests per second in total, such as 1000 or 20k, or 100:5000 for a linear change over the measurement; makes the loop open [default: closed loop, as fast as the server responds]
+    /// Requests per second in total, such as 1000, 20k or 100:5000 (linear over the duration); makes the loop open [default: closed loop, as fast as the server responds]
     #[arg(
         short = 'r',
         long,
@@ -123,7 +123,7 @@ struct LoadFlags {
         help_heading = "Load"
     )]
     rate: Option<ArrivalRate>,
-    /// Change the rate linearly to each RATE over its TIME, from 0 at the start; 500@30s,2000@1m,2000@5m rises twice and holds; @0s jumps [default: a constant rate]
+    /// Change the rate linearly to each RATE over its TIME, from 0 at the start; @0s jumps [default: a constant rate]
     #[arg(
         long,
         value_name = "RATE@TIME,...",

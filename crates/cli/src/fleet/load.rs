@@ -3,19 +3,17 @@
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
-use super::failure;
+use super::{RunView, failure};
+use crate::abort;
 use crate::arguments::{LoadArgs, ServerArgs};
 use crate::ending::Failure;
-use crate::metrics::Metrics;
-use crate::progress::Progress;
 
 /// Makes the load with agents and shows its progress. Returns the record, and whether the load was
 /// interrupted. Returns `None` if it was interrupted before its start.
 pub(crate) fn run(
     typed: &LoadArgs,
     choice: &AgentChoice,
-    progress: &Progress,
-    metrics: Option<&Metrics>,
+    view: &RunView<'_>,
 ) -> Result<Option<(Record, bool)>, Failure> {
     let Some(creds) = &typed.agents.creds else {
         return Err(Failure::wrong("--agents needs --creds"));
@@ -34,11 +32,12 @@ pub(crate) fn run(
         choice: choice.clone(),
         clock_bound: typed.agents.clock_bound(),
     };
-    let made = super::watched(progress, metrics, &stop, |observer| {
-        fleet.load(&request, observer)
-    });
+    let (made, aborted) = super::watched(view, &stop, |observer| fleet.load(&request, observer));
+    let progress = view.progress;
     match made {
-        Ok(finished) => {
+        Ok(mut finished) => {
+            let interrupted = stop.is_wanted() && aborted.is_none();
+            abort::note(aborted, &mut finished.record);
             if stop.is_wanted_at_once() {
                 let server = ServerArgs {
                     nats: typed.agents.nats.clone(),
@@ -46,7 +45,7 @@ pub(crate) fn run(
                 };
                 super::print_collect_hint(&finished, &server, progress);
             }
-            Ok(Some((finished.record, stop.is_wanted())))
+            Ok(Some((finished.record, interrupted)))
         }
         Err(FleetError::CalledOff) => {
             progress.warn(&format!("prony: {}", FleetError::CalledOff));

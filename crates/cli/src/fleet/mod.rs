@@ -15,9 +15,10 @@ use prony_fleet::coordinator::{
 };
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::wire::RunManifest;
-use prony_record::FindingId;
+use prony_record::{FindingId, LoadAbort};
 use prony_report::number;
 
+use crate::abort::AbortRules;
 use crate::arguments::{CheckArgs, FleetArgs, FleetCommand, ListArgs, ServerArgs, StoredRunArgs};
 use crate::ending::{Ending, Failure};
 use crate::live;
@@ -135,7 +136,12 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     let stop = stop_by_signals()?;
     let work = |observer: LoadObserver<'_>| how(&fleet, &run, observer);
     let finished = if is_shown {
-        watched(&progress, None, &stop, work)
+        let view = RunView {
+            progress: &progress,
+            metrics: None,
+            abort_rules: None,
+        };
+        watched(&view, &stop, work).0
     } else {
         work(LoadObserver {
             on_event: &|event| report(&progress, event),
@@ -223,34 +229,52 @@ pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, pr
     }
 }
 
-/// Works on a run while its progress is shown on the terminal and in `metrics`.
+/// The observers of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct RunView<'a> {
+    pub(crate) progress: &'a Progress,
+    pub(crate) metrics: Option<&'a Metrics>,
+    /// The conditions that end the load.
+    pub(crate) abort_rules: Option<&'a AbortRules>,
+}
+
+/// Works on a run while its progress is shown on the terminal and in the metrics. Returns the reason for
+/// which a condition ended it, too.
 pub(crate) fn watched<T>(
-    progress: &Progress,
-    metrics: Option<&Metrics>,
+    view: &RunView<'_>,
     stop: &StopRequest,
     work: impl FnOnce(LoadObserver<'_>) -> T,
-) -> T {
+) -> (T, Option<LoadAbort>) {
+    let progress = view.progress;
     let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
     // Without a viewer, results need not be merged.
     let is_drawn = progress.mode() == ProgressMode::View;
+    let is_viewed = is_drawn || view.metrics.is_some() || view.abort_rules.is_some();
     let observer = LoadObserver {
         on_event: &on_event,
         stop,
-        feed: (is_drawn || metrics.is_some()).then_some(&feed),
+        feed: is_viewed.then_some(&feed),
     };
     let running_load = RunningLoad::ByAgents(feed.clone());
-    if let Some(metrics) = metrics {
+    if let Some(metrics) = view.metrics {
         metrics.running(running_load.clone());
     }
-    if !is_drawn {
-        return work(observer);
+    let watched_load = running_load.clone();
+    let work = || {
+        if !is_drawn {
+            return work(observer);
+        }
+        let mut follower = Follower::new(running_load, None, &[]);
+        // The view's key has the same effect as the signal.
+        live::with_view(progress, &mut follower, &|| request_stop(stop), || {
+            work(observer)
+        })
+    };
+    match view.abort_rules {
+        None => (work(), None),
+        Some(rules) => rules.watch(&watched_load, &|| stop.soon(), work),
     }
-    let mut follower = Follower::new(running_load, None, &[]);
-    // The view's key has the same effect as the signal.
-    live::with_view(progress, &mut follower, &|| request_stop(stop), || {
-        work(observer)
-    })
 }
 
 /// Prints an event.

@@ -197,7 +197,7 @@ fn profile() -> LoadFigures {
         },
         RateStage {
             rate_per_s: 80_000.0,
-            length_s: 20.0,
+            length_s: 30.0,
         },
     ];
     figures.info.arrivals = Some("constant".to_owned());

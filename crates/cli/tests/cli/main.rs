@@ -18,6 +18,7 @@ mod loads;
 mod metrics;
 mod mistakes;
 mod outputs;
+mod profiles;
 #[path = "../frontends/recorder.rs"]
 #[allow(dead_code)]
 mod recorder;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use prony_load::findings_so_far;
 use prony_record::{
-    Delta, DeltaTotals, EncodedDelta, Finding, FindingId, FleetUse, LoadInfo, Nanos, Record,
+    Delta, DeltaTotals, EncodedDelta, Finding, FindingId, FleetUse, LoadInfo, Nanos, RecentDeltas,
+    Record,
 };
 
 use crate::names::AgentName;
@@ -48,6 +49,8 @@ struct FeedState {
 struct MergedTotals {
     so_far: Delta,
     untaken: Delta,
+    /// The last seconds, if somebody asked for them.
+    recent: Option<RecentDeltas>,
 }
 
 /// The start of a run.
@@ -120,7 +123,11 @@ impl Feed {
             agents: agents.collect(),
             ..FeedState::default()
         };
-        *lock(&self.gathered) = MergedTotals::default();
+        let mut gathered = lock(&self.gathered);
+        *gathered = MergedTotals {
+            recent: gathered.recent.take().map(RecentDeltas::emptied),
+            ..MergedTotals::default()
+        };
     }
 
     /// Records the common start of all agents, and the load as they read it.
@@ -247,6 +254,17 @@ impl Feed {
         mem::take(&mut self.gather().untaken)
     }
 
+    /// Enables [`Feed::recent`] for a window of this length; to be called before the run starts.
+    pub fn keep_recent(&self, length: Nanos) {
+        lock(&self.gathered).recent = Some(RecentDeltas::new(length));
+    }
+
+    /// The results of the window that ends at `until`, without the time series; `None` if there are
+    /// none.
+    pub fn recent(&self, until: Nanos) -> Option<Delta> {
+        self.gather().recent.as_ref()?.before(until)
+    }
+
     /// All results so far.
     pub fn so_far(&self) -> RunTotals {
         let delta = self.gather().so_far.clone();
@@ -296,6 +314,9 @@ impl Feed {
                 fresh.drop_series();
             }
             gathered.so_far.merge(&fresh);
+            if let Some(recent) = &mut gathered.recent {
+                recent.add(&fresh);
+            }
             fresh.clear();
             self.state().spare = Some(fresh);
         }

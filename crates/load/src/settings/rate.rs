@@ -267,7 +267,7 @@ impl LoadSettings {
         }
         let stages = self.rate_stages();
         if !(StagedRate::new(&stages).arrivals_until(length.as_secs_f64()) > 0.0) {
-            let text = ": the rate never rises above zero; write the rate at the end of each stage and \
+            let text = ": no request is due, because the rate never rises above zero; write the rate at the end of each stage and \
                         its length like 500@30s,2000@1m";
             return Err(error.text(text));
         }
@@ -361,11 +361,11 @@ mod tests {
             ),
             (
                 "--stages 0@1s,0@5s",
-                "--stages: the rate never rises above zero",
+                "--stages: no request is due, because the rate never rises above zero",
             ),
             (
                 "--stages 50@0s",
-                "--stages: the rate never rises above zero",
+                "--stages: no request is due, because the rate never rises above zero",
             ),
             ("--stages 5@0s,5@5000h,0@5000h", "longer than a year"),
             ("--arrivals poisson", "--arrivals needs --rate or --stages"),

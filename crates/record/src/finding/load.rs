@@ -195,6 +195,16 @@ pub(super) const UNASKED_BYTES: FindingInfo = FindingInfo {
     ..BASE
 };
 
+pub(super) const LOAD_ABORTED: FindingInfo = FindingInfo {
+    seen: "A condition of `--abort-if` ended the load early.",
+    severities: &[(Warning, "")],
+    meaning: "The condition held over the last seconds (`--abort-window`). The results cover the time \
+              until then, the requests that were in flight included.",
+    action: "Look at the rate and the response times over time (`--html`) to see where the condition \
+             began to hold.",
+    ..BASE
+};
+
 pub(super) const IO_FALLBACK: FindingInfo = FindingInfo {
     seen: "io_uring was chosen automatically but is not available.",
     severities: &[(Note, "")],

@@ -62,6 +62,7 @@ registry! {
     StreamsLimited "streams-limited" => load::STREAMS_LIMITED,
     UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES,
     IoFallback "io-fallback" => load::IO_FALLBACK,
+    LoadAborted "load-aborted" => load::LOAD_ABORTED,
 
     AgentLost "agent-lost" => fleet::AGENT_LOST,
     Partial "partial" => fleet::PARTIAL,

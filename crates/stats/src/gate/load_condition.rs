@@ -1,4 +1,5 @@
-//! Conditions on a single load, such as `p99>50ms`, `failed>0.1%` or `rate<1000`.
+//! Conditions on a single load, or on the last seconds of a running one, such as `p99>50ms`,
+//! `failed>0.1%` or `rate<1000`.
 //!
 //! The grammar and the metrics are those of a [`Gate`](super::Gate), without variants, references
 //! and verdicts. One load has no interval, so its figures alone decide. A percentile that is a lower
@@ -25,7 +26,15 @@ pub struct LoadCondition {
     limit: f64,
     /// True if the limit is a fraction of a whole.
     is_share: bool,
-    is_required: bool,
+    kind: ConditionKind,
+}
+
+/// The option that a condition belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConditionKind {
+    FailIf,
+    Require,
+    AbortIf,
 }
 
 /// The result of checking a record against a condition.
@@ -56,7 +65,7 @@ impl LoadCondition {
                 sign,
                 limit: value,
                 is_share,
-                is_required: false,
+                kind: ConditionKind::FailIf,
             }),
             GateRule::Figure { .. } | GateRule::Verdict { .. } => Err(GateError {
                 typed: typed.to_owned(),
@@ -76,16 +85,39 @@ impl LoadCondition {
         let condition = LoadCondition::parse(typed)?;
         Ok(LoadCondition {
             sign: condition.sign.inverse(),
-            is_required: true,
+            kind: ConditionKind::Require,
+            ..condition
+        })
+    }
+
+    /// Parses a condition of `--abort-if`, which is evaluated while the load runs.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LoadCondition::parse`], and if the metric is known only at the end of a load.
+    pub fn abort(typed: &str) -> Result<LoadCondition, GateError> {
+        let condition = LoadCondition::parse(typed)?;
+        if condition.quantity.is_known_at_end() {
+            let name = condition.name();
+            return Err(GateError {
+                typed: typed.to_owned(),
+                from: 0,
+                to: typed.len(),
+                what: format!("{name} is known only when the load has ended; use --fail-if"),
+            });
+        }
+        Ok(LoadCondition {
+            kind: ConditionKind::AbortIf,
             ..condition
         })
     }
 
     /// The option that the condition belongs to.
     pub fn option(&self) -> &'static str {
-        match self.is_required {
-            true => "--require",
-            false => "--fail-if",
+        match self.kind {
+            ConditionKind::FailIf => "--fail-if",
+            ConditionKind::Require => "--require",
+            ConditionKind::AbortIf => "--abort-if",
         }
     }
 
@@ -96,8 +128,7 @@ impl LoadCondition {
     pub fn holds(&self, record: &Record) -> Option<String> {
         match self.judge(record) {
             Some(judged) => judged.holds.then_some(judged.text),
-            None => self
-                .is_required
+            None => (self.kind == ConditionKind::Require)
                 .then(|| format!("{} was not measured", self.name())),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_load::{Arrivals, Control, LoadSettings, LoadSpec};
+use prony_load::{ArrivalRate, Arrivals, Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 use prony_stats::capacity::Probe;
 
@@ -79,7 +79,7 @@ impl ProbeLoad {
                 number,
             } => LoadSettings {
                 connections: Some(connections(&base, probe, *limit_s)),
-                rate: probe.rate_per_s,
+                rate: probe.rate_per_s.map(ArrivalRate::Constant),
                 arrivals: probe
                     .rate_per_s
                     .map(|_| base.arrivals.unwrap_or(Arrivals::Poisson)),

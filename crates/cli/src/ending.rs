@@ -8,8 +8,8 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
     ("0", "Done. An undecided verdict is a result, too."),
     (
         "1",
-        "Done, but a --fail-if held, a --require did not, no request succeeded, a verdict was \
-         withheld, or a variant is certainly worse than in the run that --against names.",
+        "Done, but a --fail-if held, a --require did not, an --abort-if ended the load, no request \
+         succeeded, a verdict was withheld, or a variant is certainly worse than in the run that --against names.",
     ),
     ("2", "The arguments or the plan are wrong; nothing was run."),
     ("3", "The environment refused."),

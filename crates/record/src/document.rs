@@ -391,8 +391,6 @@ impl Record {
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at: String::new(),
-            seed: 0,
             load,
             rate: Rates {
                 ok_per_s: per_s(totals.ok),
@@ -415,14 +413,7 @@ impl Record {
                 start_gaps: all.starts.gaps(),
                 ..Generator::default()
             },
-            sources: None,
-            fleet: None,
-            command: None,
-            machine: None,
-            negotiated: Negotiated::default(),
-            aborted: None,
-            findings: Vec::new(),
-            histograms: BTreeMap::new(),
+            ..Record::default()
         };
         for (name, times) in [
             ("response_time", &all.response_time),

@@ -23,7 +23,7 @@ const EXPERIMENTS: [&str; 8] = [
     // Written by the first version: old folders always render.
     "demo-of-0.1.0",
 ];
-const LOADS: [&str; 3] = ["closed", "failing", "open"];
+const LOADS: [&str; 4] = ["closed", "failing", "open", "profile"];
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")

@@ -215,3 +215,32 @@ fn ids_of_incomplete_loads_are_conditions() {
     // Not every finding is one.
     assert!(LoadCondition::parse("errors").is_err());
 }
+
+#[test]
+fn conditions_that_end_a_load_are_about_what_is_known_while_it_runs() {
+    let condition = LoadCondition::abort("p99 > 50ms").unwrap();
+    assert_eq!(condition.option(), "--abort-if");
+    assert!(condition.holds(&record()).unwrap().starts_with("p99 is 99"));
+    // Nothing ended yet, so there is no percentile.
+    assert_eq!(condition.holds(&Record::default()), None);
+    for typed in [
+        "failed>0.1%",
+        "timeout>5",
+        "rate<1000",
+        "late.p99>1ms",
+        "retried>1",
+    ] {
+        assert!(LoadCondition::abort(typed).is_ok(), "{typed}");
+    }
+    for typed in [
+        "busy>90%",
+        "unstarted>1",
+        "unfinished>1%",
+        "partial",
+        "agent-lost>0",
+    ] {
+        let error = LoadCondition::abort(typed).unwrap_err().to_string();
+        let expected = "is known only when the load has ended";
+        assert!(error.contains(expected), "{typed}: {error}");
+    }
+}

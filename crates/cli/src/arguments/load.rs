@@ -20,7 +20,7 @@ Examples:
   prony load -r 2000 --arrivals poisson http://localhost/     open loop
   prony load -c 16 --streams 32 https://localhost/    HTTP/2 by ALPN
   prony load -r 100:5000 -d 1m http://localhost/      a rate that rises
-  prony load --stages 500@30s,2000@1m,2000@5m --abort-if 'p99>1s' http://localhost/
+  prony load --stages 500@30s,2000@1m --abort-if 'p99>1s' http://localhost/
   prony load --unix /run/app.sock http://localhost/health
   prony load -X POST --body @in.json http://localhost/
   prony load -c 10 --curl curl 'http://localhost/' -H 'Accept: text/html'

@@ -52,10 +52,11 @@ Examples:
   prony compare http://[::1]:81/ http://[::1]:82/     compare 82 with 81
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
-Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, no
-request succeeded, a verdict was withheld or a variant is certainly worse than
---against; 2 the arguments or the plan are wrong, nothing was run; 3 the
-environment refused; 130 interrupted, results so far are printed and stored."
+Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, an
+--abort-if ended the load, no request succeeded, a verdict was withheld or a
+variant is certainly worse than --against; 2 the arguments or the plan are
+wrong, nothing was run; 3 the environment refused; 130 interrupted, results so
+far are printed and stored."
 )]
 pub(crate) struct Cli {
     /// The subcommand.

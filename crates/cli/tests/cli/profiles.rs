@@ -180,7 +180,7 @@ fn profiles_that_can_not_run_are_refused_by_their_flag() {
 fn comparisons_run_profiles_in_sequential_trials() {
     let workdir = Workdir::new();
     let server = CountingServer::start();
-    let args = "compare -r 50:150 -d 400ms --warmup 0s --blocks 2 --out dir --progress never";
+    let args = "compare -r 50:150 -d 400ms --warmup 0s --blocks 2 --out dir --progress none";
     let args: Vec<&str> = args.split(' ').chain([&server.url[..]; 2]).collect();
     let output = workdir.run(&args);
     assert!(output.status < 2, "{}", output.err);

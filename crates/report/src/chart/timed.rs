@@ -46,15 +46,15 @@ pub(crate) fn timed(
             mark: seconds,
             title: "seconds since the measurement started",
         };
-        let frame = frame(canvas, size, (unit, mark), &x_axis, highest(points()));
+        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest(points()));
         for line in lines {
-            let at = frame.positions(&line.points);
+            let at = axes.positions(&line.points);
             canvas.path(&at, line.color, 1.8, 0.9);
             if let [only] = at[..] {
                 canvas.dot(only, 3.0, line.color, 0.9);
             }
         }
-        frame.lower_end
+        axes.lower_end
     })
 }
 
@@ -78,13 +78,13 @@ pub(crate) fn against_rate(
             mark: short,
             title: "offered requests per second",
         };
-        let frame = frame(canvas, size, (unit, mark), &x_axis, highest(points()));
+        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest(points()));
         for each in dots {
-            for at in frame.positions(&each.points) {
+            for at in axes.positions(&each.points) {
                 canvas.dot(at, 2.2, each.color, 0.7);
             }
         }
-        frame.lower_end
+        axes.lower_end
     })
 }
 
@@ -111,14 +111,14 @@ struct HorizontalAxis<'a> {
 }
 
 /// Axes that are drawn.
-struct Frame {
+struct DrawnAxes {
     x: Axis,
     y: Axis,
     /// Lower end of the drawing.
     lower_end: f64,
 }
 
-impl Frame {
+impl DrawnAxes {
     /// The positions of the points with finite values.
     fn positions(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let finite = points
@@ -129,13 +129,13 @@ impl Frame {
 }
 
 /// Draws the axes below the legend.
-fn frame(
+fn draw_axes(
     canvas: &mut Canvas,
     size: DrawingSize,
     (unit, mark): (&str, fn(f64) -> String),
     x_axis: &HorizontalAxis<'_>,
     highest: f64,
-) -> Frame {
+) -> DrawnAxes {
     let right = size.width() - 10.0;
     let top = LEGEND + 26.0;
     let bottom = top + HEIGHT;
@@ -161,7 +161,7 @@ fn frame(
         x_axis.title,
         TextStyle::AXIS.side(Side::Middle),
     );
-    Frame {
+    DrawnAxes {
         x,
         y,
         lower_end: bottom + 42.0,

@@ -34,6 +34,11 @@ impl Document {
             document.push(section.with(Everyone, Block::Table(table)));
         }
         document.push(times_section(record, percentiles));
+        let rates = tables::load::by_offered_rate(record);
+        if !rates.is_empty() {
+            let section = Section::new("By offered rate").intro(captions::BY_RATE);
+            document.push(section.with(Everyone, Block::Table(rates)));
+        }
         let agents = tables::load::agents(record);
         if !agents.rows.is_empty() {
             let audience = match agents.rows.len() {

@@ -1,6 +1,6 @@
 //! Tables of one load.
 
-use prony_record::{Outcome, Record};
+use prony_record::{Outcome, Record, Slice};
 
 use crate::number;
 use crate::table::{Align, Table};
@@ -20,6 +20,64 @@ pub(crate) fn outcomes(record: &Record) -> Table {
             number::count(n),
             number::share(n as f64 / all.max(1) as f64),
             meaning(outcome).to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Rows of the table of offered rates.
+const RATE_RANGES: u32 = 8;
+
+/// The half seconds of a load whose rate changes, grouped by their offered rates; without rows for any
+/// other load. Percentiles of half seconds can't be merged, so each is the median over the group.
+pub(crate) fn by_offered_rate(record: &Record) -> Table {
+    let mut table = Table::new(&["offered", "achieved", "p50", "p99", "failed", "time"]);
+    if record.load.stages.is_empty() {
+        return table;
+    }
+    let mut previous_s = 0.0;
+    let slices = record.series.iter().filter_map(|slice| {
+        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
+        Some((slice.offered_per_s?, length_s, slice))
+    });
+    let slices: Vec<_> = slices.collect();
+    let rates = || slices.iter().map(|(offered, ..)| *offered);
+    let (lowest, highest) = (
+        rates().fold(f64::MAX, f64::min),
+        rates().fold(0.0, f64::max),
+    );
+    let width = (highest - lowest) / f64::from(RATE_RANGES);
+    let range_of = |offered: f64| match width > 0.0 {
+        true => (((offered - lowest) / width) as u32).min(RATE_RANGES - 1),
+        false => 0,
+    };
+    for range in 0..RATE_RANGES {
+        let group: Vec<_> = slices.iter().filter(|it| range_of(it.0) == range).collect();
+        let length_s: f64 = group.iter().map(|(_, length_s, _)| length_s).sum();
+        if group.is_empty() || length_s <= 0.0 {
+            continue;
+        }
+        let per_s = |count: f64| number::rate_figure(count / length_s);
+        let offered: f64 = group
+            .iter()
+            .map(|(offered, length_s, _)| offered * length_s)
+            .sum();
+        let ok: u64 = group.iter().map(|(.., slice)| slice.ok).sum();
+        let failed: u64 = group.iter().map(|(.., slice)| slice.failed).sum();
+        let percentile = |pick: fn(&Slice) -> f64| {
+            let measured = group.iter().map(|(.., slice)| pick(slice));
+            let mut measured: Vec<f64> = measured.filter(|us| *us > 0.0).collect();
+            measured.sort_by(f64::total_cmp);
+            let median = measured.get(measured.len() / 2);
+            median.map_or_else(|| "–".to_owned(), |us| number::time(*us))
+        };
+        table.push(vec![
+            format!("{} req/s", per_s(offered)),
+            format!("{} req/s", per_s(ok as f64)),
+            percentile(|slice| slice.p50_us),
+            percentile(|slice| slice.p99_us),
+            number::count(failed),
+            number::span(length_s),
         ]);
     }
     table
@@ -59,4 +117,44 @@ pub(crate) fn agents(record: &Record) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_record::RateStage;
+
+    use super::*;
+
+    #[test]
+    fn half_seconds_are_grouped_by_their_offered_rates() {
+        let mut record = Record::default();
+        let slice = |n: u32| Slice {
+            t_s: f64::from(n) / 2.0,
+            ok: u64::from(n.min(40)) * 5,
+            offered_per_s: Some(f64::from(n) * 10.0),
+            p99_us: if n == 1 { 0.0 } else { f64::from(n) * 100.0 },
+            ..Slice::default()
+        };
+        record.series = (1..=80).map(slice).collect();
+        assert!(by_offered_rate(&record).is_empty());
+        record.load.stages = vec![RateStage {
+            rate_per_s: 800.0,
+            length_s: 40.0,
+        }];
+        let table = by_offered_rate(&record);
+        assert_eq!(table.rows.len(), 8);
+        // The first ten half seconds, and the last ten, in which the server achieves half.
+        assert_eq!(table.rows[0][0], "55.0 req/s");
+        assert_eq!(table.rows[0][1], "55.0 req/s");
+        assert_eq!(table.rows[0][5], "5 s");
+        assert_eq!(table.rows[7][1], "400 req/s");
+        assert_eq!(table.rows[7][2], "–");
+        // A rate that is level for the whole measured time has one row, and an empty record none.
+        for slice in &mut record.series {
+            slice.offered_per_s = Some(7.0);
+        }
+        assert_eq!(by_offered_rate(&record).rows.len(), 1);
+        record.series.clear();
+        assert!(by_offered_rate(&record).is_empty());
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second step
 pub(crate) const AGAINST_RATE: &str = "One dot for each half second and percentile. Dots far apart at \
     the same rate show that a queue was still there from an earlier, higher rate, or that the server \
     was not yet warm.";
+pub(crate) const BY_RATE: &str = "The half seconds of the load, grouped by their offered rates. \
+    Percentiles are those of the median half second.";
 pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at zero.";
 pub(crate) const TRIAL_DOTS_BOUNDS: &str =
     "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";

@@ -8,10 +8,14 @@ use super::captions;
 use crate::tone::Tone;
 use crate::{Trial, number};
 
-/// The rate and its duration: `48,210 req/s over 10 s`.
+/// The rate and its duration: `48,210 req/s over 10 s`. If the offered rate changes, the rate is a mean.
 pub(crate) fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
-    format!("{} over {over}", number::rate(record.rate.ok_per_s))
+    let rate = number::rate(record.rate.ok_per_s);
+    match record.load.stages.is_empty() {
+        true => format!("{rate} over {over}"),
+        false => format!("{rate} on average over {over}"),
+    }
 }
 
 /// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    Finding, FindingId, GapSummary, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rates,
-    Record, Severity, Slice, StartGaps, Summary, Totals,
+    Finding, FindingId, GapSummary, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA,
+    RateStage, Rates, Record, Severity, Slice, StartGaps, Summary, Totals,
 };
 
 use super::{Noise, SampleExperiment, Server};
 
 /// The single loads.
-pub(super) fn all() -> [(&'static str, Record); 3] {
+pub(super) fn all() -> [(&'static str, Record); 4] {
     let mut noise = Noise(11);
     [
         (
@@ -19,6 +19,7 @@ pub(super) fn all() -> [(&'static str, Record); 3] {
         ),
         ("failing", failing(&mut noise)),
         ("open", open(&mut noise)),
+        ("profile", profile(&mut noise)),
     ]
 }
 
@@ -212,6 +213,41 @@ fn failing(noise: &mut Noise) -> Record {
         "3.3% of the requests failed, most with status 503. Percentiles are over what was answered. \
          Look into the server's log.",
     )];
+    record
+}
+
+/// A rate that rises beyond what the server can do.
+fn profile(noise: &mut Noise) -> Record {
+    let stage = |rate_per_s, length_s| RateStage {
+        rate_per_s,
+        length_s,
+    };
+    let load = LoadInfo {
+        model: "open".to_owned(),
+        stages: vec![stage(500.0, 0.0), stage(8_000.0, 15.0), stage(8_000.0, 5.0)],
+        arrivals: Some("poisson".to_owned()),
+        ..closed(128, 20.0)
+    };
+    let rate = load.rate_profile();
+    let mut record = load_of(load, 4_900.0, 0.0, noise);
+    record.rate.offered_per_s = Some(5_187.5);
+    for slice in &mut record.series {
+        let offered = rate
+            .as_ref()
+            .map(|it| it.mean_between(slice.t_s - 0.5, slice.t_s));
+        let offered = offered.unwrap_or_default();
+        slice.offered_per_s = Some(offered);
+        slice.ok = (offered.min(6_500.0) / 2.0 * noise.around(0.02)).round() as u64;
+        let waiting = 1.0 / (1.0 - (offered / 8_500.0));
+        slice.p50_us = (400.0 * waiting).round();
+        slice.p90_us = (700.0 * waiting).round();
+        slice.p99_us = (1_500.0 * waiting * noise.around(0.05)).round();
+    }
+    let ok = record.series.iter().map(|slice| slice.ok).sum();
+    (record.outcomes, record.status) = endings(ok, 0);
+    (record.totals.ok, record.totals.started) = (ok, ok);
+    record.rate.ok_per_s = ok as f64 / 20.0;
+    record.rate.started_per_s = Some(record.rate.ok_per_s);
     record
 }
 

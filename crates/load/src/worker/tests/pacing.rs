@@ -50,6 +50,45 @@ fn starts_follow_the_schedule_for_any_connections_and_workers() {
 }
 
 #[test]
+fn starts_follow_a_profile_for_any_connections_and_workers() {
+    let warmup = Nanos::from_millis(500);
+    let end = ScheduleEnd {
+        requests: u64::MAX,
+        counted_from: warmup,
+        at: Nanos::from_millis(3_500),
+    };
+    for (arrivals, words) in [
+        (Arrivals::Constant, "--arrivals constant"),
+        (Arrivals::Poisson, "--arrivals poisson --seed 5"),
+    ] {
+        let words =
+            format!("--stages 400@0s,3000@1s,0@1s,0@500ms,800@500ms --warmup 500ms {words}");
+        let rate = LoadSettings::typed(&words).rate_profile().unwrap();
+        let whole = Shard { worker: 0, of: 1 };
+        let schedule: Vec<_> = ArrivalSchedule::new(arrivals, &rate, 5, whole, end).collect();
+        // 200 in the warm-up, then 1,700, 1,500 and 200.
+        assert!(schedule.len().abs_diff(3_600) < 200, "{}", schedule.len());
+        let counted = schedule.iter().filter(|at| **at >= warmup).count() as u64;
+        for (connections, workers) in [(1, 1), (1000, 1), (10, 4)] {
+            let servers = (0..workers).map(|_| steady(Nanos::ZERO, OK)).collect();
+            let outcomes = simulate(&spec(&format!("{words} -c {connections}")), servers);
+            let with = format!("{words} -c {connections}, {workers} workers");
+            assert!(starts(&outcomes) == schedule, "{with}");
+            let record = &outcomes.record;
+            assert_eq!(record.totals.started, counted, "{with}");
+            assert_eq!(record.generator.late_us.max, 0.0, "{with}");
+            // The slices cover the measured part, and the rate is zero in the fifth.
+            let offered = record
+                .series
+                .iter()
+                .map(|slice| slice.offered_per_s.unwrap());
+            let offered: Vec<u64> = offered.map(|rate| rate.round() as u64).collect();
+            assert_eq!(offered, [1_050, 2_350, 2_250, 750, 0, 400], "{with}");
+        }
+    }
+}
+
+#[test]
 fn gaps_vary_as_the_arrivals_do() {
     let variation = |words: &str, workers: usize| {
         let servers = (0..workers).map(|_| steady(Nanos::ZERO, OK)).collect();

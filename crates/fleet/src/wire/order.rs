@@ -153,7 +153,7 @@ mod tests {
         let load = LoadOrder {
             url: Some("http://x/".to_owned()),
             settings: LoadSettings {
-                rate: Some(5.0),
+                rate: Some(5.0.into()),
                 ..LoadSettings::default()
             },
             shard: AgentShard {

@@ -22,9 +22,8 @@ pub(crate) const UNTIL_DONE: &str = "Every trial sends the same number of reques
     counts the completions since the previous point.";
 pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second steps. A line that \
     falls, rises or jumps shows that the server had not reached a steady state.";
-pub(crate) const AGAINST_RATE: &str = "One dot for each half second and percentile. Dots far apart at \
-    the same rate show that a queue was still there from an earlier, higher rate, or that the server \
-    was not yet warm.";
+pub(crate) const AGAINST_RATE: &str = "One dot for each half second and percentile. If dots at the same \
+    rate are far apart, a queue remained from an earlier, higher rate, or the server was not yet warm.";
 pub(crate) const BY_RATE: &str = "The half seconds of the load, grouped by their offered rates. \
     Percentiles are those of the median half second.";
 pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at zero.";

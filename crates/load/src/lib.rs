@@ -88,7 +88,9 @@ pub use request::Request;
 pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use scope::LoadScope;
 pub use settings::{
-    ArrivalRate, CoreList, DataOrder, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage, TlsVersion,
+    ArrivalRate, CoreList, DataOrder, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings,
+    PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage,
+    TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
 pub use slices::{LoadSlice, SliceReport, Slices};

@@ -8,7 +8,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
 use prony_load::StatusSet;
 use prony_load::{
-    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage, TlsVersion,
+    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice,
+    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange,
+    Stage, TlsVersion,
 };
 use prony_record::quantity;
 

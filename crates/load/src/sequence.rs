@@ -102,7 +102,7 @@ impl RequestNumbers {
     pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> RequestNumbers {
         // Requests of the warm-up don't count against the limit.
         let limit = spec.span.requests.filter(|_| spec.span.warmup.0 == 0);
-        match (spec.model, limit) {
+        match (&spec.model, limit) {
             (LoopModel::Closed, Some(limit)) => RequestNumbers {
                 next: shard.items_before(limit),
                 stride: 1,

@@ -182,6 +182,15 @@ fn requests_allocate_nothing() {
         ("/", "-c 4 -t 1 --http 2 --streams 32 -r 20000"),
         ("/", "-c 4 -t 1 --http 2 --streams 32 --io poll"),
         ("/bytes/20K", "-c 4 -t 1 --http 2 --streams 8"),
+        // Requests with placeholders are rendered into buffers that are reused.
+        (
+            "/?{{seq}}={{random(1,9)}}",
+            "-c 8 -t 1 -H X-Id:{{uuid}} -X POST --body {{seq}}",
+        ),
+        (
+            "/?{{seq}}={{random(1,9)}}",
+            "-c 4 -t 1 --http 2 --streams 32 -H X-Id:{{uuid}} -X POST --body {{seq}}",
+        ),
     ] {
         let url = format!("http://{}{path}", clear.addresses()[0]);
         let (more, slices) = more_for_more(&url, words);
@@ -220,6 +229,8 @@ fn requests_allocate_nothing() {
             "-c 4 -t 2 --http 2 --streams 32 -X POST --body something",
         ),
         ("/bytes/100K", "-c 2 -t 1 --http 2 --streams 8"),
+        ("/?{{seq}}", "-c 8 -t 1 -H X-Id:{{uuid}} --http 1.1"),
+        ("/?{{seq}}", "-c 4 -t 1 --streams 8 -H X-Id:{{uuid}}"),
     ] {
         let url = format!("https://{}{path}", secured.addresses()[0]);
         let (more, slices) = more_for_more(&url, &format!("{words} --insecure"));

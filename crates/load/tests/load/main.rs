@@ -2,6 +2,7 @@
 
 mod before;
 mod bytes_out;
+mod differing;
 mod entries;
 mod expectations;
 mod faults;

@@ -5,6 +5,8 @@
 mod before;
 #[path = "../load/bytes_out.rs"]
 mod bytes_out;
+#[path = "../load/differing.rs"]
+mod differing;
 #[path = "../load/entries.rs"]
 mod entries;
 #[path = "../load/expectations.rs"]

@@ -34,6 +34,16 @@ pub(super) enum Http {
     Two { streams: u32 },
 }
 
+/// Content of a row's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// The same bytes each time.
+    Same,
+    /// Values in the URL and in a header that differ each time. Only prony sends such requests; the
+    /// floor sends the same bytes each time.
+    Differs,
+}
+
 /// prony's target in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
@@ -58,6 +68,7 @@ pub(super) struct Row {
     pub(super) security: Security,
     pub(super) http: Http,
     pub(super) connections: u32,
+    pub(super) content: Content,
     /// Path of the request, which the server has (see `server`).
     pub(super) path: &'static str,
     /// References: the first of these that is available.
@@ -106,6 +117,7 @@ const fn keep_alive(
         security: Security::Clear,
         http: Http::One,
         connections: 64,
+        content: Content::Same,
         path,
         references: &[Tool::Floor],
         quick,
@@ -131,6 +143,12 @@ pub(super) const ROWS: &[Row] = &[
     keep_alive("ka-1k", "keep-alive, 64, 1K", "/1k", Some(Tool::Ab)),
     keep_alive("ka-10k", "keep-alive, 64, 10K", "/10k", None),
     keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k", None),
+    Row {
+        content: Content::Differs,
+        // 1.25 times the cost of the same row with the same bytes.
+        target: at_most(1.25 * 1.08),
+        ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k", None)
+    },
     Row {
         shape: Shape::Close,
         connections: 192,

@@ -1,6 +1,6 @@
 //! Tools, and each tool's command line for a row. Pure: `rotation` starts them.
 
-use super::rows::{Http, Row, Security, Shape};
+use super::rows::{Content, Http, Row, Security, Shape};
 use super::tool::Tool;
 
 /// Parameters of a run.
@@ -34,7 +34,20 @@ impl Tool {
     /// Reason why a row has no cell for this tool, if there is one.
     pub(super) fn unfit(self, row: &Row) -> Option<&'static str> {
         let paced = matches!(row.shape, Shape::Paced(_));
+        let has_values = row.content == Content::Differs;
         match self {
+            Tool::Wrk
+            | Tool::Ab
+            | Tool::H2load
+            | Tool::Fortio
+            | Tool::Oha
+            | Tool::Hey
+            | Tool::Siege
+            | Tool::Wrk2
+                if has_values =>
+            {
+                Some("sends the same bytes each time")
+            }
             Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
             Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege | Tool::Wrk2
                 if row.http != Http::One =>
@@ -154,8 +167,16 @@ fn prony(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     if row.security == Security::Full {
         line.push_str(" --no-resumption");
     }
+    let query = match row.content {
+        Content::Same => "",
+        Content::Differs => {
+            line.push_str(" -H X-Id:{{uuid}}");
+            "?n={{seq}}&m={{random(1,1000000)}}"
+        }
+    };
     line.push(' ');
     line.push_str(run.url);
+    line.push_str(query);
     line
 }
 
@@ -247,6 +268,11 @@ mod tests {
         let resumed = line(Tool::Prony, "tls-resumed");
         assert!(resumed.contains("--no-keepalive --insecure") && !resumed.contains("resumption"));
         assert!(line(Tool::Prony, "open-1k").contains("-r 20000"));
+        let values = line(Tool::Prony, "ka-values");
+        assert!(
+            values.ends_with("/1k?n={{seq}}&m={{random(1,1000000)}}"),
+            "{values}"
+        );
     }
 
     #[test]
@@ -283,6 +309,7 @@ mod tests {
         assert!(Tool::Hey.unfit(row("h2-tls-1x100")).is_none());
         assert!(Tool::Hey.unfit(row("h2-clear-16x32")).is_some());
         assert!(Tool::Floor.unfit(row("h2-clear-16x32")).is_some());
+        assert!(Tool::Oha.unfit(row("ka-values")).is_some());
         for row in ROWS {
             assert!(Tool::Prony.unfit(row).is_none(), "{}", row.id);
             assert!(row.references[0].unfit(row).is_none(), "{}", row.id);

@@ -429,7 +429,9 @@ fn add_lengths(
 }
 
 fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> LoadModel {
-    let rate = given.get("rate").or_else(|| given.get("stages"));
+    let rate = ["rate", "stages"]
+        .into_iter()
+        .find_map(|key| Some((key, given.get(key)?)));
     let model = table.get("model").and_then(|node| {
         let word = reader.choice(node, "model of [load]", &["closed", "open"])?;
         Some((word, node.line))
@@ -441,10 +443,10 @@ fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>)
             reader.report_with_hint(DiagnosticKind::MissingKey, line, message, hint);
             LoadModel::Open
         }
-        (Some(("closed", _)), Some(rate)) => {
+        (Some(("closed", _)), Some((key, rate))) => {
             let message = "a closed loop has no rate: it goes as fast as the server answers";
-            let hint = "take rate and stages out, or set model = \"open\"";
-            reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, hint);
+            let hint = format!("take {key} out, or set model = \"open\"");
+            reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, &hint);
             LoadModel::Closed
         }
         (Some(("open", _)), _) | (None, Some(_)) => LoadModel::Open,

@@ -446,7 +446,7 @@ fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>)
         (Some(("closed", _)), Some((key, rate))) => {
             let message = "a closed loop has no rate: it goes as fast as the server answers";
             let hint = format!("take {key} out, or set model = \"open\"");
-            reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, &hint);
+            reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, hint);
             LoadModel::Closed
         }
         (Some(("open", _)), _) | (None, Some(_)) => LoadModel::Open,

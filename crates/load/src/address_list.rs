@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use crate::settings::{SourceOrder, SourceRange};
 
-/// Addresses, in the order in which they were given.
+/// A list of addresses in the given order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressList {
     ranges: Vec<SourceRange>,
-    /// Cumulative number of addresses up to the end of each range.
+    /// Cumulative number of addresses, up to and including each range.
     ends: Vec<u64>,
     /// Ranges sorted by their first address.
     sorted: Vec<SourceRange>,
@@ -19,7 +19,7 @@ impl AddressList {
     ///
     /// # Errors
     ///
-    /// Returns two ranges that have an address in common, the later one first.
+    /// Two ranges that overlap, the later one first.
     pub(crate) fn new(given: &[SourceRange]) -> Result<AddressList, [SourceRange; 2]> {
         let mut sorted = given.to_vec();
         sorted.sort_by_key(|range| range.first());
@@ -67,9 +67,9 @@ impl AddressList {
 /// Numbers that determine the address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceSelector {
-    /// Number of the connection among all connections of the load.
+    /// Index of the connection among all connections of the load.
     pub(crate) connection: u64,
-    /// Number of the virtual user that makes the connection, which is its slot among the load's
+    /// Index of the virtual user that opens the connection, which is its slot among the load's
     /// connections.
     pub(crate) user: u64,
     /// Seed of the load.
@@ -91,8 +91,8 @@ impl SourceOrder {
     }
 }
 
-/// Returns the same random number for the same `number`: SplitMix64 (Steele, Lea and Flood 2014),
-/// which needs no state that workers would have to share.
+/// Returns a random number that depends only on `seed` and `number`: SplitMix64 (Steele, Lea and
+/// Flood 2014), which needs no state that workers would have to share.
 fn scrambled(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

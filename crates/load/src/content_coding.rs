@@ -79,8 +79,8 @@ pub(crate) fn codings<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> 
         .collect()
 }
 
-/// Decodes `kept`, the beginning of a body whose digest is `sent`. An empty body, as after HEAD,
-/// has no coding.
+/// Decodes `kept`, the beginning of a body whose digest as sent is `sent`. An empty body, as after
+/// HEAD, has no coding.
 pub(crate) fn decode(
     codings: &[String],
     kept: &[u8],
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_are_cut_or_garbled_are_corrupt() {
+    fn truncated_or_garbled_bodies_are_corrupt() {
         for (encoding, body) in [
             ("gzip", gzip(&text())),
             ("deflate", zlib(&text())),

@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use prony_record::redact;
 
-/// Characters of user and password that a URL has only percent-encoded.
+/// Characters that must be percent-encoded in the user and password of a URL.
 const INVALID_IN_USERINFO: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'-')
@@ -27,7 +27,7 @@ impl Credentials {
         &self.0
     }
 
-    /// Takes `USER:PASSWORD` unchanged; either may be missing.
+    /// Accepts `USER:PASSWORD` unchanged; either may be missing.
     pub(crate) fn unchecked(text: String) -> Credentials {
         Credentials(text)
     }
@@ -36,17 +36,17 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// Returns an error if they are not UTF-8.
+    /// The credentials are not UTF-8.
     pub(crate) fn from_userinfo(userinfo: &str) -> Result<Credentials, String> {
         decoded(userinfo).map(Credentials)
     }
 
-    /// The credentials in the form that a URL has, percent-encoded.
+    /// The credentials in percent-encoded form, as in a URL.
     pub(crate) fn to_userinfo(&self) -> String {
         utf8_percent_encode(&self.0, INVALID_IN_USERINFO).to_string()
     }
 
-    /// Value of an Authorization header.
+    /// Value of an `Authorization` header.
     pub(crate) fn basic(&self) -> String {
         format!("Basic {}", BASE64_STANDARD.encode(&self.0))
     }
@@ -63,19 +63,19 @@ impl FromStr for Credentials {
     }
 }
 
-/// Omits the password, so that it doesn't reach logs.
+/// Omits the password to keep it out of logs.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials([redacted])")
     }
 }
 
-/// Splits a URL into the URL without credentials and its credentials, if it has any. A URL without
-/// a scheme may also have them.
+/// Splits a URL into the URL without credentials, and the credentials if it has any. Also handles
+/// URLs without a scheme.
 ///
 /// # Errors
 ///
-/// Returns an error if they can't be decoded. The text doesn't repeat them.
+/// The credentials can't be decoded. The error text doesn't contain them.
 pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
     const HTTP: &str = "http://";
     let has_scheme = crate::url::has_scheme(typed);
@@ -105,7 +105,7 @@ fn decoded(text: &str) -> Result<String, String> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded
         .map(Cow::into_owned)
-        .map_err(|_| "its user and password are not UTF-8".to_owned())
+        .map_err(|_| "its user name and password are not UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_needs_a_password_and_no_debug_text_shows_it() {
+    fn a_user_needs_a_password_which_no_debug_text_shows() {
         let typed: Credentials = "me:a:b".parse().unwrap();
         assert_eq!(typed.basic(), "Basic bWU6YTpi");
         assert!(!format!("{typed:?}").contains("a:b"));

@@ -49,7 +49,7 @@ impl SettingsError {
         }
     }
 
-    /// Creates an error of a setting, with an empty text.
+    /// Creates an error for a setting, with an empty text.
     pub(crate) fn about(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),
@@ -69,7 +69,7 @@ impl SettingsError {
         self
     }
 
-    /// Appends a setting with its value.
+    /// Appends the name of a setting with its value.
     pub(crate) fn and_value(
         mut self,
         setting: &'static str,
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_notation_writes_names_and_values_its_own_way() {
+    fn each_notation_formats_names_and_values() {
         let error = SettingsError::value("tls_max", "1.2")
             .text(" excludes it; see ")
             .name("no_resumption")

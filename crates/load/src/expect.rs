@@ -70,7 +70,8 @@ impl ReceivedBody {
         }
     }
 
-    /// Hashes every body from now on, expected or not, for [`ReceivedBody::take_hash`].
+    /// Makes [`ReceivedBody::take_hash`] available: from now on, every body is hashed, even if no
+    /// hash is expected.
     pub(crate) fn hash_always(&mut self) {
         self.hash.get_or_insert_default();
     }

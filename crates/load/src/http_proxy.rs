@@ -2,7 +2,7 @@
 //!
 //! Cleartext requests are sent to the proxy with the target's URL in the request line
 //! (absolute-form, RFC 9112 §3.2.2), all over the same connections. For each target over TLS, the
-//! proxy is requested to open a tunnel (CONNECT, RFC 9110 §9.3.6).
+//! load asks the proxy to open a tunnel (CONNECT, RFC 9110 §9.3.6).
 
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ impl ResolvedProxy {
     ///
     /// # Errors
     ///
-    /// Fails if the proxy has no address, or one that `--public` doesn't allow.
+    /// The proxy's name has no address, or its address needs `--public`.
     pub(crate) fn new(
         settings: &LoadSettings,
         resolver: &Resolver,
@@ -57,8 +57,8 @@ impl ResolvedProxy {
         &self.peer
     }
 
-    /// Checks that a target may be loaded through the proxy. The proxy looks names up, so a name
-    /// that is unknown here may belong to anyone.
+    /// Checks that a target may be loaded through the proxy. The proxy looks up names itself, so a
+    /// name that this machine can't resolve may belong to anyone.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl ResolvedProxy {
             (Err(_), Some(permits)) => Ok(permits.ask(&url.host, None)?),
             (Err(_), None) => {
                 let error = SettingsError::from(format!(
-                    "{} has no address here, so only the proxy knows whose server it is; if you may \
-                     load it, set ",
+                    "{} can't be resolved on this machine, so only the proxy knows whose server it \
+                     is; if you may load it, set ",
                     url.host
                 ));
                 let error = error.name("public").text(", or give its address with ");
@@ -85,7 +85,8 @@ impl ResolvedProxy {
         }
     }
 
-    /// Headers of a request. Those for the proxy are included only if the proxy sees them.
+    /// Headers of a request. Headers for the proxy are included only if the proxy can read the
+    /// request.
     pub(crate) fn headers(&self, url: &Url, headers: &[(String, String)]) -> Vec<(String, String)> {
         let is_for_proxy = |name: &str| name.eq_ignore_ascii_case(AUTHORIZATION);
         let others = headers.iter().filter(|(name, _)| !is_for_proxy(name));
@@ -102,7 +103,7 @@ impl ResolvedProxy {
     ///
     /// # Errors
     ///
-    /// Fails if the request can't be written.
+    /// The request can't be encoded.
     pub(crate) fn tunnel(&self, url: &Url) -> Result<Vec<u8>, SpecError> {
         let authority = format!("{}:{}", url.bracketed_host(), url.port);
         let mut headers = Vec::new();

@@ -1,4 +1,4 @@
-//! Description of a load in its record.
+//! Description of a load for its record.
 
 use prony_record::{EntryList, LoadInfo, redact};
 
@@ -8,9 +8,9 @@ use crate::entries::Entries;
 use crate::error::SpecError;
 use crate::settings::LoadSettings;
 
-/// Facts about a load's URLs.
+/// Facts about the URLs of a load.
 pub(crate) struct UrlFacts<'a> {
-    /// URL as typed, or the first one of the list.
+    /// URL as typed, or the first URL of the list.
     pub(crate) url: &'a str,
     /// Number of distinct requests.
     pub(crate) requests: usize,
@@ -19,7 +19,7 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) entries: Option<Box<EntryList>>,
 }
 
-/// Describes a load from its settings alone. No name is looked up. Threads, socket backend and
+/// Describes a load from its settings alone. No host name is looked up. Threads, socket backend and
 /// source addresses are omitted because they depend on the machine that runs the load.
 ///
 /// # Errors
@@ -78,8 +78,8 @@ fn shown_url(typed: &str) -> String {
     credentials::split_url(typed).map_or_else(|_| redact::url(typed), |(url, _)| url)
 }
 
-/// Describes all settings that affect the TLS handshake. Two loads with the same text requested the
-/// same.
+/// Describes all settings that affect the TLS handshake. Two loads have the same text exactly if
+/// these settings are the same.
 fn describe_tls(settings: &LoadSettings) -> String {
     let verified = if settings.insecure {
         "unverified"

@@ -8,8 +8,8 @@ use std::path::Path;
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
 /// Size limit of a file of certificates or keys, a script, or settings in bytes.
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;
-/// Size limit in bytes of anything that isn't a regular file, such as a pipe or a device, because
-/// its size isn't known in advance.
+/// Size limit in bytes of any input that isn't a regular file, such as a pipe or a device, whose
+/// size isn't known in advance.
 const STREAM_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a whole file of up to `limit` bytes.

@@ -108,12 +108,12 @@ const BODY_HEADERS: [&str; 6] = [
     "content-type",
     "transfer-encoding",
 ];
-/// Headers that are meant for one server only: they identify the client or the host.
+/// Headers that are meant for one server only, because they identify the client or the host.
 const SERVER_HEADERS: [&str; 3] = ["authorization", "cookie", "host"];
 
-/// Changes a request as a redirect with this status demands. After 303, and after 301 and 302 of a
-/// POST, it becomes a GET without a body. Headers that identify the client are removed if the
-/// redirect leads to another server.
+/// Derives the request that follows a redirect with this status. After 303, and after 301 and 302
+/// in response to a POST, it is a GET without a body. Headers that identify the client are removed
+/// if the redirect leads to another server.
 pub(crate) fn further<'a>(
     status: u16,
     method: &'a str,

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lookups_that_hang_hold_up_a_bounded_number_of_others() {
+    fn lookups_that_hang_delay_a_bounded_number_of_others() {
         let pool = LookupPool::default();
         let (release, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));

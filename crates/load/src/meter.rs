@@ -5,12 +5,13 @@ use prony_record::{Generator, Nanos, Stalls};
 use crate::socket::system;
 use crate::stall::StallWatch;
 
-/// CPU time and wait time of the calling thread, and the time for which responses waited for it.
+/// Measures CPU time and wait time of the calling thread, and the time for which responses waited
+/// for the thread.
 pub(crate) struct Meter {
     from: Nanos,
     connections: u32,
     at_begin: Option<CpuUsage>,
-    /// CPU usage of the slices before the current one.
+    /// CPU usage in the slices before the current one.
     before: CpuUsage,
     phase: MeterPhase,
     /// End of the counted part of the current slice.
@@ -24,33 +25,34 @@ pub(crate) struct Meter {
     previous: (Nanos, u32),
     /// Sum over all waits of their nanoseconds × the connections that were waiting at their end.
     found_by_waits: u128,
-    /// Consecutive turns that were cut short while there was more to do, merged into one, and their
-    /// total duration.
+    /// Consecutive turns that were cut short while there was more to do, merged into one turn, and
+    /// their total duration.
     round: (Nanos, LoopTurn),
     /// Sum over all rounds of their nanoseconds × the connections that waited for the worker in
     /// them.
     queued: u128,
 }
 
-/// The part of an interleaved load that the worker is in. Any other load is always counting.
+/// The phase of a sliced load that the worker is in. Any other load is always counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MeterPhase {
     /// Everything is counted.
     Counting,
-    /// The drain of a slice: only stalls are counted, because responses are late after them.
+    /// The drain of a slice: only stalls are counted, because a stall delays the responses that are
+    /// still in flight.
     Draining,
-    /// The settling part of a slice, or between two slices: nothing is counted.
+    /// Between two slices, or in the settling part of a slice: nothing is counted.
     Paused,
 }
 
 /// One iteration of the worker's loop.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LoopTurn {
-    /// Connections that had a complete response for the worker, or were opened or closed.
+    /// Number of connections that had a complete response for the worker, or were opened or closed.
     pub(crate) found: u32,
     /// Bytes received, including those of partial responses.
     pub(crate) bytes: u64,
-    /// The turn ended early to serve timers and the interrupt; there may be more to do.
+    /// The turn ended early to handle timers and interrupts; there may be more to do.
     pub(crate) cut_short: bool,
     /// Time within the turn during which the generator was stalled.
     pub(crate) stalled: Nanos,
@@ -323,8 +325,8 @@ mod tests {
         delayed: Nanos::ZERO,
     };
 
-    /// Returns the meter of a worker that in each millisecond waits for `waits_us`, finds `found`
-    /// connections and processes them.
+    /// Creates the meter of a worker that, in each millisecond, waits for each of `waits_us`, finds
+    /// `found` connections and handles them.
     fn meter_of_loop(waits_us: u64, connections: u32, found: u32) -> Meter {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, connections);
         for turn in 0..1000 {
@@ -340,7 +342,7 @@ mod tests {
         meter
     }
 
-    /// Asserts equality up to the error of one turn in a thousand.
+    /// Asserts equality within one part in a thousand.
     fn close_to(seen: f64, expected: f64) {
         assert!((seen - expected).abs() < 0.0011, "{seen} {expected}");
     }
@@ -358,10 +360,10 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_where_the_connections_are() {
+    fn the_queue_is_counted_at_the_slower_side() {
         let end = Nanos::from_secs(1);
         // The worker is always busy: first with two of eight connections at a time, then with all
-        // of them.
+        // eight.
         close_to(
             meter_of_loop(0, 8, 2)
                 .utilization_of(NOTHING, end)
@@ -374,7 +376,7 @@ mod tests {
                 .queue_share,
             1.0,
         );
-        // A server that sends all responses together, after a while, isn't waiting for the
+        // A server that sends all its responses together after a delay isn't waiting for the
         // generator.
         let slow_server = meter_of_loop(990, 8, 8).utilization_of(NOTHING, end);
         close_to(slow_server.queue_share, 0.01);
@@ -385,7 +387,7 @@ mod tests {
     fn a_stall_is_neither_work_nor_waiting() {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::from_secs(10), 8);
         let secs = Nanos::from_secs;
-        // Half of each second is a wait. One wait and one turn take 3 s longer.
+        // The worker waits for half of each second. One wait and one turn take 3 s longer.
         let mut now = Nanos::ZERO;
         for turn in 0..4 {
             let woke = now + Nanos::from_millis(500) + secs(if turn == 1 { 3 } else { 0 });
@@ -472,13 +474,14 @@ mod tests {
             let began = Nanos::from_millis(100 * turn);
             meter.worked(began, began + Nanos::from_millis(100), turn_of_4096);
         }
-        // Nine turns are three complete rounds; the end of the tenth turn's round is unknown.
+        // Nine turns are three complete rounds. The tenth turn belongs to a round that has not
+        // ended.
         let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(1));
         close_to(utilization.queue_share, 0.9);
     }
 
     #[test]
-    fn large_partial_responses_wait_once_they_fill_the_buffers() {
+    fn a_large_partial_response_counts_as_waiting_once_it_fills_the_buffers() {
         let part = |bytes| LoopTurn {
             found: 1,
             bytes,
@@ -505,8 +508,8 @@ mod tests {
         meter.pause();
         for slice in 0..10 {
             let from = ms(100 + slice * 100);
-            // The settling part is all work, the counted part works for a quarter of its time, and the
-            // drain is all work again. The clock goes back by 50 ms after each slice.
+            // The settling part is all work, the counted part is a quarter work, and the drain is
+            // all work. The clock goes back by 50 ms after each slice.
             turn(&mut meter, from.since(ms(20)), Nanos::ZERO, ms(20));
             let before = if slice == 0 { Nanos::ZERO } else { from };
             meter.resume(before, from, from + ms(100));
@@ -523,13 +526,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_counts_in_slices_and_drains_and_not_between_them() {
+    fn a_stall_counts_in_slices_and_drains_but_not_between_them() {
         let secs = Nanos::from_secs;
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 8);
         meter.pause();
         assert_eq!(meter.gap(Nanos::ZERO, secs(9)), Nanos::ZERO);
         meter.resume(Nanos::ZERO, Nanos::ZERO, secs(10));
-        // One second of it is in the counted time.
+        // One second of the stall is in the counted part.
         assert_eq!(meter.gap(secs(9), secs(12)), secs(1));
         meter.drain();
         assert_eq!(meter.gap(secs(12), secs(14)), Nanos::ZERO);
@@ -540,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_interval_has_no_share() {
+    fn an_empty_interval_has_shares_of_zero() {
         let meter = Meter::new(Nanos::from_secs(10), Nanos::MAX, 8);
         let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(3));
         assert_eq!(

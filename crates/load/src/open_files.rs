@@ -1,4 +1,4 @@
-//! Open files that a load needs, and this process's limit.
+//! Number of open files that a load needs, and the limit of this process.
 
 use crate::error::{SettingsError, SpecError};
 use crate::socket::system;
@@ -45,8 +45,8 @@ pub(crate) fn check(connections: u32, threads: u32) -> Result<(), SpecError> {
     )))
 }
 
-/// Error for a load that needs more open files than the limit allows; names the largest load that
-/// fits.
+/// Error for a load that needs more open files than the limit allows. It names the largest load
+/// that fits.
 fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
     let all = needed(connections, threads);
     let room = limit.saturating_sub(needed(0, threads));
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_that_a_low_limit_of_files_allows_work() {
+    fn the_suggested_connections_and_threads_fit_the_limit_of_open_files() {
         for (connections, threads, limit) in
             [(50, 2, 64), (100, 100, 64), (18_000, 2, 1_024), (8, 8, 90)]
         {

@@ -47,11 +47,11 @@ impl Arrivals {
     }
 }
 
-/// One worker's arrivals in an open loop's schedule, from the first one on.
+/// One worker's arrivals in an open loop's schedule, from the next one on.
 #[derive(Debug, Clone)]
 pub struct ArrivalSchedule {
     spacing: Spacing,
-    /// Time from which `at` counts.
+    /// Time to which `at` is relative.
     begin: Nanos,
     /// Time of this worker's next arrival.
     at: Nanos,
@@ -66,9 +66,9 @@ pub struct ArrivalSchedule {
 enum Spacing {
     Constant {
         rate_per_s: f64,
-        /// Number of the next arrival in the whole load, from 0.
+        /// Index of the next arrival in the whole load, from 0.
         number: u64,
-        /// The first number that counts.
+        /// The first index that counts.
         first_counted: u64,
     },
     Poisson {
@@ -101,7 +101,7 @@ pub struct ScheduleEnd {
     pub requests: u64,
     /// End of the warm-up, whose arrivals don't count. A rate that changes begins to change then.
     pub counted_from: Nanos,
-    /// Time from which on there are no arrivals.
+    /// Time after which there are no arrivals.
     pub at: Nanos,
 }
 
@@ -127,7 +127,7 @@ impl ArrivalSchedule {
         schedule
     }
 
-    /// The same schedule, shifted so that it begins at `begin` instead of zero.
+    /// Returns the same schedule, shifted so that it begins at `begin` instead of zero.
     pub(crate) fn beginning_at(self, begin: Nanos) -> ArrivalSchedule {
         ArrivalSchedule { begin, ..self }
     }
@@ -144,7 +144,7 @@ impl ArrivalSchedule {
         self.pass(self.shard.of);
     }
 
-    /// Advances by this number of arrivals of the whole load.
+    /// Advances by `arrivals` arrivals of the whole load.
     fn pass(&mut self, arrivals: u64) {
         match &mut self.spacing {
             Spacing::Constant {
@@ -260,7 +260,7 @@ pub fn arrivals_by_worker(
     if arrivals == Arrivals::Constant {
         let (first, until) = counted_numbers(rate, end);
         let until = until.min(first.saturating_add(end.requests));
-        // Worker w takes the numbers k with k mod n = w.
+        // Worker w has the arrivals k with k mod n = w.
         let below = |number: u64, worker: u64| number / of + u64::from(worker < number % of);
         let part = |worker| below(until, worker).saturating_sub(below(first, worker));
         return Some((0..of).map(part).collect());
@@ -309,7 +309,7 @@ fn constant(number: u64, rate_per_s: f64) -> Nanos {
 /// Number of the first arrival at a constant rate that isn't before `moment`.
 fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     let mut number = (moment.as_secs_f64() * rate_per_s) as u64;
-    // Rounding may make the estimate wrong by one.
+    // The estimate may be off by one because of rounding.
     number = number.saturating_sub(1);
     while constant(number, rate_per_s) < moment {
         number += 1;

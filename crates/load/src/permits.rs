@@ -1,10 +1,11 @@
-//! Permission check for load targets, for hosts that let others choose what is loaded.
+//! Permission check for load targets, for programs in which others choose the target.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Decides if a target with this name and address may be loaded, and returns the reason if not.
+/// Decides whether a target with this name and address may be loaded. The error is the reason why
+/// not.
 type PermitCheck = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync;
 
 /// The targets that a load may use, including its proxy and the targets of redirects. Each is
@@ -13,10 +14,10 @@ type PermitCheck = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + S
 pub struct Permits(Arc<PermitCheck>);
 
 impl Permits {
-    /// Creates a check that calls `judge`. The name is the URL's host, or `unix:` and a path for a
-    /// UNIX socket. If `--resolve` gave the address, the name is the address itself, because the
-    /// host's name proves nothing. There is no address for a UNIX socket, or for a name that only
-    /// the proxy resolves.
+    /// Creates a check that calls `judge` with a name and an address. The name is the URL's host,
+    /// or `unix:` and a path for a UNIX socket. If `--resolve` gave the address, the name is that
+    /// address, because the host name then proves nothing. The address is `None` for a UNIX socket,
+    /// and for a name that only the proxy resolves.
     pub fn new(
         judge: impl Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync + 'static,
     ) -> Permits {
@@ -28,7 +29,7 @@ impl Permits {
     }
 }
 
-/// Clones of the same are equal.
+/// Clones of the same check are equal.
 impl PartialEq for Permits {
     fn eq(&self, other: &Permits) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -49,7 +50,8 @@ mod tests {
     use super::*;
     use crate::{LoadScope, LoadSettings};
 
-    /// Returns the checks made for a load with these flags, of which only `good` is permitted.
+    /// Returns the checks made for a load with these flags, where only the target `good` is
+    /// permitted.
     fn asked(url: &str, words: &str, good: &'static str) -> (bool, Vec<(String, String)>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = asked.clone();
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_named() {
+    fn every_file_of_the_settings_is_listed() {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("urls");
         std::fs::write(

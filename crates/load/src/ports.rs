@@ -1,25 +1,4 @@
-//! Predicts, before a load begins, if its connections will find enough local ports.
-//!
-//! A connection needs a local port that no other connection between the same local address and the
-//! same remote address and port uses. Each pair of a source and a destination can therefore use all
-//! ports of the system's range (Linux: net.ipv4.ip_local_port_range in ip-sysctl.txt; the connect
-//! chooses the port, see [`local::leave_from`]).
-//!
-//! The time for which a port is held depends on the side that closes first, because that side keeps
-//! the pair in TIME_WAIT for a minute (RFC 9293 §3.6.1). The load never closes first: without
-//! keep-alive it requests the close (`Connection: close`) and waits for it, and a connection that
-//! it must end itself is aborted, which leaves no TIME_WAIT behind. A port is therefore free as
-//! soon as its connection ends, at any number of connections per second. Only the number of
-//! connections that are open *at the same time* matters. The server's own TIME_WAIT is not an
-//! obstacle, not even on the same machine: it applies to the pair as seen from the other end, and a
-//! new SYN for that pair is accepted (RFC 6191, RFC 9293 §3.10.7.4).
-//!
-//! There are two ways to run out of ports:
-//!
-//! - More connections than the pairs have ports. This is certain to fail and is refused.
-//! - Ports that other programs hold, for example TIME_WAITs towards the same server. This is
-//!   predicted. Ports that the system reuses immediately are not counted (net.ipv4.tcp_tw_reuse: by
-//!   default between loopback addresses).
+//! Predicts, before a load begins, whether its connections will find enough local ports.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -32,23 +11,23 @@ use crate::socket::{Peer, local};
 use crate::source::Sources;
 use crate::target::Target;
 
-/// Share of the ports above which a load has few to spare: other programs need some, too.
+/// Share of the ports above which ports are scarce, because other programs need some too.
 const SCARCE_SHARE: f64 = 0.8;
 /// Share of the ports above which prony chooses ports itself. For each connect, Linux searches all
-/// ports of one parity before it tries the other.
+/// ports of one parity before those of the other, which takes long when most are in use.
 const LONG_SEARCH_SHARE: f64 = 0.25;
 
-/// Number of local ports that a load needs, and the number that it can have.
+/// Number of local ports that a load needs, and the number that are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PortDemand {
     connections: u64,
     /// Ports that one source has for one destination.
     ports: u64,
-    /// Pairs of a source and a destination.
+    /// Number of pairs of a source and a destination.
     pairs: u64,
-    /// Ports towards the destinations that others currently hold.
+    /// Ports for these destinations that other programs currently hold.
     held: local::HeldPorts,
-    /// True if sources are drawn at random: some pairs then get more connections than others.
+    /// Sources are drawn at random, so some pairs get more connections than others.
     is_random: bool,
 }
 
@@ -57,11 +36,11 @@ pub fn local_port_count() -> Option<u64> {
     local::local_ports().map(local::LocalPorts::count)
 }
 
-/// Makes sure that the load's connections find ports, and returns a finding if they may not.
+/// Checks that the load's connections will find local ports, and returns a finding if they may not.
 ///
 /// # Errors
 ///
-/// Fails if there are certainly too few ports.
+/// There are certainly too few ports.
 pub(crate) fn predict_shortage(
     connections: u32,
     sources: &mut Sources,
@@ -104,7 +83,7 @@ pub(crate) fn predict_shortage(
 }
 
 impl PortDemand {
-    /// Number of ports in this share of all pairs' ports.
+    /// Returns `share` of the ports of all pairs.
     fn available(self, share: f64) -> u64 {
         let all = self.ports.saturating_mul(self.pairs);
         if share >= 1.0 {
@@ -118,10 +97,11 @@ impl PortDemand {
         self.needed() as f64 / self.available(1.0).max(1) as f64
     }
 
-    /// Ports needed, if every pair had as many connections as the busiest one. In round-robin order
-    /// all pairs have the same number. With random sources, the number of a pair varies around its
-    /// share by the square root (the standard deviation of a Poisson variable), and among thousands
-    /// of pairs none exceeds it by four of those.
+    /// Number of ports needed if every pair had as many connections as the busiest one. In
+    /// round-robin order all pairs have the same number. With random sources, the number of a pair
+    /// varies around its mean with the square root of the mean as standard deviation (as a Poisson
+    /// variable does), and among thousands of pairs none exceeds the mean by four standard
+    /// deviations.
     fn needed(self) -> u64 {
         if !self.is_random {
             return self.connections;
@@ -146,7 +126,7 @@ impl PortDemand {
             pairs => format!("each of {pairs} pairs of addresses have"),
         };
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs as many local ports, and {pairs} {ports} ({}); use at available {} connections, \
+            " needs as many local ports, and {pairs} {ports} ({}); use at most {} connections, \
              connect from more addresses (",
             local::PORT_RANGE_NAME,
             self.available(1.0)
@@ -190,9 +170,9 @@ impl PortDemand {
             FindingId::PortsScarce,
             severity,
             format!(
-                "There are {all} local ports from the load's addresses to the server's{others}, and \
-                 {connections} connections {can}. Use more source addresses (--source \
-                 FIRST-LAST), use fewer, or widen {}{wait}.",
+                "There are {all} local ports from the load's addresses to the server's{others}, \
+                 and {connections} connections {can}. Use more source addresses (--source \
+                 FIRST-LAST) or fewer connections, or widen {}{wait}.",
                 local::PORT_RANGE_NAME
             ),
         ))
@@ -235,12 +215,12 @@ mod tests {
         assert!(demand(100, 1, 0, 0).check().is_ok());
         assert!(demand(300, 3, 0, 0).check().is_ok());
         let error = demand(101, 1, 0, 0).check().unwrap_err().to_string();
-        for part in ["--connections 101", "100 (", "at available 100", "--source"] {
+        for part in ["--connections 101", "100 (", "at most 100", "--source"] {
             assert!(error.contains(part), "{part}: {error}");
         }
         let error = demand(301, 3, 0, 0).check().unwrap_err().to_string();
         assert!(error.contains("each of 3 pairs"), "{error}");
-        assert!(error.contains("at available 300"), "{error}");
+        assert!(error.contains("at most 300"), "{error}");
     }
 
     #[test]
@@ -261,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn drawn_sources_are_not_used_evenly() {
-        // In round-robin order, each of 20 pairs needs 70 of its 100 ports. Drawn at random, one
-        // may need 100.
+    fn random_sources_use_ports_unevenly() {
+        // In round-robin order, each of 20 pairs needs 70 of its 100 ports. With random sources,
+        // one pair may need 100.
         let even = demand(1400, 20, 0, 0);
         assert_eq!((even.needed(), even.finding()), (1400, None));
         let drawn = PortDemand {
@@ -274,7 +254,7 @@ mod tests {
         let finding = drawn.finding().unwrap();
         assert_eq!(finding.severity, Severity::Note);
         assert!(finding.text.contains("drawn often"), "{}", finding.text);
-        // A single source leaves nothing to draw.
+        // With a single source there is nothing to choose.
         let one = PortDemand {
             is_random: true,
             ..demand(70, 1, 0, 0)

@@ -1,5 +1,5 @@
-//! Sends single requests and keeps their responses, to see if a server is ready and if variants
-//! return the same bytes.
+//! Sends single requests and keeps their responses, to find out if a server is ready and if
+//! variants return the same bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -39,7 +39,8 @@ pub struct ProbeResponse {
     pub decoded: Result<BodyDigest, DecodeError>,
     /// Value of the `Content-Type` field, cut at `FIELD_LENGTH_MAX` characters.
     pub content_type: Option<String>,
-    /// Content codings in lower case (`gzip, br`), cut likewise; `None` if the body has none.
+    /// Content codings in lower case (`gzip, br`), cut at `FIELD_LENGTH_MAX` characters; `None` if
+    /// the body has none.
     pub content_encoding: Option<String>,
     /// The negotiated protocols.
     pub negotiated: Negotiated,
@@ -56,11 +57,8 @@ pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<ProbeRe
     probe_until(spec, index, timeout, &|| false)
 }
 
-/// Connects to the load's first target without sending anything, to see if it accepts connections.
-///
-/// # Errors
-///
-/// Returns the reason as text if there is no connection within `timeout`.
+/// Connects to the load's first target without sending anything, to find out if it accepts
+/// connections.
 pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), String> {
     connect(spec, 0, timeout)
 }
@@ -80,7 +78,7 @@ pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Resul
 ///
 /// # Errors
 ///
-/// As [`probe`].
+/// Those of [`probe`].
 pub fn probe_until(
     spec: &LoadSpec,
     index: usize,
@@ -264,7 +262,8 @@ impl<'a> ProbeSocket<'a> {
                     socket.connect_timeout(&SockAddr::from(*address), timeout)?;
                     Ok(socket)
                 }),
-            // If a UNIX socket's backlog is full, connecting waits for as long as the send timeout.
+            // If the backlog of a UNIX socket is full, the connect waits for at most the send
+            // timeout.
             Peer::Unix(path) => Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
                 socket.set_write_timeout(Some(timeout))?;
                 socket.connect(&SockAddr::unix(path)?)?;
@@ -320,7 +319,7 @@ impl<'a> ProbeSocket<'a> {
         Ok(())
     }
 
-    /// Opens a tunnel through the proxy at the other end.
+    /// Requests a tunnel from the proxy that the socket is connected to.
     fn tunnel(
         &mut self,
         connection: &mut ConnectionState,

@@ -14,9 +14,9 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, RecentDeltas, Record, Record
 use crate::findings;
 use crate::meter::{Meter, WorkerUtilization};
 
-/// No connect attempt has finished yet other than by a refusal.
+/// No connect attempt has ended yet, except by refusal.
 const UNDECIDED: u8 = 0;
-/// A connect attempt ended other than by a refusal.
+/// A connect attempt ended other than by refusal.
 const REACHED: u8 = 1;
 /// Every connect was refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;
@@ -115,7 +115,7 @@ impl Control {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true once the load was asked to stop.
+    /// Returns true once a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_processes_are_distinguished_from_neighbors() {
-        for near in [
+    fn public_addresses_are_distinguished_from_private_ones() {
+        for private in [
             "127.0.0.1",
             "10.1.2.3",
             "192.168.1.1",
@@ -225,16 +225,16 @@ mod tests {
             "fd00::1",
             "::ffff:10.0.0.1",
         ] {
-            assert!(!is_public(near.parse().unwrap()), "{near}");
+            assert!(!is_public(private.parse().unwrap()), "{private}");
         }
-        for far in [
+        for public in [
             "8.8.8.8",
             "172.32.0.1",
             "2001:db8::1",
             "::ffff:8.8.8.8",
             "100.128.0.1",
         ] {
-            assert!(is_public(far.parse().unwrap()), "{far}");
+            assert!(is_public(public.parse().unwrap()), "{public}");
         }
     }
 

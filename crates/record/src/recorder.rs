@@ -195,7 +195,7 @@ impl Recorder {
     }
 
     /// Records an opened connection with the duration of its connect and its TLS handshake, if any.
-    /// Returns whether it belongs to the measured part.
+    /// Returns true if it belongs to the measured part.
     pub fn connection_opened(
         &mut self,
         now: Nanos,

@@ -12,7 +12,7 @@ pub(crate) struct CapturedResponse {
 }
 
 impl CapturedResponse {
-    /// An empty capture. Returns none if the spec captures nothing.
+    /// Creates an empty capture, or `None` if the spec captures nothing.
     pub(crate) fn new(spec: CaptureSpec) -> Option<CapturedResponse> {
         (spec.heads || spec.body_bytes > 0).then(|| CapturedResponse {
             heads: spec.heads,
@@ -21,7 +21,7 @@ impl CapturedResponse {
         })
     }
 
-    /// Starts another response, or the next head after an interim response.
+    /// Starts the capture of another response, or of the next head after an interim response.
     pub(crate) fn start(&mut self) {
         self.head.clear();
         self.body.clear();

@@ -14,7 +14,7 @@ use crate::script::CaptureSpec;
 pub(crate) struct H1 {
     parser: ResponseParser,
     body: ReceivedBody,
-    /// The response to a request is due.
+    /// A response is expected and has not arrived.
     is_awaiting: bool,
     /// The stream number of the request in flight, or of the last one.
     stream: u32,
@@ -22,9 +22,9 @@ pub(crate) struct H1 {
     version: Option<Version>,
     first_byte: Option<Nanos>,
     bytes_in: u64,
-    /// Bytes of the request that TLS has taken. Unused in cleartext.
+    /// Number of bytes of the request that TLS has encrypted. Unused in cleartext.
     encrypted: usize,
-    /// State that few connections need. It is boxed, because a load may have thousands without it.
+    /// State that few connections need. It is boxed to keep all other connections small.
     extras: Option<Box<Extras>>,
 }
 
@@ -36,7 +36,7 @@ struct Extras {
 }
 
 impl Extras {
-    /// Starts to capture another response head, perhaps after an interim one.
+    /// Starts to capture another response head, possibly after an interim one.
     fn restart_capture(&mut self) {
         if let Some(captured) = &mut self.captured {
             captured.start();
@@ -67,7 +67,7 @@ impl H1 {
         }
     }
 
-    /// Prepares the machine for another connection. Keeps the memory.
+    /// Prepares the machine for another connection, and keeps its memory.
     pub(super) fn reset(&mut self) {
         self.is_awaiting = false;
         self.status = None;
@@ -106,7 +106,7 @@ impl H1 {
         piece
     }
 
-    /// Bytes of a request of `length` bytes that TLS has not taken yet.
+    /// Number of bytes that TLS has not encrypted yet, of a request of `length` bytes.
     pub(super) fn unencrypted(&self, length: usize) -> usize {
         length.saturating_sub(self.encrypted)
     }
@@ -179,8 +179,8 @@ impl H1 {
         }
     }
 
-    /// Completes a response, which `rest` follows. Returns none if another pipelined response is
-    /// due.
+    /// Completes a response that is followed by the bytes in `rest`. Returns `None` if another
+    /// pipelined response is expected.
     #[inline]
     fn complete(
         &mut self,
@@ -241,13 +241,13 @@ impl H1 {
         self.extras.as_ref()?.pipeline.as_ref()
     }
 
-    /// Takes the complete responses of a pipelined batch that come before the current one.
+    /// Takes the complete responses of a pipelined batch that precede the current one.
     pub(crate) fn take_pipelined(&mut self) -> Vec<PipelinedResponse> {
         let pipeline = self.extras.as_mut().and_then(|it| it.pipeline.as_mut());
         pipeline.map_or_else(Vec::new, Pipeline::take)
     }
 
-    /// Returns whether any byte of the response in flight has come.
+    /// Returns true if any byte of the response in flight has arrived.
     pub(crate) fn has_response_begun(&self) -> bool {
         self.is_awaiting && self.first_byte.is_some()
     }
@@ -312,7 +312,7 @@ impl H1 {
     }
 }
 
-/// The failure of a request whose response breaks HTTP/1.
+/// The failure of a request whose response violates HTTP/1.
 pub(super) fn broken(violation: H1Violation) -> Progress {
     Progress::Broken(Outcome::Protocol, Reason::Http1(violation))
 }

@@ -1,7 +1,7 @@
 //! HTTP/2 on one connection: one response for each stream number.
 //!
-//! A *stream number* is the request slot's place on the connection, from 0. It is reused by one
-//! HTTP/2 stream after another.
+//! A *stream number* is the index of a request slot on the connection, from 0. Successive HTTP/2
+//! streams reuse it.
 
 use prony_protocol::h2::{
     ClientSettings, Connection, ConnectionEvent, EncodedRequest, ErrorCode, StartError, StreamId,
@@ -19,7 +19,7 @@ pub(crate) struct H2 {
     http: Connection,
     /// Indexed by stream number.
     responses: Vec<StreamResponse>,
-    /// Bytes that arrived and are not yet counted for a response.
+    /// Bytes that arrived and are not yet attributed to a response.
     unclaimed: u64,
     /// The peer's settings changed since the last check.
     has_new_settings: bool,
@@ -27,11 +27,11 @@ pub(crate) struct H2 {
     goaway_error: Option<ErrorCode>,
 }
 
-/// The part that has arrived of the response on one stream.
+/// The received part of the response on one stream.
 #[derive(Default)]
 struct StreamResponse {
     stream: Option<StreamId>,
-    /// The last stream, even if it has ended.
+    /// The HTTP/2 stream that used this number last, even if it has ended.
     last_stream: Option<StreamId>,
     status: Option<u16>,
     first_byte: Option<Nanos>,
@@ -70,7 +70,7 @@ impl H2 {
         self.responses[stream as usize].captured.as_deref()
     }
 
-    /// Prepares the machine for another connection. Keeps the memory.
+    /// Prepares the machine for another connection, and keeps its memory.
     pub(super) fn reset(&mut self) {
         self.http.restart();
         self.unclaimed = 0;
@@ -81,7 +81,7 @@ impl H2 {
         }
     }
 
-    /// Returns whether another request can start now. A second request waits for the peer's
+    /// Returns true if another request can start now. A second request waits for the peer's
     /// settings, because the peer may refuse it before that.
     ///
     /// # Errors
@@ -127,7 +127,8 @@ impl H2 {
     pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
         match self.can_start() {
             Ok(()) => RequestCapacity::Available,
-            // One request waits for that and may time out. Otherwise a load might wait forever.
+            // One request waits for the peer to allow a stream, and may time out. Without it, a
+            // load might wait forever.
             Err(StartError::PeerLimit) if in_flight == 0 => RequestCapacity::NoStreamsAllowed,
             Err(StartError::PeerLimit) => {
                 let limit = self.peer_limit().unwrap_or(u32::MAX);
@@ -238,8 +239,8 @@ impl H2 {
         }
     }
 
-    /// Counts the bytes since the last claim for this response, including frames about the whole
-    /// connection.
+    /// Attributes the bytes since the last call to this response, including frames that concern the
+    /// whole connection.
     #[inline]
     fn claim(&mut self, tag: u32, now: Nanos) -> &mut StreamResponse {
         let response = &mut self.responses[tag as usize];
@@ -259,14 +260,14 @@ impl H2 {
         }
     }
 
-    /// Body bytes of the request on a stream that were not handed out to be sent. Applies to the
-    /// last request there if none is in flight.
+    /// Body bytes of a stream's request that were not yet taken for sending. If none is in flight,
+    /// the figure is that of the stream's last request.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.responses[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))
     }
 
-    /// Returns whether the peer's settings have come, which proves that it speaks HTTP/2.
+    /// Returns true if the peer's SETTINGS have arrived, which proves that it speaks HTTP/2.
     #[inline]
     pub(crate) fn is_established(&self) -> bool {
         self.http.is_established()
@@ -277,7 +278,7 @@ impl H2 {
         self.http.active()
     }
 
-    /// Returns whether the connection takes no more requests.
+    /// Returns true if the connection accepts no more requests.
     pub(crate) fn is_going_away(&self) -> bool {
         self.http.is_going_away()
     }
@@ -292,7 +293,7 @@ impl H2 {
         self.goaway_error
     }
 
-    /// Returns whether the peer's settings changed since the last call.
+    /// Returns true if the peer's settings changed since the last call.
     pub(crate) fn take_new_settings(&mut self) -> bool {
         std::mem::take(&mut self.has_new_settings)
     }

@@ -1,4 +1,4 @@
-//! One HTTP version's machine on a connection, whichever it is.
+//! The HTTP machine of a connection, for any HTTP version.
 
 use prony_record::Nanos;
 
@@ -10,7 +10,7 @@ use crate::expect::Expectations;
 use crate::protocols::{Protocols, StreamsLimit};
 use crate::script::CaptureSpec;
 
-/// Closed machines of each version that are kept for their memory.
+/// Number of closed machines per HTTP version that are kept to reuse their memory.
 const SPARE_MACHINES_MAX: usize = 64;
 
 /// The HTTP machine of a connection. Each version reports the same [`HttpEvent`]s.
@@ -50,7 +50,7 @@ impl HttpMachine {
         }
     }
 
-    /// Returns whether another request fits, given that `in_flight` are on the connection.
+    /// Capacity for another request on a connection that has `in_flight` requests.
     #[inline]
     pub(crate) fn room(&self, in_flight: u32) -> RequestCapacity {
         match self {
@@ -60,7 +60,7 @@ impl HttpMachine {
         }
     }
 
-    /// The part that has arrived of the response on a stream, or of the last one there.
+    /// Progress of the response on a stream, or of the stream's last response.
     #[inline]
     pub(crate) fn received(&self, stream: u32) -> ResponseProgress {
         match self {
@@ -69,7 +69,7 @@ impl HttpMachine {
         }
     }
 
-    /// The captured part of the last response on a stream, if any is captured.
+    /// The captured part of the last response on a stream, if responses are captured.
     pub(crate) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
         match self {
             HttpMachine::One(h1) => h1.captured(),
@@ -102,7 +102,7 @@ impl HttpMachine {
         }
     }
 
-    /// HTTP/1: whether any byte of the response in flight has come.
+    /// HTTP/1: true if any byte of the response in flight has arrived.
     pub(crate) fn has_response_begun(&self) -> bool {
         match self {
             HttpMachine::One(h1) => h1.has_response_begun(),
@@ -110,7 +110,7 @@ impl HttpMachine {
         }
     }
 
-    /// Returns whether this is HTTP/2.
+    /// Returns true if this is HTTP/2.
     #[inline]
     pub(crate) fn is_h2(&self) -> bool {
         matches!(self, HttpMachine::Two(_))
@@ -125,7 +125,7 @@ impl HttpMachine {
         }
     }
 
-    /// The HTTP/2 machine for changes, if this is HTTP/2.
+    /// The HTTP/2 machine, mutable, if this is HTTP/2.
     #[inline]
     pub(crate) fn h2_mut(&mut self) -> Option<&mut H2> {
         match self {
@@ -147,7 +147,7 @@ pub(crate) struct HttpFactory {
 }
 
 impl HttpFactory {
-    /// A factory for connections that may use these protocols.
+    /// Creates a factory for connections that may use these protocols.
     pub(crate) fn new(protocols: Protocols) -> HttpFactory {
         HttpFactory {
             protocols,
@@ -155,24 +155,24 @@ impl HttpFactory {
         }
     }
 
-    /// Captures parts of each response.
+    /// Makes the machines capture parts of each response.
     pub(crate) fn with_capture(mut self, capture: CaptureSpec) -> HttpFactory {
         self.capture = capture;
         self
     }
 
-    /// Hashes each body, for [`HttpMachine::take_hash`].
+    /// Makes the machines hash each body, for [`HttpMachine::take_hash`].
     pub(crate) fn with_body_hashes(mut self) -> HttpFactory {
         self.hashes_bodies = true;
         self
     }
 
-    /// The protocols that a connection may use.
+    /// The HTTP versions that a connection may use.
     pub(crate) fn protocols(&self) -> Protocols {
         self.protocols
     }
 
-    /// A machine for a cleartext connection.
+    /// Makes a machine for a cleartext connection.
     pub(super) fn cleartext(&mut self) -> HttpMachine {
         if self.protocols.is_two_known() {
             self.h2()
@@ -181,7 +181,7 @@ impl HttpFactory {
         }
     }
 
-    /// An HTTP/1 machine.
+    /// Makes an HTTP/1 machine.
     pub(super) fn h1(&mut self) -> HttpMachine {
         let mut h1 = self.spare_h1.pop().unwrap_or_else(|| H1::new(self.capture));
         if self.hashes_bodies {
@@ -190,7 +190,7 @@ impl HttpFactory {
         HttpMachine::One(h1)
     }
 
-    /// An HTTP/2 machine.
+    /// Makes an HTTP/2 machine.
     pub(super) fn h2(&mut self) -> HttpMachine {
         let spare = self.spare_h2.pop();
         let mut h2 =

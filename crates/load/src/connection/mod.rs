@@ -1,5 +1,5 @@
-//! One connection as bytes: its state, TLS, and the HTTP machine on it. There is no socket and no
-//! clock here.
+//! One connection as bytes: its state, TLS, and the HTTP machine on it. This module uses no socket
+//! and no clock.
 //!
 //! A new HTTP version is one more machine next to `h1` and `h2`, which reports the same
 //! [`HttpEvent`]s.
@@ -31,8 +31,8 @@ pub(crate) use stream::{
 #[derive(Debug, Default)]
 pub(crate) struct SharedBuffers {
     tls: tls::TlsBuffers,
-    /// Output of HTTP/2 before TLS encrypts it.
+    /// HTTP/2 output that TLS has yet to encrypt.
     plain: Vec<u8>,
-    /// Events of the bytes received last.
+    /// Events that the last received bytes completed.
     pub(crate) events: Vec<HttpEvent>,
 }

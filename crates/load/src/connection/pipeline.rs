@@ -1,9 +1,9 @@
-//! Responses to requests that were pipelined (RFC 9112 §9.3.2). The load counts such a batch as one
-//! request, whose response ends with the last one.
+//! Responses to pipelined requests (RFC 9112 §9.3.2). A load counts a batch of pipelined requests
+//! as one request, which ends with the last response.
 //!
-//! Only wrk's front end sends batches. Their responses can't be separated there, because only the
-//! connection knows where one response ends and the next begins. A connection without a batch
-//! checks one pointer per response.
+//! Only wrk's front end sends batches. The front end can't separate the responses itself, because
+//! only the connection knows where one response ends and the next begins. A connection without a
+//! batch checks one pointer per response.
 
 use prony_protocol::h1::Expects;
 use prony_record::Outcome;
@@ -11,14 +11,14 @@ use prony_record::Outcome;
 /// The responses to a batch of requests in flight.
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    /// Responses after the first.
+    /// Number of responses in the batch besides the first.
     additional: u32,
-    /// Responses due after the current one.
+    /// Number of responses expected after the current one.
     due: u32,
     expects: Expects,
     /// The first failure, if any.
     outcome: Outcome,
-    /// Bytes of the complete bodies.
+    /// Total bytes of the complete bodies.
     body_bytes: u64,
     complete: Vec<PipelinedResponse>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct PipelinedResponse {
 }
 
 impl Pipeline {
-    /// A batch of `responses`. Returns none for a single response.
+    /// Expects `responses` responses to a batch. Returns `None` for a single response.
     pub(super) fn new(responses: u32, expects: Expects) -> Option<Pipeline> {
         let additional = responses.checked_sub(1).filter(|count| *count > 0)?;
         Some(Pipeline {
@@ -49,12 +49,12 @@ impl Pipeline {
         })
     }
 
-    /// Returns whether responses are due after the current one.
+    /// Returns true if further responses are expected after the current one.
     pub(super) fn is_more_due(&self) -> bool {
         self.due > 0
     }
 
-    /// Returns whether any response is complete, taken or not.
+    /// Returns true if any response is complete, whether it was taken or not.
     pub(super) fn has_begun(&self) -> bool {
         self.due < self.additional
     }
@@ -68,7 +68,7 @@ impl Pipeline {
         self.expects
     }
 
-    /// Outcome of the batch, given that of the last response.
+    /// Outcome of the batch, given the outcome of its last response.
     pub(super) fn outcome_with(&self, last: Outcome) -> Outcome {
         match self.outcome {
             Outcome::Ok => last,

@@ -7,37 +7,37 @@ use prony_protocol::{h1, h2};
 
 use crate::tls::PeerSpeaks;
 
-/// The reason of a failure, if the outcome alone doesn't show it.
+/// Reason for a failure, where the outcome alone doesn't explain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The peer broke HTTP/1.
+    /// The peer violated HTTP/1.
     Http1(h1::H1Violation),
-    /// The peer broke HTTP/2 on the whole connection.
+    /// The peer violated HTTP/2, so the whole connection failed.
     Http2(h2::H2Violation),
-    /// The peer speaks HTTP/1 where HTTP/2 was spoken to it in cleartext.
+    /// The peer responded with HTTP/1 to HTTP/2 in cleartext.
     CleartextHttp1,
-    /// The peer broke HTTP/2 on one stream.
+    /// The peer violated HTTP/2 on one stream.
     Stream(StreamViolation),
     /// The peer reset the stream.
     Reset {
         code: ErrorCode,
-        /// It did not process the request, which had been sent for the second time.
+        /// The peer refused the request unprocessed, for the second time.
         again: bool,
     },
     /// The peer ended the connection with an error code.
     GoneAway(ErrorCode),
     /// The request can't be sent on this connection.
     NotStarted(StartError),
-    /// HTTP/2 was requested, and ALPN did not agree on it.
+    /// HTTP/2 was required, but ALPN did not select it.
     NoHttp2,
-    /// A proxy made no tunnel. The status of its response, if there was one.
+    /// A proxy did not open a tunnel. Contains the status of its response, if there was one.
     NoTunnel(Option<u16>),
-    /// Anything else.
+    /// Any other reason.
     Text(String),
 }
 
 impl Reason {
-    /// The reason for a TLS error, with a hint that fits the bytes that the peer sent.
+    /// The reason for a TLS error, with a hint that depends on the bytes that the peer sent.
     pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks) -> Reason {
         use rustls::AlertDescription::{
             BadCertificate, CertificateRequired, CertificateUnknown, HandshakeFailure,
@@ -50,12 +50,14 @@ impl Reason {
         };
         use rustls::PeerMisbehaved::SelectedUnofferedApplicationProtocol;
         let hint = match error {
-            // webpki's own error has no name here. `openssl req -x509` makes such certificates.
+            // rustls has no variant for this error of webpki. `openssl req -x509` creates such
+            // certificates.
             InvalidCertificate(CertificateError::Other(other))
                 if other.to_string() == "CaUsedAsEndEntity" =>
             {
-                let text = "the server's certificate belongs to a certificate authority (CA:TRUE), which \
-                            no server may use for itself; accept it with --insecure, or create one with CA:FALSE";
+                let text = "the server's certificate belongs to a certificate authority (CA:TRUE), \
+                            which a server must not use as its own; accept it with --insecure, or \
+                            create one with CA:FALSE";
                 return Reason::Text(text.to_owned());
             }
             InvalidCertificate(certificate) => hint_of_certificate(certificate),
@@ -81,7 +83,8 @@ impl Reason {
                 BadCertificate | UnknownCA | UnsupportedCertificate | CertificateUnknown,
             ) => "; the server does not accept the client certificate (--cert, --key)",
             AlertReceived(UnrecognisedName) => {
-                "; the server does not know this name: use a name that it has, or set one with --sni"
+                "; the server has no certificate for this name: use one of the server's names, or set \
+                 one with --sni"
             }
             _ => "",
         };

@@ -10,22 +10,22 @@ use super::{EventKind, HttpEvent, Progress, Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::tls::{self, Tls};
 
-/// Bytes of a request that are encrypted at a time, so that a large request is never in memory
-/// twice.
+/// Maximum number of request bytes that are encrypted at a time, so that a large request is never
+/// in memory twice.
 const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
 
 /// A connection that is ready for requests, or that drains after the last one.
 pub(crate) struct HttpSession {
     tls: Option<Tls>,
     pub(crate) http: HttpMachine,
-    /// Responses that arrived on this connection.
+    /// Number of responses that arrived on this connection.
     pub(crate) served: u32,
-    /// HTTP/2: it is listed as having output to send.
+    /// HTTP/2: the connection is in the list of connections with output to send.
     pub(crate) is_dirty: bool,
-    /// HTTP/2: a request timed out while nothing at all came. The connection takes no more requests
-    /// until something arrives.
+    /// HTTP/2: a request timed out while nothing arrived on the connection. It accepts no more
+    /// requests until something arrives.
     pub(crate) maybe_dead: bool,
-    /// HTTP/2: when bytes last came.
+    /// HTTP/2: time at which bytes last arrived.
     pub(crate) last_heard: Nanos,
 }
 
@@ -77,9 +77,9 @@ impl HttpSession {
         loop {
             match tls.receive(&mut bytes, &mut buffers.tls) {
                 Ok(tls::TlsEvent::NeedMore) => break,
-                // The handshake was over before.
+                // The handshake was already complete.
                 Ok(tls::TlsEvent::Secured { .. }) => {}
-                // The first violation counts.
+                // Only the first violation is reported.
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
                 Ok(tls::TlsEvent::Plain(_)) if !is_h2 && !events.is_empty() => {
                     events.clear();
@@ -101,7 +101,7 @@ impl HttpSession {
             return progress;
         }
         match events.last_mut() {
-            // The socket may stay open for long, but the peer sends nothing more on it.
+            // The socket may stay open for long, but the peer sends nothing more.
             Some(HttpEvent {
                 kind: EventKind::Response { reusable, .. },
                 ..
@@ -119,20 +119,21 @@ impl HttpSession {
         expected: &Expectations,
         buffers: &mut SharedBuffers,
     ) -> Progress {
-        // Without TLS's close_notify anybody may have cut the connection (RFC 9112 §9.8).
+        // Without TLS's close_notify, anyone on the path may have cut the connection (RFC 9112
+        // §9.8).
         let orderly = self.tls.as_ref().is_none_or(Tls::peer_has_closed);
         self.http
             .peer_closed(orderly, expected, &mut buffers.events)
     }
 
-    /// Returns whether TLS carries the connection.
+    /// Returns true if the connection uses TLS.
     #[inline]
     pub(crate) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// HTTP/1 over TLS: appends TLS's own output and the next piece of the `request` in flight.
-    /// Appends nothing once all is out.
+    /// HTTP/1 over TLS: appends TLS's own output and the next part of the `request` in flight.
+    /// Appends nothing once everything is sent.
     pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
         if let (Some(tls), HttpMachine::One(h1)) = (&mut self.tls, &mut self.http) {
             tls.take_out(h1.take_unencrypted(request, ENCRYPTED_PIECE_BYTES), out);
@@ -160,7 +161,8 @@ impl HttpSession {
         }
     }
 
-    /// Bytes of an HTTP/1 request of `length` bytes that TLS has not taken yet. None in cleartext.
+    /// Number of bytes that TLS has not encrypted yet, of an HTTP/1 request of `length` bytes; 0 in
+    /// cleartext.
     pub(crate) fn unencrypted(&self, length: usize) -> usize {
         match (&self.tls, &self.http) {
             (Some(_), HttpMachine::One(h1)) => h1.unencrypted(length),

@@ -24,22 +24,22 @@ pub(crate) enum ConnectionState {
     /// There is no connection. A request may open one.
     #[default]
     Vacant,
-    /// The last connect failed. The next one waits for an alarm.
+    /// The last connect failed. The next one begins at an alarm.
     Backoff,
-    /// A connect is in flight, or waits to be tried again.
+    /// A connect is in flight, or waits for another attempt.
     Connecting { since: Nanos },
     /// A tunnel was requested from a proxy.
     Tunneling { since: Nanos, tunnel: Tunnel },
-    /// The TLS handshake is in progress. The connect before it took the time `connect`.
+    /// The TLS handshake is in progress. Connecting took the time `connect`.
     Handshaking {
         connect: Nanos,
         since: Nanos,
         tls: Tls,
     },
-    /// The connection takes requests, or carries some.
+    /// The connection is idle or has requests in flight.
     Ready(HttpSession),
-    /// The last response has arrived. The peer gets a moment to close first, so that the TIME_WAIT
-    /// state stays on its side (RFC 9293 §3.6) and the load's ports stay free.
+    /// The last response has arrived. The peer gets a short time to close first, so that the
+    /// TIME_WAIT state is on its side (RFC 9293 §3.6) and the load's ports stay free.
     Draining(HttpSession),
 }
 
@@ -53,7 +53,7 @@ impl ConnectionState {
         }
     }
 
-    /// The session for changes, if the connection is ready or draining.
+    /// The session, mutable, if the connection is ready or draining.
     #[inline]
     pub(crate) fn session_mut(&mut self) -> Option<&mut HttpSession> {
         match self {
@@ -62,24 +62,24 @@ impl ConnectionState {
         }
     }
 
-    /// Returns whether it is ready for requests, or carries some.
+    /// Returns true if the connection is idle or has requests in flight.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self, ConnectionState::Ready(_))
     }
 
-    /// Returns whether it is draining.
+    /// Returns true if the connection is draining.
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         matches!(self, ConnectionState::Draining(_))
     }
 
-    /// Returns whether there is no connection.
+    /// Returns true if there is no connection.
     pub(crate) fn is_vacant(&self) -> bool {
         matches!(self, ConnectionState::Vacant)
     }
 
-    /// Returns whether a connection is being made.
+    /// Returns true if a connection is being established.
     pub(crate) fn is_being_made(&self) -> bool {
         use ConnectionState::{Connecting, Handshaking, Tunneling};
         matches!(
@@ -88,7 +88,7 @@ impl ConnectionState {
         )
     }
 
-    /// Start of the connect, until TLS begins.
+    /// Time at which the connect began, until TLS begins.
     pub(crate) fn connecting_since(&self) -> Option<Nanos> {
         match self {
             ConnectionState::Connecting { since } | ConnectionState::Tunneling { since, .. } => {
@@ -109,12 +109,12 @@ impl ConnectionState {
         *self = ConnectionState::Ready(HttpSession::new(None, factory.cleartext()));
     }
 
-    /// Starts TLS after a connect that took the time `connect`. Its first flight is ready in
-    /// [`ConnectionState::take_ciphertext`].
+    /// Starts TLS after a connect that took the time `connect`. The first TLS flight is then
+    /// available from [`ConnectionState::take_ciphertext`].
     ///
     /// # Errors
     ///
-    /// The settings don't suit the server's name.
+    /// TLS can't be started for this server name with these settings.
     pub(crate) fn open_tls(
         &mut self,
         client: &tls::TlsClient,
@@ -132,7 +132,7 @@ impl ConnectionState {
         Ok(())
     }
 
-    /// Takes bytes from the peer. The events that they complete are in the buffers.
+    /// Takes bytes from the peer. The events that they complete are added to the buffers.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -156,7 +156,8 @@ impl ConnectionState {
         }
     }
 
-    /// Takes bytes of the TLS handshake. When it is complete, ALPN decides on the HTTP version.
+    /// Takes bytes of the TLS handshake. When the handshake is complete, ALPN selects the HTTP
+    /// version.
     #[cold]
     fn handshake(
         &mut self,
@@ -202,7 +203,7 @@ impl ConnectionState {
         } else if factory.protocols().is_two_known() {
             return Progress::Broken(Outcome::Protocol, Reason::NoHttp2);
         } else if !early.is_empty() {
-            // A response before any request.
+            // The server sent a response before any request.
             return super::h1::broken(prony_protocol::h1::H1Violation::BytesAfterEnd);
         } else {
             factory.h1()
@@ -228,8 +229,8 @@ impl ConnectionState {
         }
     }
 
-    /// HTTP/1 or a handshake: appends TLS's own output and the next piece of the `request` in
-    /// flight.
+    /// During a handshake or with HTTP/1: appends TLS's own output and the next part of the
+    /// `request` in flight.
     pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
         match self {
             ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
@@ -240,7 +241,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns whether TLS carries the connection, or is about to.
+    /// Returns true if the connection uses TLS, or will once it is established.
     #[inline]
     pub(crate) fn is_tls(&self) -> bool {
         match self {
@@ -252,7 +253,7 @@ impl ConnectionState {
         }
     }
 
-    /// Starts to drain the session.
+    /// Puts the session into the draining state.
     pub(crate) fn drain(&mut self) {
         *self = match std::mem::take(self) {
             ConnectionState::Ready(session) => ConnectionState::Draining(session),
@@ -260,7 +261,7 @@ impl ConnectionState {
         };
     }
 
-    /// Ends the connection. Its memory goes back to the factory.
+    /// Ends the connection. The factory reuses its memory.
     pub(crate) fn close(&mut self, factory: &mut HttpFactory) {
         if let ConnectionState::Ready(session) | ConnectionState::Draining(session) =
             std::mem::take(self)

@@ -6,19 +6,20 @@ use prony_record::{Nanos, Outcome, TlsHandshake};
 use super::Reason;
 use crate::protocols::StreamsLimit;
 
-/// The state of a connection after bytes, or their end, were received.
+/// The state of a connection after receiving bytes or the end of the connection.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
     /// The connection continues. Events may be in the [`SharedBuffers`], and there may be output to
     /// send.
     Open,
-    /// The proxy made the tunnel.
+    /// The proxy opened the tunnel.
     Tunneled,
-    /// The TLS handshake is complete: the connection is ready.
+    /// The TLS handshake is complete, and the connection is ready.
     Secured(Secured),
-    /// The peer closed before any byte of the response; with HTTP/2, while requests were in flight.
+    /// The peer closed before any byte of the response arrived; with HTTP/2, while requests were in
+    /// flight.
     Lost,
-    /// The connection failed, and all requests in flight on it.
+    /// The connection and all requests in flight on it failed.
     Broken(Outcome, Reason),
     /// Bytes arrived while no request was in flight.
     Unsolicited,
@@ -29,7 +30,7 @@ pub(crate) enum Progress {
 /// The end of a request on a connection that stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HttpEvent {
-    /// The request's stream number on the connection.
+    /// Stream number of the request on the connection.
     pub(crate) stream: u32,
     pub(crate) kind: EventKind,
 }
@@ -40,7 +41,7 @@ pub(crate) enum EventKind {
     /// The response is complete.
     Response {
         outcome: Outcome,
-        /// Both sides keep the connection.
+        /// Neither side closes the connection.
         reusable: bool,
     },
     /// The peer reset the stream.
@@ -61,7 +62,7 @@ pub(crate) struct Secured {
     pub(crate) handshake: TlsHandshake,
 }
 
-/// The room for another request on a connection.
+/// Capacity of a connection for another request, or the reason why it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestCapacity {
     /// A request can start now.
@@ -70,18 +71,19 @@ pub(crate) enum RequestCapacity {
     NoStreamsAllowed,
     /// The connection carries as many requests as it may.
     Full(StreamsLimit),
-    /// Too many bytes wait to be sent.
+    /// Too many bytes are waiting to be sent.
     Backpressured,
-    /// Not now: the peer's settings are due, or it is going away.
+    /// A request can't start now: the peer's settings have not arrived yet, or the peer is closing
+    /// the connection.
     NotNow,
 }
 
-/// The part of a response that has arrived.
+/// The received part of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ResponseProgress {
     pub(crate) status: Option<u16>,
     pub(crate) first_byte: Option<Nanos>,
-    /// HTTP bytes, including those of the body.
+    /// HTTP bytes received, including those of the body.
     pub(crate) bytes: u64,
     pub(crate) body_bytes: u64,
 }

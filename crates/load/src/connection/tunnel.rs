@@ -5,7 +5,7 @@ use prony_record::Outcome;
 
 use super::{Progress, Reason};
 
-/// A connection to a proxy from which a tunnel was requested.
+/// A connection to a proxy on which a tunnel was requested.
 pub(crate) struct Tunnel {
     parser: ResponseParser,
 }
@@ -17,8 +17,8 @@ impl Tunnel {
         Tunnel { parser }
     }
 
-    /// Takes bytes from the proxy. Bytes after its head would come from the server, which must not
-    /// send any before TLS begins.
+    /// Takes bytes from the proxy. Bytes after the response head would come from the server, which
+    /// must not send any before TLS begins.
     #[cold]
     pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Progress {
         let failed = |reason| Progress::Broken(Outcome::ConnectFailed, reason);

@@ -5,7 +5,7 @@ use prony_record::{Finding, FindingId, Outcome, Record, Severity};
 use crate::ports;
 use crate::protocols::StreamsLimit;
 
-/// The server, not `--streams`, limited the number of requests on a connection.
+/// Reports that the server, not `--streams`, limited the number of requests on a connection.
 pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
     let wanted = record.load.streams;
     let (seen, action) = match limit {
@@ -45,8 +45,9 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
         Severity::Error,
         format!(
             "{lost} requests found no free local port: {}. The side that closes a connection first \
-             holds its port for another minute; this load never closes first, but other programs may \
-             have. Use more source addresses (--source), or fewer connections at the same time.",
+             holds the port for another minute. This load never closes first, but other programs \
+             may have. Use more source addresses (--source), or fewer connections at the same \
+             time.",
             ports::described()
         ),
     ))
@@ -54,7 +55,7 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
 
 pub(super) fn not_reused(record: &Record) -> Option<Finding> {
     let totals = &record.totals;
-    // Most failures cost a connection, which does not mean that the server refuses to keep it.
+    // Most failures close the connection, which does not mean that the server limits keep-alive.
     let expected = u64::from(record.load.connections) + totals.started / 20 + totals.failed;
     if !record.load.keepalive || totals.ok == 0 || totals.connections_opened <= expected {
         return None;
@@ -85,8 +86,8 @@ pub(super) fn unasked_bytes(times: u64) -> Option<Finding> {
             Severity::Warning,
             format!(
                 "The server sent bytes while no request was in flight, {times} times; those \
-                 connections were closed. It may be sending more than it announces. Check the length \
-                 that it announces for its responses."
+                 connections were closed. The responses may be longer than their Content-Length. \
+                 Check the length that the server announces."
             ),
         )
     })

@@ -1,28 +1,30 @@
-//! Findings about the load generator: whether it, and not the server, set the figures.
+//! Findings about the load generator, which report when the generator rather than the server
+//! determined the results.
 
 use prony_record::{Finding, FindingId, Outcome, RateProfile, Record, Severity, Stalls};
 
-/// A worker that is awake for less than this share of the time has reserves.
+/// A worker that is awake for less than this share of the time has spare capacity.
 const AWAKE_SHARE_MIN: f64 = 0.85;
-/// In a closed loop, the share of connections waiting for the generator from which it is the
-/// bottleneck.
+/// In a closed loop, the share of connections waiting for the generator above which the generator
+/// is the bottleneck.
 const QUEUE_SHARE_ERROR: f64 = 0.5;
-/// The share from which it begins to be the bottleneck.
+/// The share above which the generator begins to be the bottleneck.
 const QUEUE_SHARE_WARNING: f64 = 0.3;
-/// Connections per worker that wait for it although the server is slower: a busy worker always
-/// handles one. With few connections that is a large share, so it is added to both limits.
+/// Connections per worker that wait for the worker even if the server is slower, because a busy
+/// worker always handles one. With few connections this is a large share, so it is added to both
+/// limits.
 const CONNECTIONS_IN_HAND: f64 = 0.35;
-/// Share of the time without a core from which a worker is starved.
+/// Share of the time without a core above which a worker is starved.
 const STARVED_SHARE_MIN: f64 = 0.2;
-/// A shorter load is too short to judge the generator.
+/// Minimum load duration in seconds for judging the generator.
 const JUDGED_S_MIN: f64 = 0.1;
-/// Starts later than this at p99 did not follow the schedule.
+/// If the p99 of lateness exceeds this, starts did not follow the schedule.
 const LATE_P99_US: f64 = 1_000.0;
 /// Lateness beyond this share of the p99 response time distorts it.
 const LATE_SHARE_ERROR: f64 = 0.1;
-/// Fewer requests don't have a meaningful p99.
+/// Minimum number of requests for a meaningful p99.
 const REQUESTS_FOR_P99: u64 = 100;
-/// Share of the requests without a connection that is a warning.
+/// Share of requests that never started above which the finding is a warning.
 const UNSTARTED_SHARE_WARNING: f64 = 0.001;
 /// Outcomes of requests that never had a connection.
 const CONNECT_FAILURES: [Outcome; 8] = [
@@ -46,7 +48,7 @@ pub(super) fn stalled(record: &Record) -> Option<Finding> {
     ))
 }
 
-/// The text of the finding that `subject`, which made a load or a part of one, stood still.
+/// Text of the finding that `subject`, which generated a load or a part of one, stood still.
 pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
     let seen = match stalls.count {
@@ -57,15 +59,16 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
         ),
     };
     format!(
-        "{subject} stood still {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine was \
-         paused or suspended. It started no requests during that time and read responses late. The \
-         rate and the times contain the pause, which is not the server's fault. Repeat the load."
+        "{subject} stood still {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine \
+         was paused or suspended. It started no requests during that time and read responses \
+         late. The rate and the times include this pause, which is not the server's fault. Repeat \
+         the load."
     )
 }
 
-/// The busiest worker had no time left, and the load needed more of it. In a closed loop,
-/// connections then wait for the generator; in an open loop starts are late, or, if all connections
-/// are busy, connections wait as well.
+/// Reports that the busiest worker had no time left although the load needed more of it. In a
+/// closed loop, connections then wait for the generator. In an open loop, starts are late, or
+/// connections wait as well if all of them are busy.
 pub(super) fn saturated(record: &Record) -> Option<Finding> {
     let generator = &record.generator;
     let awake = generator.awake_share.max(generator.busy_share);
@@ -90,7 +93,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
         format!("{:.0}% of its connections waited for it", queued * 100.0)
     };
     let busy = format!("busy {:.0}% of the time", generator.busy_share * 100.0);
-    // A worker that lacked a core used too little of it to show what it could have done.
+    // A worker that lacked a core was limited by that, not by its own speed.
     let (severity, busy) = if generator.busy_share >= AWAKE_SHARE_MIN {
         (severity, busy)
     } else {
@@ -102,8 +105,9 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
         FindingId::GeneratorSaturated,
         severity,
         format!(
-            "The generator's busiest worker was {busy}, and {seen}: the generator, not the server, \
-             may have set the rate. Give it more cores (--cores, --threads), or reduce the load."
+            "The generator's busiest worker was {busy}, and {seen}: the generator, not the \
+             server, may have limited the rate. Give it more cores (--cores, --threads), or \
+             reduce the load."
         ),
     ))
 }
@@ -117,15 +121,15 @@ pub(super) fn starved(record: &Record) -> Option<Finding> {
         FindingId::GeneratorStarved,
         Severity::Warning,
         format!(
-            "A worker of the generator was ready to run but had no core for {:.0}% of the time: the \
-             server or another process runs on the same core. Rates are lower and times longer \
-             because of that. Give the server and the generator cores of their own (--cores).",
+            "A worker of the generator was ready to run but had no core for {:.0}% of the time: \
+             the server or another process runs on the same core. This lowers rates and lengthens \
+             times. Give the server and the generator cores of their own (--cores).",
             starved * 100.0
         ),
     ))
 }
 
-/// Starts were late, or requests found no free connection, in an open loop.
+/// Reports that, in an open loop, starts were late or requests found no free connection.
 pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Finding> {
     let rate = record.load.rate_profile()?;
     let totals = &record.totals;
@@ -142,13 +146,13 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         .filter_map(|outcome| record.outcomes.get(outcome))
         .sum();
     let cause = match (record.generator.stalls, is_saturated) {
-        // A generator that stood still until the end has a backlog, however fast the server is.
+        // A generator that stood still until the end has a backlog even if the server is fast.
         (Some(_), _) => "The generator stood still (generator-stalled), and did not catch up",
         _ if unconnected > totals.ok => {
             "Most connects failed, and a connection waits longer after each failure: the load could \
              not keep up"
         }
-        (None, true) => "The generator does not keep up, or the server",
+        (None, true) => "The generator or the server does not keep up",
         (None, false) => "The server does not keep up",
     };
     let slot = match record.load.streams {
@@ -184,8 +188,8 @@ fn started_late(record: &Record, late_p99_us: f64) -> Finding {
         FindingId::ScheduleMissed,
         severity,
         format!(
-            "The generator started 1% of the requests more than {:.1} ms later than the schedule and \
-             a free connection allowed. The response times contain that delay. {action}",
+            "The generator started 1% of the requests more than {:.1} ms after they were due and a \
+             connection was free. The response times include that delay. {action}",
             late_p99_us / 1e3
         ),
     )

@@ -1,6 +1,6 @@
 //! Findings about a single load. docs/findings.md describes each of them.
 //!
-//! Everything here is a pure function of the record and of counts that the record does not hold.
+//! All functions are pure: they depend only on the record and on counts that are not part of it.
 
 mod connections;
 mod generator;
@@ -13,8 +13,9 @@ use prony_record::{Finding, Outcome, Record};
 pub(crate) use connections::streams_limited;
 pub use generator::stall_text;
 
-/// The findings of a finished load. `reasons` are the reasons of its failures, the most frequent
-/// first; `unasked` counts the times that the server sent bytes without a request.
+/// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
+/// first. `unasked` is the number of times that the server sent bytes while no request was in
+/// flight.
 pub(crate) fn of(
     record: &Record,
     reasons: &[(Outcome, String, u64)],
@@ -38,8 +39,7 @@ pub(crate) fn of(
     .collect()
 }
 
-/// The findings of a load that is still running, from the record that it would have if it ended
-/// now.
+/// The findings of a running load. Its record is the one that it would have if it ended now.
 pub fn so_far(record: &Record) -> Vec<Finding> {
     of(record, &[], 0)
 }

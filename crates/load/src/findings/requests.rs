@@ -2,15 +2,15 @@
 
 use prony_record::{Finding, FindingId, Outcome, Record, Severity, number};
 
-/// Shares of failed requests above which failures are a warning, and an error.
+/// Shares of failed requests above which failures are a warning or an error.
 const FAILED_SHARE_WARNING: f64 = 0.001;
 const FAILED_SHARE_ERROR: f64 = 0.05;
-/// Share of the slices with failures and without any success that is an error. A load backs off
-/// where connects are refused, so a dead server causes few failures.
+/// Share of slices with failures and no success above which failures are an error. A load backs off
+/// while connects are refused, so a dead server causes few failures.
 const DEAD_SHARE_ERROR: f64 = 0.1;
-/// Reasons of failures that the text names, the most frequent first.
+/// Maximum number of failure reasons that the text names, the most frequent first.
 const REASONS_NAMED_MAX: usize = 5;
-/// Shares of retried requests above which they are noted, and a warning.
+/// Shares of retried requests above which retries are a note or a warning.
 const RETRIED_SHARE_NOTE: f64 = 0.001;
 const RETRIED_SHARE_WARNING: f64 = 0.05;
 
@@ -54,7 +54,7 @@ pub(super) fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Opt
     Some(Finding::new(FindingId::Errors, severity, text))
 }
 
-/// The share of the slices in which requests failed and none succeeded.
+/// Share of the slices in which requests failed and none succeeded.
 fn dead_share(record: &Record) -> f64 {
     let slices = &record.series;
     let dead = slices
@@ -81,8 +81,8 @@ pub(super) fn retried(record: &Record) -> Option<Finding> {
         FindingId::RequestsRetried,
         severity,
         format!(
-            "{} of {} requests ({}) were lost and sent again: {cause}. Their response times contain \
-             both attempts. Check the server's keep-alive limits.",
+            "{} of {} requests ({}) were lost and sent again: {cause}. Their response times \
+             include both attempts. Check the server's keep-alive limits.",
             totals.retried,
             totals.started,
             number::share(share)

@@ -1,11 +1,11 @@
-//! Each finding is reported where it applies, and nothing is reported for a good load.
+//! Tests that each finding is reported where it applies, and that a good load has none.
 
 use prony_record::{FindingId, FindingName, Outcome, Record, Severity};
 
 use super::{of, streams_limited};
 use crate::protocols::StreamsLimit;
 
-/// Ten seconds of a closed loop that went well.
+/// The record of a closed loop of ten seconds without problems.
 fn quiet() -> Record {
     let mut record = Record::default();
     record.load.connections = 10;
@@ -41,7 +41,7 @@ fn a_good_load_has_no_findings() {
 }
 
 #[test]
-fn a_closed_loop_is_saturated_where_its_connections_wait_for_it() {
+fn a_closed_loop_is_saturated_if_its_connections_wait_for_the_generator() {
     let mut record = quiet();
     record.generator.busy_share = 0.99;
     record.generator.queue_share = 0.1;
@@ -56,7 +56,7 @@ fn a_closed_loop_is_saturated_where_its_connections_wait_for_it() {
         found(&record),
         one(FindingId::GeneratorSaturated, Severity::Error)
     );
-    // One of two is always in hand.
+    // The worker is always handling one of the two connections.
     record.load.connections = 2;
     record.generator.queue_share = 0.45;
     assert_eq!(found(&record), []);
@@ -67,7 +67,7 @@ fn a_closed_loop_is_saturated_where_its_connections_wait_for_it() {
 }
 
 #[test]
-fn an_open_loop_is_saturated_where_it_is_busy_and_late() {
+fn an_open_loop_is_saturated_if_the_generator_is_busy_and_late() {
     let mut record = open(quiet());
     record.generator.busy_share = 0.99;
     assert_eq!(found(&record), []);
@@ -78,8 +78,8 @@ fn an_open_loop_is_saturated_where_it_is_busy_and_late() {
 }
 
 #[test]
-fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed() {
-    // Every connection is taken, so that no start is late.
+fn an_overloaded_generator_of_an_open_loop_is_saturated_and_the_server_is_not_blamed() {
+    // Every connection is busy, so no start is late.
     let mut record = open(quiet());
     record.generator.busy_share = 0.97;
     record.generator.queue_share = 0.9;
@@ -92,7 +92,7 @@ fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed()
     assert_eq!(saturated.severity, Severity::Error);
     assert_eq!(missed.id, FindingId::ScheduleMissed);
     assert!(missed.text.contains("The generator does not keep up"));
-    // With short queues at the worker, the server is at fault.
+    // With short queues at the worker, the server is the bottleneck.
     record.generator.queue_share = 0.1;
     let findings = of(&record, &[], 0);
     assert_eq!(findings.len(), 1);
@@ -100,7 +100,7 @@ fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed()
 }
 
 #[test]
-fn a_generator_that_shares_its_core_saturates_at_half_its_time() {
+fn a_generator_that_shares_its_core_is_saturated_at_half_its_time() {
     let mut record = quiet();
     record.generator.busy_share = 0.5;
     record.generator.starved_share = 0.48;
@@ -116,7 +116,7 @@ fn a_generator_that_shares_its_core_saturates_at_half_its_time() {
         both[0],
         one(FindingId::GeneratorSaturated, Severity::Warning)[0]
     );
-    // The server waits for it no longer.
+    // The generator has spare capacity.
     record.generator.awake_share = 0.7;
     assert_eq!(
         found(&record),
@@ -135,7 +135,7 @@ fn a_worker_without_a_core_is_starved() {
 }
 
 #[test]
-fn late_starts_distort_short_response_times_only() {
+fn late_starts_are_reported_for_short_response_times_only() {
     let mut record = open(quiet());
     record.generator.late_us.p99 = 1_500.0;
     assert_eq!(
@@ -168,7 +168,7 @@ fn requests_that_found_no_connection_miss_the_schedule() {
 }
 
 #[test]
-fn failures_weigh_by_their_share_and_name_their_reasons() {
+fn failures_are_graded_by_share_and_their_reasons_named() {
     let mut record = quiet();
     for (failed, severity) in [
         (5, Severity::Note),
@@ -207,7 +207,7 @@ fn a_dead_server_is_an_error_even_with_few_failed_requests() {
 }
 
 #[test]
-fn requests_that_reused_connections_lost_are_noted() {
+fn retried_requests_are_reported() {
     let mut record = quiet();
     record.totals.retried = 100;
     assert_eq!(
@@ -232,7 +232,7 @@ fn ports_that_run_out_are_an_error() {
 }
 
 #[test]
-fn connections_that_the_server_closes_are_noted() {
+fn connections_closed_by_the_server_are_reported() {
     let mut record = quiet();
     record.totals.connections_opened = 1_000;
     assert_eq!(

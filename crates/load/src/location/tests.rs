@@ -14,7 +14,7 @@ fn led(base: &str, location: &str) -> String {
     }
 }
 
-/// The examples of RFC 3986 §5.4 that apply to http.
+/// Resolves the examples of RFC 3986 §5.4 that apply to http.
 #[test]
 fn the_examples_of_the_rfc() {
     for (reference, whole) in [
@@ -89,7 +89,7 @@ fn hosts_schemes_and_invalid_characters() {
 }
 
 #[test]
-fn the_first_location_of_a_head_is_taken() {
+fn the_first_location_of_a_head_is_used() {
     let head = b"HTTP/1.1 302 Found\r\nX-Location: /no\r\nLOCATION:\t /a \r\nLocation: /b\r\n";
     assert_eq!(of(head), Some(&b"/a"[..]));
     assert_eq!(of(b"HTTP/2 302\r\nlocation: /c\r\n"), Some(&b"/c"[..]));
@@ -143,7 +143,7 @@ fn methods_bodies_and_credentials() {
     }
 }
 
-/// Typical parts of Locations, and bytes that no valid one has.
+/// Typical parts of a Location, and bytes that are invalid in any.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let words = [
         "http",
@@ -207,16 +207,16 @@ proptest! {
                 body: b"",
                 keep_alive: true,
             };
-            // The host may still be one that can't be resolved or encoded.
+            // The host may still be one that can't be looked up or encoded.
             prop_assert!(to.host != base.host || encode_request(&spec).is_ok(), "{:?}", to);
             // Resolving the result again returns the same URL.
             prop_assert_eq!(resolve(&base, to.text().as_bytes()), Ok(to));
         }
     }
 
-    /// A plain path stays on the same host.
+    /// A plain path is used unchanged and stays on the same host.
     #[test]
-    fn a_plain_path_is_taken_as_it_is(path in "/[a-z0-9]{1,9}(/[a-z0-9_~-]{1,9}){0,4}(\\?[a-z=&/]{0,9})?") {
+    fn a_plain_path_is_used_unchanged(path in "/[a-z0-9]{1,9}(/[a-z0-9_~-]{1,9}){0,4}(\\?[a-z=&/]{0,9})?") {
         let to = resolve(&url("http://h:81/x?y"), path.as_bytes());
         prop_assert_eq!(to.map(|to| to.text()), Ok(format!("http://h:81{path}")));
     }

@@ -49,7 +49,7 @@ fn constant_arrivals_are_evenly_spaced() {
 fn constant_arrivals_do_not_drift_in_a_hundred_million_requests() {
     for rate in [13, 20_000, 30_000, 123_457, 1_000_000_007] {
         for number in [1, 999, 1_000_000, 100_000_000, 100_000_001] {
-            // The second arrival of one of this many workers.
+            // The schedule of the second worker out of a very large number of workers.
             let mut schedule =
                 shard_schedule(Arrivals::Constant, rate as f64, 0, 0, number, FOREVER);
             let found = schedule.nth(1).unwrap();
@@ -100,7 +100,7 @@ fn a_schedule_ends_at_its_count_or_its_time() {
         ..FOREVER
     };
     assert_eq!(alone(Arrivals::Constant, 100.0, 1, by_time).count(), 100);
-    // Ten arrivals after a warm-up of half a second with fifty.
+    // A warm-up of half a second, with fifty arrivals, and then ten arrivals.
     let warmed = ScheduleEnd {
         counted_from: Nanos::from_millis(500),
         ..by_count
@@ -114,7 +114,7 @@ fn a_schedule_ends_at_its_count_or_its_time() {
     assert_eq!(alone(Arrivals::Constant, 3.0, 1, between).count(), 12);
 }
 
-/// Mean of the exponential distribution that gaps are tested against.
+/// Mean of the exponential distribution that the gaps are tested against.
 enum Mean {
     /// Known in advance ("case 0").
     Known(f64),
@@ -178,7 +178,7 @@ fn poisson_gaps_are_exponential() {
 }
 
 #[test]
-fn poisson_gaps_are_rejected_as_often_as_true_ones_over_many_seeds() {
+fn poisson_gaps_are_rejected_no_more_often_than_the_level_of_the_test() {
     const SEEDS: u64 = 100;
     for rate in [0.5, 1_000.0, 20_000.0, 150_000.0] {
         let mut beyond = [0; 4];
@@ -195,8 +195,8 @@ fn poisson_gaps_are_rejected_as_often_as_true_ones_over_many_seeds() {
                 beyond[place + 1] += u32::from(statistic > mean.critical_1());
             }
         }
-        // Five and one of a hundred are expected. The limits are exceeded with a probability of
-        // 1e-4.
+        // Of a hundred samples, five and one are expected to be rejected. The limits are exceeded
+        // with a probability of 1e-4.
         for (found, most) in beyond.into_iter().zip([15, 6, 15, 6]) {
             assert!(found <= most, "{beyond:?} of {SEEDS} at {rate}/s");
         }
@@ -204,7 +204,7 @@ fn poisson_gaps_are_rejected_as_often_as_true_ones_over_many_seeds() {
 }
 
 #[test]
-fn poisson_gaps_do_not_depend_on_the_gap_before() {
+fn consecutive_poisson_gaps_are_independent() {
     let arrivals: Vec<_> = alone(Arrivals::Poisson, 20_000.0, 3, FOREVER)
         .take(50_001)
         .collect();
@@ -237,8 +237,8 @@ fn poisson_gaps_of_several_workers_are_exponential_together() {
     }
 }
 
-/// A single worker sees every *n*-th arrival, whose gaps are sums of *n* exponential ones. The test
-/// must reject them, which shows its power.
+/// A single worker sees every *n*-th arrival, so its gaps are sums of *n* exponential gaps. The
+/// test must reject them, which demonstrates its power.
 #[test]
 fn the_test_rejects_other_distributions() {
     let rate = 20_000.0;

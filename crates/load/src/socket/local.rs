@@ -141,7 +141,7 @@ pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     })
 }
 
-/// Returns whether a local route delivers packets to an IPv6 address to this machine.
+/// Returns true if a local route delivers packets to an IPv6 address to this machine.
 fn has_local_route(address: Ipv6Addr) -> bool {
     let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
     routes
@@ -217,7 +217,7 @@ pub(crate) fn held_ports(
     held
 }
 
-/// Returns whether the system gives a port in TIME_WAIT to a new connection (net.ipv4.tcp_tw_reuse
+/// Returns true if the system gives a port in TIME_WAIT to a new connection (net.ipv4.tcp_tw_reuse
 /// in ip-sysctl.txt: 1 always, 2 within the loopback).
 fn is_reused(setting: &str, remote: IpAddr) -> bool {
     match setting {

@@ -28,7 +28,7 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
-/// Returns whether a connect failed because nothing listens at the address, or no socket is at the
+/// Returns true if a connect failed because nothing listens at the address, or no socket is at the
 /// path.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(
@@ -37,7 +37,7 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Returns whether a connect failed because the backlog of a UNIX socket is full (connect(2)). Then
+/// Returns true if a connect failed because the backlog of a UNIX socket is full (connect(2)). Then
 /// it is worth another try within its timeout.
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock

@@ -54,7 +54,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns whether the load has made no connection in this entry yet.
+    /// Returns true if the load has made no connection in this entry yet.
     #[inline]
     pub(super) fn is_fresh(&self) -> bool {
         self.generation == self.fresh_generation
@@ -72,7 +72,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns whether the last send left all bytes of the connection sent.
+    /// Returns true if the last send left all bytes of the connection sent.
     pub(super) fn is_all_sent(&self) -> bool {
         self.send == SendState::Idle
     }
@@ -87,13 +87,13 @@ impl ConnectionEntry {
         self.state.session_mut()
     }
 
-    /// Returns whether the connection speaks HTTP/2.
+    /// Returns true if the connection speaks HTTP/2.
     #[inline]
     pub(super) fn is_h2(&self) -> bool {
         self.session().is_some_and(|session| session.http.is_h2())
     }
 
-    /// Returns whether the peer announced that it will close the connection, which is open.
+    /// Returns true if the peer announced that it will close the connection, which is open.
     pub(super) fn is_going_away(&self) -> bool {
         match &self.state {
             ConnectionState::Ready(session) => {
@@ -130,7 +130,7 @@ impl Connections {
         self.entries.len() as u32
     }
 
-    /// Returns whether a key belongs to the present connection of its entry.
+    /// Returns true if a key belongs to the present connection of its entry.
     #[inline]
     pub(super) fn is_current(&self, key: Key) -> bool {
         self.entries

@@ -116,7 +116,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 }
 
-/// Returns whether a complete response arrived, expected or not.
+/// Returns true if a complete response arrived, expected or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
     matches!(

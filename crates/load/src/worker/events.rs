@@ -8,7 +8,7 @@ use crate::connection::{ConnectionState, EventKind, Reason};
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Handles the events that the last bytes completed. Returns whether there were any.
+    /// Handles the events that the last bytes completed. Returns true if there were any.
     #[inline]
     pub(super) fn handle_events(&mut self, index: u32, now: Nanos) -> bool {
         if self.connections.buffers.events.is_empty() {
@@ -115,7 +115,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         pending.is_some_and(|pending| pending.retried)
     }
 
-    /// Returns whether a request in flight may be sent again because a connection lost it that had
+    /// Returns true if a request in flight may be sent again because a connection lost it that had
     /// served others.
     pub(super) fn may_repeat(&self, slot: u32) -> bool {
         let taken = self.dispatcher.slot(slot);

@@ -141,7 +141,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Returns whether connections were opened before the load, which has not begun.
+    /// Returns true if connections were opened before the load, which has not begun.
     pub(crate) fn is_preconnecting(&self) -> bool {
         self.is_preconnecting
     }
@@ -195,7 +195,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// Returns whether there is nothing to wait for on an entry.
+    /// Returns true if there is nothing to wait for on an entry.
     fn is_settled(&self, index: u32) -> bool {
         let entry = &self.connections[index];
         match &entry.state {

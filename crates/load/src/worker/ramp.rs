@@ -93,7 +93,7 @@ impl ConnectRamp {
         }
     }
 
-    /// Returns whether the next connection has to wait.
+    /// Returns true if the next connection has to wait.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let renewed = now.0 / IN_FLIGHT_RENEWAL.0 * u64::from(IN_FLIGHT_MAX);
         let is_crowded = self.in_flight >= IN_FLIGHT_MAX && u64::from(self.begun) >= renewed;
@@ -160,28 +160,28 @@ impl ConnectRamp {
         true
     }
 
-    /// Returns whether the request on a connection is held.
+    /// Returns true if the request on a connection is held.
     #[inline]
     pub(super) fn is_held(&self, index: u32) -> bool {
         self.phases[index as usize] == RampPhase::Held
     }
 
-    /// Ends the hold when it is due. Returns whether requests were released just now.
+    /// Ends the hold when it is due. Returns true if requests were released just now.
     pub(super) fn end_if_due(&mut self, now: Nanos) -> bool {
         now >= self.held_until() && self.end_hold()
     }
 
-    /// Ends the hold early. Returns whether requests were released just now.
+    /// Ends the hold early. Returns true if requests were released just now.
     pub(super) fn end_hold(&mut self) -> bool {
         !std::mem::replace(&mut self.is_released, true)
     }
 
-    /// Returns whether the ramp is over, so that it may be dropped.
+    /// Returns true if the ramp is over, so that it may be dropped.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         self.left == 0 && self.in_flight == 0 && now >= self.held_until()
     }
 
-    /// Releases the request on a connection. Returns whether it was held.
+    /// Releases the request on a connection. Returns true if it was held.
     pub(super) fn release(&mut self, index: u32) -> bool {
         let phase = &mut self.phases[index as usize];
         let was_held = *phase == RampPhase::Held;

@@ -129,7 +129,7 @@ impl Redirects {
         std::mem::take(&mut self.slots[slot as usize]).past
     }
 
-    /// Returns whether a slot's request waits for a lookup.
+    /// Returns true if a slot's request waits for a lookup.
     #[cfg(test)]
     pub(super) fn is_slot_looking_up(&self, slot: u32) -> bool {
         self.slots[slot as usize].lookup.is_some()
@@ -241,7 +241,7 @@ fn write(
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Handles a complete response to a slot's request. Ends the request, or follows the redirect:
-    /// then the request waits for its connection again. Returns whether it ended.
+    /// then the request waits for its connection again. Returns true if it ended.
     #[inline]
     pub(super) fn end_or_redirect(&mut self, slot: u32, outcome: Outcome, now: Nanos) -> bool {
         if self.redirects.is_some()

@@ -64,7 +64,7 @@ impl Refusals {
         self.ruled_out = true;
     }
 
-    /// Returns whether the load ends because its targets refuse every connect.
+    /// Returns true if the load ends because its targets refuse every connect.
     #[inline]
     pub(super) fn ends_load(&mut self, control: &Control) -> bool {
         !self.announced && self.decide(control)

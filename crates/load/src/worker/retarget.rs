@@ -68,7 +68,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         false
     }
 
-    /// Returns whether an entry could connect to another target now.
+    /// Returns true if an entry could connect to another target now.
     fn is_idle(&self, index: u32) -> bool {
         let occupancy = self.dispatcher.occupancy(index);
         let state = &self.connections[index].state;

@@ -119,7 +119,7 @@ impl<'run> ScriptRunner<'run> {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Returns whether all users have left for good.
+    /// Returns true if all users have left for good.
     pub(super) fn have_users_left(&self) -> bool {
         let left = self.script.as_ref().map(|script| script.left);
         left == Some(self.dispatcher.slots.len() as u32)

@@ -78,7 +78,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         ramp.is_some_and(|ramp| ramp.is_full(now))
     }
 
-    /// Returns whether a request could start at once.
+    /// Returns true if a request could start at once.
     pub(super) fn can_start(&self, now: Nanos) -> bool {
         self.dispatcher.has_free_slot()
             && !self.is_ramp_full(now)

@@ -121,7 +121,7 @@ impl Timers {
         Some((slot, at))
     }
 
-    /// Returns whether a connection has an alarm of this kind.
+    /// Returns true if a connection has an alarm of this kind.
     #[cfg(test)]
     pub(super) fn has_alarm(&self, connection: u32, alarm: Alarm) -> bool {
         let mut alarms = self.alarms.iter();

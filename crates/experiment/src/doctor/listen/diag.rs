@@ -118,7 +118,7 @@ fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     }
 }
 
-/// Reads one reply. Returns whether it was the last.
+/// Reads one reply. Returns true if it was the last.
 fn read_reply(reply: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
     let mut rest = reply;
     while !rest.is_empty() {

@@ -30,7 +30,7 @@ pub(super) fn user_data(kind: Kind, key: Key) -> u64 {
 }
 
 impl Kind {
-    /// Returns whether a completion always follows.
+    /// Returns true if a completion always follows.
     pub(super) fn is_always_told(self) -> bool {
         !matches!(self, Kind::QuietSend | Kind::Other)
     }
@@ -56,7 +56,7 @@ pub(super) fn index_of(user_data: u64) -> usize {
     (user_data & u64::from(u32::MAX)) as usize
 }
 
-/// Returns whether an operation belongs to this connection, given that the index is the same.
+/// Returns true if an operation belongs to this connection, given that the index is the same.
 pub(super) fn is_of(user_data: u64, key: Key) -> bool {
     (user_data >> 32) as u32 & GENERATION_MASK == key.generation & GENERATION_MASK
 }
@@ -73,7 +73,7 @@ pub(super) fn error_of(result: i32) -> Option<io::Error> {
     (result < 0).then(|| io::Error::from_raw_os_error(-result))
 }
 
-/// Returns whether a receive that failed with this error is worth another try at once.
+/// Returns true if a receive that failed with this error is worth another try at once.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

@@ -121,7 +121,7 @@ impl Ring {
         is_in
     }
 
-    /// Submits the queue. Returns whether it is empty. After a failure, the operations stay queued
+    /// Submits the queue. Returns true if it is empty. After a failure, the operations stay queued
     /// for the next attempt. Bytes that have arrived stay in the kernel until the next wait: with
     /// thousands of connections they would come faster than they are reaped, and fill all buffers.
     pub(super) fn submit(&mut self) -> bool {
@@ -240,7 +240,7 @@ impl Ring {
         }
     }
 
-    /// Lets the kernel finish its operations after all connections are closed. Returns whether it
+    /// Lets the kernel finish its operations after all connections are closed. Returns true if it
     /// has finished all. Completions go to `take`.
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
@@ -279,7 +279,7 @@ fn built(completions: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Returns whether this user may lock no more memory.
+/// Returns true if this user may lock no more memory.
 pub(super) fn is_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }

@@ -159,7 +159,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns whether a request that waits for this connection can go out on it now.
+    /// Returns true if a request that waits for this connection can go out on it now.
     pub(in crate::worker) fn has_room(&self, connection: u32, view: ConnectionView<'_>) -> bool {
         let entry = &view.connections[connection];
         let ConnectionState::Ready(session) = &entry.state else {
@@ -174,7 +174,7 @@ impl Dispatcher {
 }
 
 impl ConnectionView<'_> {
-    /// Returns whether requests on a connection are held until the ramp is over.
+    /// Returns true if requests on a connection are held until the ramp is over.
     #[inline]
     fn is_held(&self, connection: u32) -> bool {
         self.ramp.is_some_and(|ramp| ramp.is_held(connection))

@@ -123,20 +123,20 @@ impl Dispatcher {
         &mut self.slots[slot as usize]
     }
 
-    /// Returns whether a slot is on this connection, and its request in this phase.
+    /// Returns true if a slot is on this connection, and its request in this phase.
     #[inline]
     pub(super) fn is_on_in(&self, slot: u32, connection: u32, phase: RequestPhase) -> bool {
         let slot = self.slot(slot);
         slot.connection == connection && slot.phase() == Some(phase)
     }
 
-    /// Returns whether a slot's request waits for this connection.
+    /// Returns true if a slot's request waits for this connection.
     #[inline]
     pub(super) fn is_waiting_on(&self, slot: u32, connection: u32) -> bool {
         self.is_on_in(slot, connection, RequestPhase::Waiting)
     }
 
-    /// Returns whether this connection carries a slot's request.
+    /// Returns true if this connection carries a slot's request.
     #[inline]
     pub(super) fn is_in_flight_on(&self, slot: u32, connection: u32) -> bool {
         self.is_on_in(slot, connection, RequestPhase::InFlight)
@@ -244,7 +244,7 @@ impl Dispatcher {
         self.slot_mut(slot).state = SlotState::Away;
     }
 
-    /// Returns whether a free slot may suit the next request.
+    /// Returns true if a free slot may suit the next request.
     #[inline]
     pub(super) fn has_free_slot(&self) -> bool {
         !self.free.is_empty() && !self.has_no_eligible_slot
@@ -403,7 +403,7 @@ impl Dispatcher {
         self.deferred.swap_remove(place);
     }
 
-    /// Returns whether any request is deferred.
+    /// Returns true if any request is deferred.
     #[inline]
     pub(super) fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
@@ -428,7 +428,7 @@ impl Dispatcher {
         Some((pending, own))
     }
 
-    /// Returns whether no further request will start.
+    /// Returns true if no further request will start.
     #[inline]
     pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
         match &self.pace {

@@ -1,6 +1,6 @@
 //! Random servers against random loads. Every request must be accounted for, the load must end in
-//! bounded (virtual) time, and the worker must keep the contract of the sockets, which the
-//! simulation checks. Each case is one seed, which a failure names.
+//! bounded (virtual) time, and the worker must keep the socket contract, which the simulation
+//! checks. Each case depends only on its seed, and a failure prints the seed.
 
 use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
@@ -170,7 +170,7 @@ pub(super) fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     add(format!(" --seed {}", random.random_range(0..1000)));
     let mut spec = spec(&words);
     if random.random_bool(0.3) {
-        // One target under three names.
+        // The same target three times, under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -199,8 +199,8 @@ pub(super) fn fickle(seed: u64, badness: u32) -> Box<dyn Server> {
     })
 }
 
-/// Random loads whose connections are opened before they begin, and a server that may not wait for
-/// that.
+/// Runs a random load whose connections are opened before the load begins. The server may close
+/// them before that.
 fn one_prepared_case(seed: u64) -> Outcomes {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (spec, workers) = random_load(&mut random);
@@ -240,8 +240,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     match (spec.span.requests, spec.span.duration) {
-        // Only the count ends the load, so all requests ended. Each takes at most its timeout and
-        // the backoff after it, on one of at least one connection. Poisson gaps may be long.
+        // Without a duration, only the request count ends the load, so every request ended. A
+        // request takes at most its timeout plus the backoff after it, on one of at least one
+        // connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -260,7 +261,7 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
+fn no_request_is_lost_or_hangs_for_any_server_behavior() {
     let mut seen = std::collections::BTreeSet::new();
     let (mut retried, mut redirected) = (0, 0);
     for seed in 0..CASES {
@@ -291,7 +292,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
-fn preconnected_loads_lose_nothing_and_end() {
+fn preconnected_loads_account_for_every_request() {
     let (mut late, mut retried) = (0, 0);
     for seed in 0..CASES / 3 {
         let outcomes = std::panic::catch_unwind(|| one_prepared_case(seed));
@@ -302,7 +303,7 @@ fn preconnected_loads_lose_nothing_and_end() {
     assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
-/// Random loads with a script, whose requests go to several targets.
+/// Runs a random load with a script whose requests go to several targets.
 fn one_scripted_case(seed: u64) -> ScriptCounts {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let connections = random.random_range(1..8u64);
@@ -349,7 +350,7 @@ fn one_scripted_case(seed: u64) -> ScriptCounts {
 
 /// A proxy with random responses to CONNECT, and then to TLS.
 #[test]
-fn nothing_is_lost_or_hangs_for_any_proxy_behavior() {
+fn no_request_is_lost_or_hangs_for_any_proxy_behavior() {
     let mut seen = std::collections::BTreeSet::new();
     let one_case = |seed: u64| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -391,7 +392,7 @@ fn each_request_of_a_script_ends_once_for_any_server_behavior() {
 }
 
 #[test]
-fn a_case_is_the_same_each_time() {
+fn a_seed_reproduces_its_case() {
     for seed in [3, 99, 1234] {
         let (one, two) = (one_case(seed).record, one_case(seed).record);
         assert_eq!(one.totals, two.totals);

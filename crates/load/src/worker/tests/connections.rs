@@ -13,8 +13,8 @@ fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server
     })
 }
 
-/// A server that refuses every connect but the first, which fails otherwise. With refusals alone,
-/// the load would end early.
+/// A server that resets its first connection and refuses all others. If it refused all of them, the
+/// load would end early.
 fn refusing() -> Box<dyn Server> {
     let mut first = true;
     connecting(move |_| {
@@ -27,13 +27,13 @@ fn refusing() -> Box<dyn Server> {
 }
 
 #[test]
-fn refused_connects_rest_longer_each_time_and_never_spin() {
+fn backoff_after_refused_connects_grows_and_never_spins() {
     let outcomes = load("-d 10s -c 1", refusing());
     let log = outcomes.logs[0].borrow();
     let gaps: Vec<_> = log.connects.windows(2).map(|w| w[1].since(w[0])).collect();
     assert_eq!(gaps[..7], [10, 20, 40, 80, 160, 320, 500].map(ms));
     assert!(gaps[7..].iter().all(|gap| *gap == ms(500)));
-    // Seven until 630 ms, then one each half second.
+    // Seven connects in the first 630 ms, then one every 500 ms.
     assert_eq!(log.connects.len(), 7 + 18);
     let refused = outcomes.count(Outcome::ConnectRefused);
     assert_eq!(refused, log.connects.len() as u64 - 1);
@@ -42,7 +42,7 @@ fn refused_connects_rest_longer_each_time_and_never_spin() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_loaded_at_once_again() {
+fn a_server_that_recovers_is_loaded_at_once() {
     let mut refusals = 3;
     let server = connecting(move |_| {
         refusals -= 1;
@@ -53,7 +53,8 @@ fn a_server_that_comes_back_is_loaded_at_once_again() {
     });
     let outcomes = load("-d 1s -c 1", server);
     assert_eq!(outcomes.count(Outcome::ConnectRefused), 3);
-    // 70 ms of backoff, then one each millisecond. The last is cut off.
+    // 70 ms of backoff, then one request per millisecond. The last is cut off by the end of the
+    // load.
     assert_eq!(outcomes.count(Outcome::Ok), 929);
 }
 
@@ -70,7 +71,7 @@ fn an_open_loop_continues_while_connects_are_refused() {
 fn a_connect_without_a_response_times_out() {
     let server = connecting(|_| Connect::Never);
     let outcomes = load("-d 10s -c 3 --connect-timeout 1s", server);
-    // Each takes a second, and then a backoff that grows each time.
+    // Each connect times out after a second, and is followed by a backoff that grows each time.
     assert_eq!(outcomes.count(Outcome::ConnectTimeout), 3 * 8);
     assert!(
         outcomes
@@ -90,7 +91,7 @@ fn a_request_may_time_out_before_its_connect() {
 }
 
 #[test]
-fn each_reason_of_a_failed_connect_has_its_outcome() {
+fn each_connect_error_has_its_outcome() {
     for (errno, outcome) in [
         (libc::ECONNREFUSED, Outcome::ConnectRefused),
         (libc::ETIMEDOUT, Outcome::ConnectTimeout),
@@ -116,7 +117,7 @@ fn each_reason_of_a_failed_connect_has_its_outcome() {
 }
 
 #[test]
-fn a_full_backlog_is_tried_again_until_the_connect_timeout() {
+fn a_connect_to_a_full_backlog_is_retried_until_the_connect_timeout() {
     let mut busy = 4;
     let server = connecting(move |_| {
         busy -= 1;
@@ -128,18 +129,18 @@ fn a_full_backlog_is_tried_again_until_the_connect_timeout() {
     let outcomes = load("-n 3 -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 3)]);
     assert_eq!(outcomes.connects(), 5);
-    // The waiting is part of the connect time and of the response time.
+    // The wait for the backlog is part of the connect time and of the response time.
     assert!(outcomes.record.connect_time_us.max >= 4_000.0);
     assert!(outcomes.record.response_time_us.max >= 5_000.0);
 
     let server = connecting(|_| Connect::Fail(Nanos::ZERO, libc::EAGAIN));
     let outcomes = load("-n 2 -c 1 --connect-timeout 50ms", server);
     assert_eq!(outcomes.all(), [(Outcome::ConnectTimeout, 2)]);
-    // Each connect waits longer for its next try: 16 in 50 ms, and not 50.
+    // Each connect waits longer before its next attempt: 16 attempts in 50 ms, not 50.
     assert_eq!(outcomes.connects(), 2 * 16);
 }
 
-/// Responds to `whole` requests on each connection and then does `end`.
+/// A server that responds to the first `whole` requests of each connection and then does `end`.
 fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
     responding(move |request| match request.number < whole {
         true => reply([(ms(1), Step::Send(OK.to_vec()))]),
@@ -153,11 +154,12 @@ fn requests_lost_on_a_reused_connection_are_retried() {
         let server = after(4, move || reply([(ms(1), step.clone())]));
         let outcomes = load("-n 100 -c 1", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
-        // Four responses on each connection. Each connection but the last also loses one request.
+        // Each connection serves four requests. Each but the last also loses one.
         assert_eq!(outcomes.connects(), 25);
         assert_eq!(outcomes.record.totals.retried, 24);
         assert_eq!(outcomes.logs[0].borrow().requests.len(), 124);
-        // The clock ran on: 1 ms until it was lost, 1 ms for the retry.
+        // The request's clock keeps running: 1 ms until the connection was lost, 1 ms for the
+        // retry.
         assert!(outcomes.record.response_time_us.max >= 2_000.0);
         assert!(outcomes.record.service_time_us.max >= 2_000.0);
         let request = outcomes.logs[0].borrow().requests[0].1.len() as u64;
@@ -166,7 +168,7 @@ fn requests_lost_on_a_reused_connection_are_retried() {
 }
 
 #[test]
-fn a_fresh_connection_that_loses_a_request_has_failed() {
+fn a_request_lost_on_a_new_connection_has_failed() {
     for (step, outcome) in [
         (Step::Close, Outcome::ClosedEarly),
         (Step::Fail(libc::ECONNRESET), Outcome::Reset),
@@ -177,7 +179,8 @@ fn a_fresh_connection_that_loses_a_request_has_failed() {
         assert_eq!(outcomes.all(), [(outcome, 10)]);
         assert_eq!(outcomes.record.totals.retried, 0);
     }
-    // There is one retry: the second connection is a fresh one.
+    // A request is retried once. The second connection is a new one, so losing the request there is
+    // a failure.
     let server = responding(|request| match (request.connection, request.number) {
         (0, 0) => reply([(ms(1), Step::Send(OK.to_vec()))]),
         _ => reply([(ms(1), Step::Close)]),
@@ -217,7 +220,7 @@ fn only_retryable_requests_are_retried() {
 
 #[test]
 fn idle_connections_closed_by_the_server_cost_no_request() {
-    // One request each 20 ms. The server closes connections that are idle for 5 ms.
+    // One request every 20 ms. The server closes connections that are idle for 5 ms.
     let server = responding(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
     let outcomes = load("-r 50 -d 2s -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
@@ -251,7 +254,7 @@ fn unsolicited_bytes_end_an_idle_connection() {
 }
 
 #[test]
-fn connections_are_kept_or_closed_as_configured() {
+fn connections_are_reused_or_closed_as_configured() {
     let outcomes = load("-n 100 -c 5", steady(ms(1), OK));
     assert_eq!((outcomes.connects(), outcomes.count(Outcome::Ok)), (5, 100));
     let server =
@@ -261,7 +264,7 @@ fn connections_are_kept_or_closed_as_configured() {
         (outcomes.connects(), outcomes.count(Outcome::Ok)),
         (100, 100)
     );
-    // The server closes first each time, and so has the TIME_WAIT.
+    // The server closes first each time, so the TIME_WAIT state is on its side.
     let log = outcomes.logs[0].borrow();
     let orderly = log
         .closes
@@ -276,7 +279,7 @@ fn a_server_that_announces_close_has_10_ms_to_close() {
     let outcomes = load("-n 10 -c 1", steady(ms(1), OK_CLOSE));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
     assert_eq!(outcomes.connects(), 10);
-    // Ten requests of 1 ms and nine backoffs in between.
+    // Ten requests of 1 ms, and nine backoffs between them.
     assert_eq!(outcomes.record.totals.elapsed_s, 0.100);
     assert!(
         outcomes.logs[0]
@@ -324,7 +327,7 @@ fn a_failed_send_without_a_response_is_a_reset() {
 }
 
 #[test]
-fn splitting_a_response_makes_no_difference() {
+fn a_response_split_at_any_byte_gives_the_same_result() {
     const RESPONSE: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\
         Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nTrailer: x\r\n\r\n";
     for at in 1..RESPONSE.len() {
@@ -384,7 +387,7 @@ fn a_response_truncated_at_any_byte_is_not_a_success() {
 }
 
 #[test]
-fn connects_that_take_as_long_as_a_lost_syn_are_found() {
+fn connects_that_take_as_long_as_a_lost_syn_are_reported() {
     let mut connects = 0;
     let server = connecting(move |_| {
         connects += 1;

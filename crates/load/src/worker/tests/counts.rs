@@ -1,4 +1,5 @@
-//! The number of requests, the measured ones among them, and their order.
+//! Loads with a limited number of requests, the measured requests among them, and the order of
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ fn tally(paths: &[String]) -> BTreeMap<&str, usize> {
 }
 
 #[test]
-fn a_request_count_is_exact_for_any_workers_and_connections() {
+fn a_request_count_is_exact_for_any_number_of_workers_and_connections() {
     for (n, connections, workers) in [(1, 50, 1), (7, 3, 3), (100, 8, 3), (1000, 64, 5), (2, 5, 5)]
     {
         let spec = spec(&format!("-n {n} -c {connections}"));
@@ -63,7 +64,7 @@ fn a_request_count_is_exact_for_any_workers_and_connections() {
 }
 
 #[test]
-fn a_count_in_an_open_loop_ends_it_early() {
+fn a_request_count_ends_an_open_loop_early() {
     let spec = spec("-n 31 -r 1000 -c 4 -d 10s");
     let outcomes = simulate(&spec, vec![steady(ms(1), OK), steady(ms(1), OK)]);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 31)]);
@@ -71,8 +72,9 @@ fn a_count_in_an_open_loop_ends_it_early() {
 }
 
 #[test]
-fn a_count_excludes_the_warm_up() {
-    // Every 10 ms one on each of four connections; 45 ms of warm-up cut through the fifth round.
+fn a_request_count_excludes_the_warm_up() {
+    // Four connections complete a request every 10 ms. The warm-up of 45 ms ends during the fifth
+    // round.
     let outcomes = load("-n 100 -c 4 --warmup 45ms", steady(ms(10), OK));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     assert_eq!(outcomes.logs[0].borrow().requests.len(), 100 + 4 * 5);
@@ -82,9 +84,9 @@ fn a_count_excludes_the_warm_up() {
 }
 
 #[test]
-fn a_closed_loop_by_time_measures_requests_that_end_after_the_warm_up() {
-    // Rounds end at 10, 20, … ms. Of those at 50 to 140 ms all are measured, the round that runs
-    // at 145 ms is unfinished.
+fn a_timed_closed_loop_measures_requests_that_end_after_the_warm_up() {
+    // Rounds end at 10, 20, … ms. All requests of the rounds at 50 to 140 ms are measured; the
+    // round in flight at 145 ms is unfinished.
     let outcomes = load("-d 100ms -c 4 --warmup 45ms", steady(ms(10), OK));
     assert_eq!(
         outcomes.all(),
@@ -96,10 +98,10 @@ fn a_closed_loop_by_time_measures_requests_that_end_after_the_warm_up() {
 }
 
 #[test]
-fn an_open_loop_by_time_measures_requests_due_after_the_warm_up() {
+fn a_timed_open_loop_measures_requests_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
-    // 400 requests per second are served. The 45 arrivals of the warm-up are not measured, but take
-    // time.
+    // The server handles 400 requests per second. The 45 arrivals of the warm-up are not measured,
+    // but still occupy it.
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));
@@ -127,7 +129,7 @@ fn a_list_is_requested_in_order_for_any_number_of_workers() {
 }
 
 #[test]
-fn random_order_is_repeatable_by_its_seed_and_even() {
+fn random_order_is_reproducible_by_seed_and_uniform() {
     let run = |seed: u64| {
         let words = format!("-n 3000 -c 1 --order random --seed {seed}");
         request(&simulate(
@@ -139,7 +141,8 @@ fn random_order_is_repeatable_by_its_seed_and_even() {
     assert_eq!(first, run(1));
     assert_ne!(first, run(2));
     for (path, count) in tally(&first) {
-        // 1000 expected, standard deviation 26: six of them, at a seed that doesn't change.
+        // The expected count is 1000 with a standard deviation of 26. The bounds are six of these.
+        // The seed is fixed.
         assert!((845..1155).contains(&count), "{path} {count}");
     }
 }
@@ -150,7 +153,7 @@ fn several_targets_keep_their_connections() {
     let spec = listed("-n 300 -c 6", lines);
     let outcomes = simulate(&spec, vec![steady(ms(1), OK)]);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
-    // Six slots, three targets: there are a few switches until each slot keeps its target.
+    // Six slots and three targets: slots switch a few times until each keeps its target.
     assert!(outcomes.connects() <= 12, "{}", outcomes.connects());
 }
 
@@ -187,7 +190,7 @@ fn a_stopped_load_returns_its_results() {
 }
 
 #[test]
-fn a_load_stopped_in_its_warm_up_is_a_record_of_zeros() {
+fn a_load_stopped_in_its_warm_up_returns_a_record_of_zeros() {
     for words in ["-d 1s -c 2 --warmup 1s", "-d 1s -c 2 --warmup 1s -r 100"] {
         let control = Control::new(1);
         control.stop();
@@ -205,7 +208,7 @@ fn a_load_stopped_in_its_warm_up_is_a_record_of_zeros() {
 }
 
 #[test]
-fn reasons_are_counted_where_failures_are() {
+fn failure_reasons_are_counted_with_their_failures() {
     let spec = spec("-d 100ms -c 1 --warmup 45ms");
     let outcomes = simulate(&spec, vec![steady(ms(10), b"SSH-2.0\r\n")]);
     assert_eq!(outcomes.count(Outcome::Protocol), 10);

@@ -1,4 +1,4 @@
-//! Invariants of a worker's request slots and connections whenever it is about to sleep.
+//! Invariants of a worker's request slots and connections, checked whenever it is about to sleep.
 
 use prony_protocol::h2::StartError;
 
@@ -10,7 +10,7 @@ use crate::worker::dispatcher::{RequestPhase, SlotState};
 use crate::worker::timers::Alarm;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Asserts that all counts are right, and that no request waits that could proceed.
+    /// Asserts that all counts are right, and that every request that could proceed does.
     pub(in crate::worker) fn assert_sound(&self) {
         self.assert_slots_sound();
         for index in 0..self.connections.len() {
@@ -76,7 +76,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Asserts that no request waits that could proceed, or that waits for an event that won't happen.
+    /// Asserts that no request waits that could proceed, and that none waits for an event that
+    /// can't happen.
     fn assert_progress(&self, index: u32) {
         let entry = &self.connections[index];
         let occupancy = self.dispatcher.occupancy(index);
@@ -124,7 +125,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let is_limit_used = h2
                 .peer_limit()
                 .is_some_and(|limit| occupancy.in_flight + free >= limit);
-            // Until SETTINGS arrive, there is one request at a time.
+            // Until SETTINGS arrive, a connection carries one request at a time.
             let may_be_first = occupancy.in_flight == 0 && free > 0;
             let has_alarm = self.timers.has_alarm(index, Alarm::Unpark);
             let is_meant = is_limit_used || may_be_first || has_alarm || occupancy.deferred > 0;
@@ -133,7 +134,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 "slots of connection {index} are parked without reason"
             );
         }
-        // The peer has to say something first. Everything else ends by a timeout.
+        // The next event must come from the peer. Everything else ends by a timeout.
         let is_limited = can_start == Err(StartError::PeerLimit);
         assert!(
             occupancy.in_flight > 0 || takes_more || is_limited,
@@ -141,8 +142,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         );
     }
 
-    /// Of a connection and its successor at least one is closing. If slots want another connection,
-    /// there is one.
+    /// Asserts that of a connection and its successor at least one is closing, and that slots that
+    /// need another connection have one.
     fn assert_one_takes_requests(&self, primary: u32, successor: u32) {
         let is_out = |index: u32| {
             let entry = &self.connections[index];

@@ -1,5 +1,5 @@
-//! Response times of a server with known freezes. A plain queue computes the true values, which the
-//! load must report to the histogram's resolution.
+//! Response times of a server with known freezes. The true values are computed by a simple queue
+//! model; the load must report them within the histogram's resolution.
 
 use prony_record::{Nanos, Outcome, Record, Summary};
 
@@ -8,8 +8,8 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
 const SERVICE: Nanos = ms(2);
 
-/// Time at which a server processes a request that arrives at `now`, if it is frozen for the last
-/// second of every five.
+/// Time at which a server processes a request that arrives at `now`. The server is frozen for the
+/// last second of every five.
 fn thawed(now: Nanos) -> Nanos {
     let every = Nanos::from_secs(5).0;
     let within = now.0 % every;
@@ -85,7 +85,8 @@ impl QueueModel {
         assert_eq!(record.totals.censored, self.at_least_ns.len() as u64);
         for (quantile, name, seen) in figures(&record.response_time_us) {
             let true_us = self.quantile_us(quantile);
-            // A bucket's highest value is reported: never less, and at most 0.1% more.
+            // A histogram reports the highest value of a bucket: never less than the true value,
+            // and at most 0.1% more.
             let ratio = seen / true_us;
             assert!(
                 (0.999_999..=1.001).contains(&ratio),
@@ -116,7 +117,7 @@ fn due(arrivals: Arrivals, rate: f64, seed: u64, end: Nanos) -> Vec<Nanos> {
 }
 
 #[test]
-fn percentiles_behind_a_server_that_freezes_are_those_of_its_schedule() {
+fn percentiles_behind_a_freezing_server_match_the_schedule() {
     let end = Nanos::from_secs(15);
     let outcomes = load("-r 1000 -c 16 -d 15s", freezing());
     let arrivals = due(Arrivals::Constant, 1000.0, 0, end);
@@ -124,22 +125,23 @@ fn percentiles_behind_a_server_that_freezes_are_those_of_its_schedule() {
     let truth = truth(&arrivals, 16, Nanos::from_secs(20), end);
     truth.check(&outcomes.record);
     let record = &outcomes.record;
-    // The last freeze ends with the load: 16 requests are stuck in it, all others wait outside.
+    // The last freeze lasts until the load ends: 16 requests are in flight, and all others are
+    // still waiting to start.
     assert_eq!((truth.unfinished, truth.unstarted), (16, 984));
     assert!(record.response_time_us.p99 > 900_000.0);
-    // Requests that were cut off may have lasted longer: the high percentiles are lower bounds, and
-    // the median is not.
+    // The requests that were cut off may have taken longer, so the high percentiles are lower
+    // bounds. The median is exact.
     assert_eq!(
         record.response_time_us.at_least,
         ["p90", "p95", "p99", "p99_9"]
     );
     assert_eq!(record.rate.offered_per_s, Some(1000.0));
-    // The service time leaves out the requests that waited. Other tools report this.
+    // The service time leaves out the wait before the start. Other tools report this figure.
     assert!(record.service_time_us.p99 < record.response_time_us.p90);
 }
 
 #[test]
-fn requests_that_time_out_keep_their_places_in_the_distribution() {
+fn requests_that_time_out_keep_their_rank_in_the_distribution() {
     for (timeout_ms, connections) in [(500, 16), (300, 40), (1000, 3), (37, 100)] {
         let end = Nanos::from_millis(14_500);
         let words = format!("-r 1000 -c {connections} -d 14500ms --timeout {timeout_ms}ms");
@@ -167,8 +169,8 @@ fn more_workers_offer_the_same_load() {
     let end = Nanos::from_secs(15);
     let spec = spec("-r 1000 -c 16 -d 15s");
     let outcomes = simulate(&spec, vec![freezing(), freezing()]);
-    // Each worker has every other arrival and half of the connections, and the merged record is
-    // that of both queues together.
+    // Each worker has every other arrival and half of the connections. The merged record is that of
+    // both queues together.
     let whole = due(Arrivals::Constant, 1000.0, 0, end);
     let both: Vec<QueueModel> = (0..2)
         .map(|worker| {
@@ -212,9 +214,9 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
 }
 
 #[test]
-fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
-    // 1 ms from a send to the first byte and 3 ms to the last, exactly; each completion takes the
-    // generator some time.
+fn timestamps_of_a_request_are_ordered_even_with_a_slow_generator() {
+    // Exactly 1 ms from a send to the first byte, and 3 ms to the last. The generator takes some
+    // time for each completion.
     let response = |close: bool| {
         responding(move |_: &ReceivedRequest| {
             let text = if close { OK_CLOSE } else { OK };
@@ -254,7 +256,8 @@ fn a_requests_timestamps_are_in_order_even_with_a_slow_generator() {
             }
             assert!(response.min >= service.min * 0.999, "{with}");
             if words == "-n 400 -c 1" {
-                // On a kept connection a closed loop sends as soon as the response has arrived.
+                // On a kept-alive connection, a closed loop sends the next request as soon as the
+                // response has arrived.
                 assert!(response.p50 <= service.p50 * 1.001, "{with}");
             }
         }

@@ -1,4 +1,4 @@
-//! The real worker over simulated sockets: virtual time, scripted servers, exact results.
+//! Tests of the real worker over simulated sockets: virtual time, scripted servers, exact results.
 
 mod chaos;
 mod connections;
@@ -42,7 +42,7 @@ const fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-/// A server made of two functions.
+/// A server defined by two functions.
 struct FunctionServer<C, A> {
     connect: C,
     response: A,
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// A server that accepts every connection at once and responds by a function.
+/// A server that accepts every connection at once and computes its responses with a function.
 fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: |_| Connect::Accept(Nanos::ZERO),
@@ -70,7 +70,8 @@ fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<
     })
 }
 
-/// A server that accepts every connection at once and sends the same response after the same time.
+/// A server that accepts every connection at once, and sends the same response after a constant
+/// service time.
 fn steady(service: Nanos, response: &'static [u8]) -> Box<dyn Server> {
     responding(move |_| reply([(service, Step::Send(response.to_vec()))]))
 }
@@ -101,12 +102,12 @@ impl Outcomes {
         self.record.outcomes.get(&outcome).copied().unwrap_or(0)
     }
 
-    /// Every outcome that happened, with its count.
+    /// Every outcome that occurred, with its count.
     fn all(&self) -> Vec<(Outcome, u64)> {
         self.record.outcomes.clone().into_iter().collect()
     }
 
-    /// The text of a finding, if it was found.
+    /// The text of a finding, if the load has it.
     fn finding(&self, id: &str) -> Option<&str> {
         let mut findings = self.record.findings.iter();
         let found = findings.find(|finding| finding.id.as_str() == id)?;
@@ -144,17 +145,17 @@ fn simulate_costly(
             .unwrap()
     });
     let worked = worked.collect();
-    // Merging asserts the identity of accounting.
+    // Merging asserts that every started request has exactly one outcome.
     let record = merge(spec, worked, SystemTime::UNIX_EPOCH).unwrap().record;
     Outcomes { record, logs }
 }
 
-/// Time until a load begins whose connections are open.
+/// Time between opening the connections of a load and its start.
 #[derive(Debug, Clone, Copy, Default)]
 struct PreconnectWait {
-    /// Time after which the connections are maintained once...
+    /// Time after which the open connections are maintained once.
     looked: Nanos,
-    /// ...and time from then to the start.
+    /// Time from the maintenance to the start.
     started: Nanos,
 }
 
@@ -173,7 +174,8 @@ impl PreconnectWait {
     }
 }
 
-/// A server some of whose connections close, fail or send bytes if no request arrives in time.
+/// A server that closes, fails or sends bytes on some of its connections if no request arrives in
+/// time.
 struct IdleFailingServer {
     server: Box<dyn Server>,
     random: ChaCha8Rng,

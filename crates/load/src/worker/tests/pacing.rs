@@ -113,12 +113,13 @@ fn gaps_vary_as_the_arrivals_do() {
     close_to(variation("--arrivals constant", 1), (333.3, 0.0));
     close_to(variation("--arrivals constant", 4), (1333.3, 0.0));
     close_to(variation("--arrivals poisson", 1), (333.3, 1.0));
-    // Every fourth of Poisson's: the sum of four gaps, which varies half as much.
+    // Every fourth arrival of a Poisson process: the sum of four gaps varies half as much as one
+    // gap.
     close_to(variation("--arrivals poisson", 4), (1333.3, 0.5));
 }
 
 #[test]
-fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
+fn bursts_after_a_server_freeze_are_not_generator_lateness() {
     // No response arrives from 1 s to 2 s. Then all waiting requests start at once, four at a time.
     let frozen = responding(|request| {
         let thaws = match request.now.0 / 1_000_000_000 {
@@ -138,7 +139,7 @@ fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
 
 #[test]
 fn a_generator_that_is_too_slow_is_late() {
-    // Each response costs the generator 3 ms, and one is due each millisecond.
+    // Each response costs the generator 3 ms, and a request is due every millisecond.
     let words = "-r 1000 -c 1000 -d 1s";
     let server = steady(Nanos::ZERO, OK);
     let cost = Nanos(1_500_000);

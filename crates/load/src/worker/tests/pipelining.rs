@@ -3,7 +3,7 @@
 use super::*;
 use crate::script::{RequestEnd, ResponseView, UserStep};
 
-/// Sends one batch after another, and writes a journal of the calls.
+/// A script that sends one batch after another and records each call in a journal.
 struct Sender {
     batch: std::sync::Arc<crate::request::Request>,
     journal: Rc<RefCell<Vec<String>>>,
@@ -75,7 +75,7 @@ fn each_response_is_captured_for_any_split() {
         assert_eq!(outcomes.connects(), 1);
         let once = [&SHOWN[..], &["ok Some(200)"]].concat();
         assert_eq!(journal, [&once[..], &once[..]].concat(), "cut at {cut}");
-        // From the first byte sent to the end of the last response.
+        // Time from the first byte sent to the end of the last response.
         assert_eq!(outcomes.record.totals.elapsed_s, 0.004);
         assert_eq!(outcomes.record.totals.body_bytes_in, 12);
         assert_eq!(outcomes.record.totals.bytes_in, 2 * all_length());
@@ -133,7 +133,7 @@ fn complete_responses_of_a_failed_batch_are_captured() {
 
 #[test]
 fn a_batch_with_a_partial_response_is_not_retried() {
-    // The connection has served a batch. Then come one response and a reset.
+    // After the connection has served a batch, the server sends one response and resets it.
     let mut number = 0;
     let (outcomes, journal) = batches("-n 2 --expect-status 100-999", "GET", move |_| {
         number += 1;

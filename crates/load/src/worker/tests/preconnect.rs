@@ -6,8 +6,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server with one function for its response to the n-th connect, from 0, and one for its steps
-/// on that connection. It responds to requests after a millisecond.
+/// A server defined by two functions: `connect` decides the response to the n-th connect (from 0),
+/// and the other gives the steps on that connection. It responds to requests after a millisecond.
 struct Host<C, G> {
     taken: Cell<u64>,
     connect: C,
@@ -63,14 +63,14 @@ fn prepared(words: &str, server: Box<dyn Server>, until: PreconnectWait) -> Outc
     )
 }
 
-/// Times of connects before the load.
+/// Times of the connects before the load began.
 fn connects_before(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     let before = log.before.as_ref();
     before.map_or_else(Vec::new, |before| before.connects.clone())
 }
 
-/// Times of the load's requests.
+/// Times at which the requests of the load arrived.
 fn requests(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     log.requests.iter().map(|(at, _)| *at).collect()
@@ -82,7 +82,7 @@ const A_SECOND: PreconnectWait = PreconnectWait {
 };
 
 #[test]
-fn the_first_request_of_each_connection_needs_no_connect() {
+fn the_first_request_of_a_preconnected_connection_needs_no_connect() {
     for words in ["-n 400 -c 40", "-n 900 -c 300", "-n 40 -c 40 -r 1000000"] {
         let outcomes = prepared(words, taking(|_| Connect::Accept(ms(30))), A_SECOND);
         let connections = outcomes.record.load.connections as usize;
@@ -107,7 +107,7 @@ fn the_first_request_of_each_connection_needs_no_connect() {
     }
 }
 
-/// Runs a load that begins late by this time, with its connections open.
+/// Runs a preconnected load that begins late by the time `late`.
 fn late(words: &str, late: Nanos) -> Record {
     let mut spec = spec(words);
     spec.open_before_start();
@@ -130,12 +130,12 @@ fn late(words: &str, late: Nanos) -> Record {
 }
 
 #[test]
-fn that_a_load_begins_late_is_not_the_servers_doing_in_a_closed_loop() {
+fn a_late_start_does_not_count_as_wait_in_a_closed_loop() {
     let record = late("-n 400 -c 40", ms(2_000));
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
     assert!(longest_us < 1_100.0, "{longest_us}");
-    // In an open loop the due requests waited.
+    // In an open loop, requests that were due had to wait.
     let record = late("-n 400 -c 40 -r 100", ms(2_000));
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
@@ -159,7 +159,7 @@ fn connections_are_opened_in_batches() {
 
 #[test]
 fn connects_in_flight_are_bounded() {
-    // No connect is responded, so as many more begin after a while.
+    // No connect succeeds, so the next batch begins after a while.
     let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
     let before = connects_before(&outcomes);
     let by = |end: Nanos| before.iter().filter(|at| **at < end).count();
@@ -167,11 +167,11 @@ fn connects_in_flight_are_bounded() {
 }
 
 #[test]
-fn only_as_many_are_opened_as_have_a_request() {
+fn no_more_connections_are_opened_than_there_are_requests() {
     for (words, opened) in [
         ("-n 7 -c 40", 7),
         ("-n 7 -c 40 -r 100", 7),
-        // Requests of the warm-up don't count.
+        // The requests of the warm-up are not part of the request count.
         ("-n 7 -c 40 --warmup 10ms", 40),
     ] {
         let outcomes = prepared(words, taking(|_| Connect::Accept(ms(1))), A_SECOND);
@@ -222,7 +222,7 @@ fn a_refused_preconnect_is_retried_when_a_request_is_due() {
 }
 
 #[test]
-fn a_server_that_is_not_there_fails_requests_as_ever() {
+fn a_server_that_is_down_fails_requests_as_without_preconnecting() {
     let outcomes = prepared(
         "-n 28 -c 4",
         taking(|_| Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED)),
@@ -237,7 +237,7 @@ fn a_server_that_is_not_there_fails_requests_as_ever() {
 }
 
 #[test]
-fn hundreds_that_were_refused_are_opened_like_new_ones() {
+fn hundreds_of_refused_connections_are_opened_in_batches() {
     let server = taking(|number| match number {
         0..300 => Connect::Fail(ms(1), libc::ECONNREFUSED),
         _ => Connect::Accept(ms(5)),
@@ -250,7 +250,7 @@ fn hundreds_that_were_refused_are_opened_like_new_ones() {
 }
 
 #[test]
-fn the_server_may_close_before_the_start() {
+fn a_server_may_close_connections_before_the_start() {
     let timeout = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
     let endings = [
         vec![(ms(500), Step::Close)],
@@ -260,7 +260,7 @@ fn the_server_may_close_before_the_start() {
             (ms(500), Step::Close),
         ],
     ];
-    // Seen before the start, at the start, and as the first request goes out.
+    // The close arrives before the start, at the start, or as the first request is sent.
     let looks = [(900, 100), (100, 900), (0, 499)];
     for ending in endings {
         for (looked, started) in looks {
@@ -336,7 +336,7 @@ fn a_pending_connect_delays_the_start_only_briefly() {
         assert_eq!(outcomes.connects(), 3);
         let finding = outcomes.finding("connections-late").unwrap();
         assert!(finding.contains(why), "{finding}");
-        // The clock of the load starts afterwards.
+        // The clock of the load starts after the connect.
         assert!(outcomes.record.totals.elapsed_s < 0.1);
     }
 }
@@ -361,14 +361,14 @@ fn stopping_the_load_does_not_wait_for_connections() {
     );
     assert!(outcomes.all().is_empty());
     assert_eq!(outcomes.record.totals.started, 0);
-    // The second step was in flight.
+    // The second batch of connects was in flight.
     let before = connects_before(&outcomes);
     assert_eq!(before.len(), 32);
     assert!(before.iter().all(|at| *at <= ms(1)));
 }
 
 #[test]
-fn parts_of_a_load_each_open_their_own() {
+fn shards_of_a_load_each_open_their_own_connections() {
     let servers =
         || -> Vec<Box<dyn Server>> { (0..3).map(|_| taking(|_| Connect::Accept(ms(2)))).collect() };
     let outcomes = simulate_prepared(

@@ -6,8 +6,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server with a function for its response to the n-th connect. It responds to requests after a
-/// millisecond.
+/// A server whose response to the n-th connect is decided by a function. It responds to requests
+/// after a millisecond.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     let taken = Cell::new(0);
     Box::new(FunctionServer {
@@ -35,9 +35,11 @@ fn many_connections_are_open_before_the_first_request() {
     let outcomes = load("-n 900 -c 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
     assert_eq!(outcomes.connects(), 300);
-    // The last step begins after 18 ms, its connects take 31, and the server gets a moment.
+    // The last batch begins after 18 ms, its connects take up to 31 ms, and the server gets a short
+    // time afterwards.
     assert_eq!(first_request(&outcomes), (ms(18 + 31 + 20), 300));
-    // A connect of 1 to 31 ms and a response of 1 ms, without the wait for the others.
+    // A connect of 1 to 31 ms and a response of 1 ms. The wait for the other connections doesn't
+    // count.
     let times = &outcomes.record.response_time_us;
     assert!(times.max < 32_100.0, "{}", times.max);
     assert!(times.p50 < 1_100.0, "{}", times.p50);
@@ -45,7 +47,7 @@ fn many_connections_are_open_before_the_first_request() {
 }
 
 #[test]
-fn requests_that_are_held_dont_time_out() {
+fn held_requests_do_not_time_out() {
     // The first connects succeed after 30 ms. Connects of the second round begin as late as 45 ms.
     let server = taking(|_| Connect::Accept(ms(30)));
     let outcomes = load("-n 1500 -c 500 --timeout 45ms", server);
@@ -77,7 +79,7 @@ impl Server for IdleClosingServer {
 }
 
 #[test]
-fn a_server_that_does_not_wait_for_held_requests_is_connected_to_again() {
+fn connections_closed_by_the_server_during_the_ramp_are_reopened() {
     let timeout = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
     for last in [
         Step::Close,
@@ -88,7 +90,8 @@ fn a_server_that_does_not_wait_for_held_requests_is_connected_to_again() {
         let outcomes = load("-n 900 -c 300", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 900)], "{last:?}");
         assert_eq!(outcomes.connects(), 310, "{last:?}");
-        // It reconnects only when all requests are released. Otherwise it might reconnect forever.
+        // The worker reconnects only when all requests are released. Otherwise it might reconnect
+        // forever.
         let again = outcomes.logs[0].borrow().connects[300];
         assert_eq!(again, ms(18 + 1 + 20), "{last:?}");
         let longest = outcomes.record.response_time_us.max;
@@ -110,7 +113,7 @@ fn few_connections_and_open_loops_begin_at_once() {
 }
 
 #[test]
-fn a_connection_that_hangs_holds_the_others_for_a_while() {
+fn a_hanging_connect_holds_the_others_only_briefly() {
     let server = taking(|number| match number {
         7 => Connect::Never,
         _ => Connect::Accept(ms(1)),
@@ -125,7 +128,7 @@ fn a_connection_that_hangs_holds_the_others_for_a_while() {
 }
 
 #[test]
-fn connections_that_fail_are_failed_requests() {
+fn failed_connects_are_failed_requests() {
     let server = taking(|number| match number {
         1..=40 => Connect::Fail(ms(1), libc::ECONNREFUSED),
         _ => Connect::Accept(ms(20)),
@@ -135,7 +138,7 @@ fn connections_that_fail_are_failed_requests() {
         outcomes.all(),
         [(Outcome::Ok, 860), (Outcome::ConnectRefused, 40)]
     );
-    // Connections after a failed one don't wait: only first connections do.
+    // Connections that replace a failed one don't wait: only first connections do.
     assert!(first_request(&outcomes).0 >= ms(20));
 }
 

@@ -4,8 +4,8 @@ use prony_record::FindingId;
 
 use super::*;
 
-/// A server of paths: `/` redirects to `/1`, that to `/2` and so on up to `/last`, each after 10
-/// ms.
+/// A server of a redirect chain: `/` redirects to `/1`, `/1` to `/2`, and so on up to `/last`. Each
+/// response takes 10 ms.
 fn chain(last: u32) -> Box<dyn Server> {
     responding(move |request| {
         let line = String::from_utf8_lossy(&request.bytes).into_owned();
@@ -28,7 +28,7 @@ pub(super) fn redirect(status: u16, location: &str, body: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_ends_where_its_redirects_do() {
+fn the_last_response_of_a_redirect_chain_ends_the_request() {
     let outcomes = load("-c 1 -n 5 --follow 3", chain(3));
     let record = &outcomes.record;
     assert_eq!(outcomes.all(), [(Outcome::Ok, 5)]);
@@ -37,7 +37,7 @@ fn a_request_ends_where_its_redirects_do() {
         [(200, 5)]
     );
     assert_eq!((record.totals.redirected, outcomes.connects()), (15, 1));
-    // The clock runs on. The first byte is that of the last response.
+    // The clock keeps running across hops. The first byte is that of the last response.
     for times in [
         &record.response_time_us,
         &record.service_time_us,
@@ -132,7 +132,7 @@ fn a_redirect_that_cannot_be_followed_fails_with_a_reason() {
 }
 
 #[test]
-fn a_redirect_to_another_server_takes_a_new_connection_and_no_credentials() {
+fn a_redirect_to_another_server_uses_a_new_connection_and_no_credentials() {
     let server = responding(|request| {
         let text = String::from_utf8_lossy(&request.bytes).to_lowercase();
         let response = match (request.port, text.split(' ').nth(1)) {
@@ -168,11 +168,11 @@ fn a_redirect_to_another_server_takes_a_new_connection_and_no_credentials() {
 }
 
 #[test]
-fn time_runs_out_within_a_hop_as_anywhere() {
+fn a_timeout_in_a_hop_is_that_of_any_request() {
     let outcomes = load("-c 1 -n 2 --follow 9 --timeout 25ms", chain(9));
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 2)]);
     assert_eq!(outcomes.record.totals.redirected, 4);
-    // The completed hops of an unfinished request count.
+    // The completed hops of an unfinished request count as received bytes.
     let hop = redirect(302, "/1", "moved").len() as u64;
     assert_eq!(outcomes.record.totals.bytes_in, 4 * hop);
 }

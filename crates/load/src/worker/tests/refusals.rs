@@ -59,7 +59,7 @@ fn a_shorter_load_also_reports_that_nothing_listens() {
 }
 
 #[test]
-fn a_unix_socket_that_does_not_exist_counts_as_a_refusal() {
+fn a_missing_unix_socket_counts_as_a_refusal() {
     let mut spec = spec("-d 10s -c 1 --unix /nonexistent/app.sock");
     spec.span.requests = None;
     let outcomes = simulate(&spec, vec![refusing_with(libc::ENOENT)]);
@@ -95,7 +95,7 @@ fn refusals_among_other_failures_do_not_end_a_load() {
 }
 
 #[test]
-fn a_worker_that_reached_its_target_keeps_the_load_going() {
+fn a_worker_that_reached_its_target_prevents_the_early_end() {
     let spec = spec("-d 5s -c 2");
     let outcomes = simulate(&spec, vec![steady(ms(1), OK), refusing()]);
     assert_eq!(outcomes.record.totals.elapsed_s, 5.0);
@@ -105,9 +105,10 @@ fn a_worker_that_reached_its_target_keeps_the_load_going() {
 }
 
 #[test]
-fn a_load_that_was_given_up_ends_for_all_workers() {
+fn an_early_end_applies_to_all_workers() {
     let spec = spec("-d 5s -c 2");
-    // Workers run one after the other here. The first has ended the load before the second begins.
+    // In this test, workers run one after the other. The first has ended the load before the second
+    // begins.
     let outcomes = simulate(&spec, vec![refusing(), refusing()]);
     assert!(outcomes.record.totals.elapsed_s <= 1.2);
     assert!(outcomes.logs[1].borrow().connects.len() <= 1);

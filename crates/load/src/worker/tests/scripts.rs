@@ -1,4 +1,4 @@
-//! Scripts in the worker: the steps of users, and the calls that a script gets.
+//! Scripts in the worker: the steps of virtual users, and the calls that a script receives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::script::{RequestEnd, ResponseView, UserStep};
 /// The calls of a script, in order.
 type Journal = Rc<RefCell<Vec<String>>>;
 
-/// A script with a function for the steps of users, which writes a journal.
+/// A script that takes the steps of users from a function and records each call in a journal.
 struct TestScript<F> {
     next: F,
     journal: Journal,
@@ -82,7 +82,7 @@ fn made(spec: &LoadSpec, method: &str, url: &str, body: &str) -> Arc<Request> {
 }
 
 #[test]
-fn a_user_rests_sends_its_own_request_and_leaves() {
+fn a_user_thinks_sends_its_own_request_and_leaves() {
     let spec = spec("-c 1 -d 10s");
     let mut steps = vec![
         UserStep::Leave,
@@ -130,7 +130,7 @@ fn a_user_rests_sends_its_own_request_and_leaves() {
 }
 
 #[test]
-fn limits_hold_with_scripts() {
+fn limits_apply_with_scripts() {
     let server = || steady(ms(1), OK);
     let (outcomes, journal) = run_script(&spec("-c 3 -n 20"), server(), |_, _| UserStep::Listed);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
@@ -138,7 +138,7 @@ fn limits_hold_with_scripts() {
     let (outcomes, _) = run_script(&spec("-c 2 -d 100ms"), server(), |_, _| UserStep::Listed);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
     assert_eq!(outcomes.count(Outcome::Ok), 2 * 99);
-    // An open loop has its own times. Users that think are skipped.
+    // An open loop has its own schedule. Users that are thinking are skipped.
     let open = spec("-c 2 -d 1s -r 100");
     let (outcomes, _) = run_script(&open, server(), |user, _| match user {
         0 => UserStep::Rest(ms(10_000)),
@@ -176,7 +176,7 @@ fn heads_and_bodies_are_complete_for_any_split() {
 }
 
 #[test]
-fn new_targets_have_connections_of_their_own() {
+fn new_targets_get_their_own_connections() {
     let words = "-c 1 -n 4 --resolve other.test:9:127.0.0.1";
     let spec = spec(words);
     let urls = ["/a", "http://other.test:9/b", "http://other.test:9/c", "/d"];
@@ -201,7 +201,7 @@ fn new_targets_have_connections_of_their_own() {
 }
 
 #[test]
-fn raw_bytes_are_sent_as_they_are() {
+fn raw_bytes_are_sent_unchanged() {
     let spec = spec("-c 1 -n 2");
     let writer = spec.writer();
     let raw = writer.raw("HEAD", b"HEAD /x HTTP/1.1\nodd: 1\r\n\r\n".to_vec());
@@ -222,7 +222,7 @@ fn raw_bytes_are_sent_as_they_are() {
 }
 
 #[test]
-fn a_lost_request_of_its_own_is_sent_once_more() {
+fn a_lost_request_of_a_script_is_sent_once_more() {
     let spec = spec("-c 1 -n 2");
     let own = made(&spec, "GET", "/again", "");
     let mut request = 0;
@@ -236,7 +236,7 @@ fn a_lost_request_of_its_own_is_sent_once_more() {
     let (outcomes, journal) = run_script(&spec, server, |_, _| UserStep::Request(own.clone()));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.retried, 1);
-    // The second request made the connection that it was finally sent on.
+    // The second request opened the connection on which the lost request was finally sent.
     assert!(journal[3].ends_with("Some(Nanos(0))"), "{journal:?}");
 }
 
@@ -275,7 +275,7 @@ pub(super) struct RandomScript {
 /// Counts of a script's calls.
 #[derive(Debug, Default)]
 pub(super) struct ScriptCounts {
-    /// Users that have a request, and whether its response was shown.
+    /// Users that have a request in flight, and whether the script has seen its response.
     in_flight: BTreeMap<u32, bool>,
     pub(super) begun: u64,
     pub(super) ended: u64,

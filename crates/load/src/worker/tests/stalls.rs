@@ -1,10 +1,10 @@
-//! Generators that are stopped during a load, and servers that stall.
+//! Generators that stop for a time during a load, and servers that stall.
 
 use prony_record::{FindingId, Severity};
 
 use super::*;
 
-/// Runs a load of one worker that is stopped for a time.
+/// Runs a load of one worker that is stopped for `length` at the time `at`.
 fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Outcomes {
     let spec = spec(words);
     let shard = Shard { worker: 0, of: 1 };
@@ -21,7 +21,7 @@ fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Ou
 }
 
 #[test]
-fn a_generator_that_was_stopped_is_found_and_the_server_is_not_blamed() {
+fn a_stopped_generator_is_reported_and_the_server_is_not_blamed() {
     for words in ["-c 1 -r 100 -d 10s", "-c 1 -d 10s", "-c 4 -r 400 -d 10s"] {
         let outcomes = stopped(words, steady(ms(1), OK), ms(3_001), ms(2_000));
         let stalls = outcomes.record.generator.stalls.unwrap();
@@ -50,7 +50,7 @@ fn a_generator_that_was_stopped_is_found_and_the_server_is_not_blamed() {
 }
 
 #[test]
-fn a_generator_that_is_stopped_until_the_end_is_found() {
+fn a_generator_that_is_stopped_until_the_end_is_reported() {
     let outcomes = stopped(
         "-c 2 -r 100 -d 5s",
         steady(ms(1), OK),
@@ -68,7 +68,8 @@ fn a_generator_that_is_stopped_until_the_end_is_found() {
 fn neither_a_busy_machine_nor_a_silent_server_is_a_stall() {
     let outcomes = stopped("-c 1 -r 100 -d 10s", steady(ms(1), OK), ms(3_001), ms(400));
     assert_eq!(outcomes.record.generator.stalls, None);
-    // Nothing comes for seconds, and the worker sleeps. Then each completion takes it 200 ms.
+    // Nothing arrives for seconds, and the worker sleeps. Then each completion takes the worker 200
+    // ms.
     let outcomes = load("-c 1 -d 20s", steady(ms(6_000), OK));
     assert_eq!(outcomes.record.generator.stalls, None);
     let servers = vec![steady(ms(1), OK)];
@@ -89,7 +90,7 @@ fn a_stall_before_the_measured_part_does_not_count() {
 }
 
 #[test]
-fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_are_no_bounds() {
+fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_set_no_lower_bound() {
     let record = load("-c 50 -d 2s", steady(ms(30), OK)).record;
     assert_eq!(record.totals.unfinished, 50);
     assert_eq!(record.totals.unfinished_untimed, 50);
@@ -99,8 +100,8 @@ fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_are_no_bounds() {
 }
 
 #[test]
-fn a_server_that_stalls_before_the_end_still_shows() {
-    // No response arrives from 1.5 s on.
+fn a_server_stall_until_the_end_is_visible() {
+    // No response arrives after 1.5 s.
     let server = responding(|request| match request.now < ms(1_500) {
         true => reply([(ms(30), Step::Send(OK.to_vec()))]),
         false => Reply::default(),
@@ -116,7 +117,7 @@ fn a_server_that_stalls_before_the_end_still_shows() {
 fn ranks(truth: &[u64], value_us: f64) -> (f64, f64) {
     let share = |n: usize| n as f64 / truth.len() as f64;
     let below = |us: f64| truth.partition_point(|&ns| (ns as f64) < us * 1e3);
-    // Histograms report a bucket's highest value.
+    // A histogram reports the highest value of a bucket.
     (
         share(below(value_us * 0.998)),
         share(below(value_us * 1.002)),
@@ -124,7 +125,7 @@ fn ranks(truth: &[u64], value_us: f64) -> (f64, f64) {
 }
 
 #[test]
-fn leaving_out_young_requests_biases_no_percentile_beyond_their_share() {
+fn leaving_out_recent_requests_biases_percentiles_by_at_most_their_share() {
     use rand::SeedableRng;
     for seed in 0..12 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -215,7 +215,7 @@ impl TemplateContext {
         self.is_reachable(&node, reader).then_some(node)
     }
 
-    /// Reports the first unreachable value of a tree. Returns whether there is none.
+    /// Reports the first unreachable value of a tree. Returns true if there is none.
     fn is_reachable(&self, node: &TomlNode, reader: &mut PlanReader<'_>) -> bool {
         match &node.value {
             TomlValue::Text(text) => self.is_text_reachable(text, node.line, reader),

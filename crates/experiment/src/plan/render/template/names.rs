@@ -37,7 +37,7 @@ impl KnownNames {
         matches!(self.0.get(name), Some(KnownName::Service(_)))
     }
 
-    /// Reports each name that is not known, or whose first attribute is not. Returns whether all are.
+    /// Reports each name that is not known, or whose first attribute is not. Returns true if all are.
     pub(super) fn check<'n>(
         &self,
         names: impl IntoIterator<Item = &'n String>,

@@ -1,9 +1,10 @@
-//! The requests that count, in each part of a slice.
+//! The requests that are counted, for each part of a slice.
 
 use super::*;
 
-/// Three slices of 100 ms with settling parts of 20 ms. The server takes 35 ms, so that the requests of
-/// the settling part end in the counted part, and the last ones of the counted part in a drain of 20 ms.
+/// Three slices of 100 ms with settling parts of 20 ms and drains of 20 ms. The server takes 35 ms,
+/// so requests of the settling part end in the counted part, and the last requests of the counted
+/// part end in the drain.
 fn three() -> Vec<Turn> {
     turns(3, ms(20), ms(100), ms(100))
 }
@@ -54,7 +55,7 @@ fn requests_that_start_in_the_counted_part_count_with_their_full_times() {
 }
 
 #[test]
-fn settling_requests_count_nowhere() {
+fn settling_requests_are_never_counted() {
     // All requests of the settling parts fail, and no others.
     let turns = three();
     let begins: Vec<Nanos> = (0..3).map(|n| ms(100 + n * 240)).collect();
@@ -72,7 +73,7 @@ fn settling_requests_count_nowhere() {
     assert!(sliced.outcomes.record.findings.is_empty());
 }
 
-/// Runs the three slices, and stops the load this long after the start of the third one.
+/// Runs the three slices, and stops the load `time` after the start of the third.
 fn stopped_after(time: Nanos, words: &str) -> SlicedOutcomes {
     let control = Rc::new(Control::new(1));
     let interrupted = control.clone();
@@ -89,7 +90,7 @@ fn stopped_after(time: Nanos, words: &str) -> SlicedOutcomes {
 #[test]
 fn a_load_may_be_stopped_in_each_part_of_a_slice() {
     for (time, ok, unfinished, elapsed_s) in [
-        // In the settling part: the load ends where the slice before ended.
+        // In the settling part: the load ends where the previous slice ended.
         (ms(10), 24, 0, 0.2),
         // In the counted part.
         (ms(60), 24, 4, 0.24),
@@ -105,7 +106,7 @@ fn a_load_may_be_stopped_in_each_part_of_a_slice() {
 }
 
 #[test]
-fn a_stopped_open_loop_has_all_arrivals_until_then() {
+fn a_stopped_open_loop_has_all_arrivals_before_the_stop() {
     for (time, arrivals) in [(ms(10), 200), (ms(60), 240), (ms(130), 300)] {
         let sliced = stopped_after(time, "-c 4 -r 1000");
         let totals = &sliced.outcomes.record.totals;
@@ -128,7 +129,7 @@ fn slices_may_be_shorter_than_a_response_or_empty() {
 }
 
 #[test]
-fn a_load_whose_first_slice_never_comes_is_a_record_of_zeros() {
+fn a_load_whose_first_slice_never_starts_returns_a_record_of_zeros() {
     let sliced = simulate_slices(&four(), vec![server()], &[]);
     assert_eq!(sliced.outcomes.record.totals.started, 0);
     assert!(sliced.outcomes.record.findings.is_empty());

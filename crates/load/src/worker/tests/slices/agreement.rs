@@ -1,4 +1,4 @@
-//! A load in slices has the results of a whole load, if the server is steady.
+//! A load in slices has the same results as a load in one piece, if the server is steady.
 
 use super::*;
 use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
@@ -6,12 +6,12 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 const SETTLING: Nanos = ms(20);
 const LENGTH: Nanos = ms(250);
 
-/// Twelve slices, which are three seconds, with pauses of 600 ms.
+/// Twelve slices that add up to three seconds, with pauses of 600 ms.
 fn twelve() -> Vec<Turn> {
     turns(12, SETTLING, LENGTH, ms(600))
 }
 
-/// A server that takes two milliseconds, and closes each connection after a response.
+/// A server that responds after two milliseconds, and closes each connection after one response.
 fn closing() -> Box<dyn Server> {
     responding(|_| reply([(ms(2), Step::Send(OK_CLOSE.to_vec())), (ms(2), Step::Close)]))
 }
@@ -20,7 +20,7 @@ fn steady_2ms() -> Box<dyn Server> {
     steady(ms(2), OK)
 }
 
-/// Runs a load both ways, and compares the results.
+/// Runs a load in slices and in one piece, and compares the results.
 pub(in crate::worker::tests) fn assert_agrees(
     spec: &LoadSpec,
     server: impl Fn() -> Box<dyn Server>,
@@ -72,7 +72,7 @@ fn closed_loops_with_a_connection_per_request_agree() {
 fn open_loops_agree() {
     for arrivals in ["constant", "poisson"] {
         for (keepalive, workers) in [("", 1), ("", 3), ("--no-keepalive", 1)] {
-            // Enough connections that no request waits for one.
+            // With this number of connections, no request waits for one.
             let words = format!("-r 1000 -c 60 --arrivals {arrivals} {keepalive}");
             let spec = spec(&format!("{words} -d 3s --warmup 20ms"));
             let server = match keepalive {
@@ -86,7 +86,7 @@ fn open_loops_agree() {
     }
 }
 
-/// The arrivals of a load's schedule in its twelve slices.
+/// The arrivals of a load's schedule that fall into its twelve slices.
 fn schedule(arrivals: Arrivals, rate: f64, seed: u64) -> Vec<Nanos> {
     let end = ScheduleEnd {
         requests: u64::MAX,
@@ -99,7 +99,7 @@ fn schedule(arrivals: Arrivals, rate: f64, seed: u64) -> Vec<Nanos> {
 }
 
 #[test]
-fn the_counted_requests_of_an_open_loop_are_those_of_its_schedule() {
+fn an_open_loop_counts_the_requests_of_its_schedule() {
     for (arrivals, name) in [
         (Arrivals::Constant, "constant"),
         (Arrivals::Poisson, "poisson"),
@@ -112,7 +112,7 @@ fn the_counted_requests_of_an_open_loop_are_those_of_its_schedule() {
             let counted = sliced.counted();
             let mut starts: Vec<_> = counted.map(|(it, _)| (it.intended, it.sent)).collect();
             starts.sort();
-            // Each request starts at its time.
+            // Each request starts when it is due.
             let expected: Vec<_> = due.iter().map(|due| (*due, *due)).collect();
             assert!(starts == expected, "{words} {workers}");
         }
@@ -134,7 +134,7 @@ fn the_backlog_of_an_overloaded_server_waits_while_the_load_pauses() {
         assert!(intended == due[..intended.len()], "{words}");
         let totals = &sliced.outcomes.record.totals;
         assert_eq!(totals.started + totals.unstarted, due.len() as u64);
-        // The pauses don't belong to the waiting time.
+        // The pauses are not part of the wait.
         let whole = load(&format!("{words} -d 3s"), steady(ms(5), OK)).record;
         let record = &sliced.outcomes.record;
         for (a, b) in [
@@ -156,8 +156,8 @@ fn a_worker_without_connections_only_waits() {
 }
 
 #[test]
-fn a_ramp_of_many_connections_goes_on_in_the_next_slice() {
-    // 16 connections begin per millisecond, so the first slice has too little time for all.
+fn a_ramp_of_many_connections_continues_in_the_next_slice() {
+    // 16 connects begin per millisecond, so the first slice is too short for all of them.
     let spec = spec("-c 1000 --warmup 10ms");
     let turns = turns(20, ms(10), ms(20), ms(100));
     let sliced = simulate_slices(&spec, vec![steady_2ms()], &turns);

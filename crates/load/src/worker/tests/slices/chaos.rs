@@ -1,4 +1,5 @@
-//! Random servers against random loads in random slices. Each case is one seed, which a failure names.
+//! Random servers against random loads in random slices. Each case depends only on its seed, and a
+//! failure prints the seed.
 
 use rand::SeedableRng;
 
@@ -24,7 +25,7 @@ fn random_turns(random: &mut ChaCha8Rng) -> Vec<Turn> {
         };
         from = slice.end();
         Turn {
-            // Real time is never behind the clock.
+            // Real time is never behind the load's clock.
             pause: up_to(random, Nanos::from_secs(3))
                 + if number == 0 {
                     slice.begin()
@@ -37,8 +38,8 @@ fn random_turns(random: &mut ChaCha8Rng) -> Vec<Turn> {
     (0..10).map(turn).collect()
 }
 
-/// One random load against a server for each worker, some of whose connections fail while they are
-/// idle. Some loads are interrupted, and some generators are stopped for a time.
+/// Runs one random load in slices against a server for each worker. The servers fail some of their
+/// idle connections. Some loads are interrupted, and some generators are stopped for a time.
 pub(in crate::worker::tests) fn one_case(
     seed: u64,
     random_load: impl Fn(&mut ChaCha8Rng) -> (LoadSpec, u64),
@@ -74,14 +75,14 @@ pub(in crate::worker::tests) fn one_case(
     });
     let mut workers = sliced.workers.iter();
     sliced.check(workers.all(|worker| worker.reports.len() == turns.len()));
-    // A stopped generator may handle everything a second late.
+    // A generator that was stopped may handle every event a second late.
     let timeout = spec.responses.timeout.unwrap() + Nanos::from_secs(2);
     assert!(sliced.reports().all(|report| report.drain <= timeout));
     sliced
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_in_slices() {
+fn no_request_is_lost_or_hangs_in_slices() {
     let (mut complete, mut retried, mut drained) = (0, 0, 0);
     for seed in 0..CASES {
         let case = || one_case(seed, random_load, fickle);

@@ -16,7 +16,8 @@ fn four() -> LoadSpec {
     spec("-c 4 --warmup 20ms")
 }
 
-/// A server that takes two milliseconds, and handles no request for two seconds from the time `at`.
+/// A server that responds after two milliseconds, except that it handles no request for two seconds
+/// from `at`.
 fn freezing(at: Nanos) -> Box<dyn Server> {
     responding(move |asked| {
         let is_frozen = (at..at + FREEZE).contains(&asked.now);
@@ -26,13 +27,13 @@ fn freezing(at: Nanos) -> Box<dyn Server> {
     })
 }
 
-/// Real time at which the sixth slice starts. The server ends each response in its slice.
+/// Real time at which the sixth slice starts, if the server ends each response within its slice.
 const SIXTH_BEGIN: Nanos = ms(600 + 5 * (20 + 250 + 600));
 
 #[test]
-fn a_freeze_that_outlasts_its_slice_shows_in_the_drain() {
+fn a_freeze_that_outlasts_its_slice_lengthens_the_drain() {
     for (after_begin, lost_in_slice) in [
-        // In the settling part, in the counted part, and at its end.
+        // The freeze begins in the settling part, in the counted part, or at its end.
         (ms(5), ms(250)),
         (ms(120), ms(150)),
         (ms(268), ms(2)),
@@ -54,12 +55,13 @@ fn a_freeze_that_outlasts_its_slice_shows_in_the_drain() {
             assert_eq!(report.excess(&[]), most);
             assert!(number != 5 || most >= expected - ms(3), "{most}");
         }
-        // With the excess, the rate is that of a server that is frozen for as long.
+        // Together with the time by which the drain was too long, the rate is that of a server that
+        // was frozen as long.
         let totals = &sliced.outcomes.record.totals;
         let expected = 2_000.0 * (3.0 - lost_in_slice.as_secs_f64());
         let ratio = totals.ok as f64 / expected;
         assert!((0.99..=1.01).contains(&ratio), "{after_begin} {ratio}");
-        // A settling request that waits through the freeze does not count.
+        // A settling request that waits through the freeze is not counted.
         let max_us = sliced.outcomes.record.response_time_us.max;
         let is_counted = after_begin > SETTLING;
         assert_eq!(max_us > 1_900_000.0, is_counted, "{after_begin} {max_us}");
@@ -74,7 +76,7 @@ fn a_freeze_between_two_slices_is_not_seen() {
     assert!(sliced.outcomes.record.response_time_us.max < 2_100.0);
 }
 
-/// A server with a step on each connection, this long after its first request.
+/// A server that takes a step on each connection, `after` its first request.
 fn stepping(after: Nanos, step: Step) -> Box<dyn Server> {
     responding(move |asked| {
         let mut steps = vec![(ms(2), Step::Send(OK.to_vec()))];
@@ -98,7 +100,8 @@ fn connections_that_end_between_slices_fail_no_request() {
     for end in ends {
         for words in ["-c 4", "-c 4 -r 1000", "-c 4 -X POST"] {
             let spec = spec(&format!("{words} --warmup 20ms"));
-            // The first request arrives at the slice's start, and the end in the middle of the pause.
+            // The first request arrives at the start of the slice, and the connection ends in the
+            // middle of the pause.
             let server = stepping(SETTLING + LENGTH + ms(300), end.clone());
             let sliced = simulate_slices(&spec, vec![server], &twelve());
             let totals = &sliced.outcomes.record.totals;
@@ -110,9 +113,9 @@ fn connections_that_end_between_slices_fail_no_request() {
 }
 
 #[test]
-fn connections_that_end_in_a_slice_cost_retries_as_in_a_whole_load() {
+fn connections_that_end_in_a_slice_are_retried_as_in_a_whole_load() {
     for end in [Step::Close, Step::Fail(libc::ECONNRESET)] {
-        // In the counted part of the next slice, with a request in flight.
+        // The connection ends in the counted part of the next slice, with a request in flight.
         let after = SETTLING + LENGTH + PAUSE + SETTLING + ms(51);
         let server = || vec![stepping(after, end.clone())];
         let sliced = simulate_slices(&four(), server(), &twelve());
@@ -124,12 +127,13 @@ fn connections_that_end_in_a_slice_cost_retries_as_in_a_whole_load() {
 }
 
 #[test]
-fn a_server_that_leaves_connections_open_after_the_last_response_delays_nothing() {
-    // It announces the end of each connection, and never closes any.
+fn connections_left_open_after_the_last_response_delay_nothing() {
+    // The server announces the end of each connection, and never closes it.
     let server = steady(ms(2), OK_CLOSE);
     let sliced = simulate_slices(&four(), vec![server], &twelve());
     let oks: Vec<_> = sliced.reports().map(|it| it.ok).collect();
-    // Each connection takes 2 ms, and 10 ms until its peer is given up.
+    // Each connection takes 2 ms for the response, and 10 ms until the client stops waiting for the
+    // close.
     assert!(oks.iter().all(|ok| (80..=88).contains(ok)), "{oks:?}");
 }
 
@@ -182,7 +186,7 @@ fn connects_may_time_out_in_the_drain() {
         let sliced = simulate_slices(&spec, vec![server], &twelve());
         let totals = &sliced.outcomes.record.totals;
         assert!(totals.ok > 100 && totals.failed >= 12, "{totals:?}");
-        // A backoff ends with the pause, so each slice has its own connects.
+        // The backoff ends with the pause, so each slice has its own connects.
         assert!(sliced.reports().all(|report| report.ok + report.failed > 0));
     }
 }
@@ -209,7 +213,7 @@ fn a_load_ends_if_all_connects_are_refused() {
 }
 
 #[test]
-fn requests_that_are_taken_over_late_keep_their_connections() {
+fn requests_that_the_socket_accepts_late_keep_their_connections() {
     let server = responding(|_| Reply {
         taken: SendTiming::After(ms(1)),
         steps: vec![(ms(2), Step::Send(OK.to_vec()))],
@@ -219,8 +223,8 @@ fn requests_that_are_taken_over_late_keep_their_connections() {
 }
 
 #[test]
-fn a_generator_that_was_stopped_in_a_slice_is_found() {
-    // In the settling part, in the counted part, and in the drain.
+fn a_generator_stopped_in_a_slice_is_reported() {
+    // The generator stops in the settling part, in the counted part, or in the drain.
     for after_begin in [ms(5), ms(120), ms(268)] {
         let at = SIXTH_BEGIN + after_begin;
         let spec = spec("-c 4 --warmup 20ms");
@@ -236,7 +240,7 @@ fn a_generator_that_was_stopped_in_a_slice_is_found() {
 }
 
 #[test]
-fn a_pause_is_no_stall() {
+fn a_pause_between_slices_is_not_a_stall() {
     let long = turns(12, SETTLING, LENGTH, Nanos::from_secs(60));
     let sliced = simulate_slices(&four(), vec![steady(ms(2), OK)], &long);
     assert!(sliced.outcomes.record.generator.stalls.is_none());

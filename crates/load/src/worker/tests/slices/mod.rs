@@ -1,4 +1,4 @@
-//! Loads in slices, between which other loads run.
+//! Loads in slices. Between two slices, other loads run.
 
 mod accounting;
 pub(super) mod agreement;
@@ -14,14 +14,14 @@ use crate::script::RequestEnd;
 use crate::slices::{LoadSlice, SliceReport};
 use crate::worker::SliceFeed;
 
-/// A slice, and the real time before it in which other loads run.
+/// A slice, and the pause before it in real time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     pub(super) pause: Nanos,
     pub(super) slice: LoadSlice,
 }
 
-/// This number of equal slices. The load's first counted part begins after one settling part.
+/// Creates `count` equal slices. The load's first counted part begins after one settling part.
 pub(super) fn turns(count: u64, settling: Nanos, length: Nanos, pause: Nanos) -> Vec<Turn> {
     let turn = |number| Turn {
         pause,
@@ -34,13 +34,13 @@ pub(super) fn turns(count: u64, settling: Nanos, length: Nanos, pause: Nanos) ->
     (0..count).map(turn).collect()
 }
 
-/// The slices of one worker in a test.
+/// The slices that a test gives to one worker.
 struct TurnFeed {
     turns: VecDeque<Turn>,
     /// End of the load.
     end: Nanos,
     reports: Vec<SliceReport>,
-    /// Real times of the begins of the slices.
+    /// Real times at which the slices began.
     begins: Vec<Nanos>,
 }
 
@@ -60,7 +60,7 @@ impl<'run> SliceFeed<SimulatedSockets<'run>> for TurnFeed {
 /// All requests that ended, with their outcomes.
 type Exchanges = Rc<RefCell<Vec<(Exchange, Outcome)>>>;
 
-/// A script that keeps all exchanges, and leaves the load as it is.
+/// A script that records all exchanges and changes nothing.
 struct ExchangeLog(Exchanges);
 
 impl Script for ExchangeLog {
@@ -72,20 +72,20 @@ impl Script for ExchangeLog {
 /// The results of a load in slices.
 pub(super) struct SlicedOutcomes {
     pub(super) outcomes: Outcomes,
-    /// By worker.
+    /// One entry per worker.
     pub(super) workers: Vec<SlicedWorker>,
 }
 
-/// The results of one of its workers.
+/// The results of one worker.
 pub(super) struct SlicedWorker {
     pub(super) exchanges: Vec<(Exchange, Outcome)>,
     pub(super) reports: Vec<SliceReport>,
-    /// Real times of the begins of the slices.
+    /// Real times at which the slices began.
     pub(super) begins: Vec<Nanos>,
 }
 
 impl SlicedOutcomes {
-    /// The requests that are not part of a settling part.
+    /// The requests that are not in a settling part.
     pub(super) fn counted(&self) -> impl Iterator<Item = &(Exchange, Outcome)> {
         let all = self.workers.iter().flat_map(|worker| &worker.exchanges);
         all.filter(|(exchange, _)| !exchange.is_settling)
@@ -95,13 +95,13 @@ impl SlicedOutcomes {
         self.workers.iter().flat_map(|worker| &worker.reports)
     }
 
-    /// Sum over all reports.
+    /// The sum of a figure over all reports.
     pub(super) fn sum(&self, of: impl Fn(&SliceReport) -> u64) -> u64 {
         self.reports().map(of).sum()
     }
 
-    /// Asserts that each request is accounted for once. `is_complete` says that the load was not ended
-    /// within a slice, whose results are in no report.
+    /// Asserts that each request is accounted for once. `is_complete` is false if the load was
+    /// ended within a slice, whose results are in no report.
     pub(super) fn check(&self, is_complete: bool) {
         let totals = &self.outcomes.record.totals;
         let started = totals.ok + totals.failed + totals.unfinished;
@@ -148,7 +148,7 @@ pub(super) fn simulate_slices(
     sliced
 }
 
-/// Like [`simulate_slices`], with changed sockets, and without a check of the results.
+/// Like [`simulate_slices`], with changed sockets, and without checking the results.
 pub(super) fn simulate_slices_with(
     spec: &LoadSpec,
     servers: Vec<Box<dyn Server>>,

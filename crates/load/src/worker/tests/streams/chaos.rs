@@ -1,6 +1,6 @@
-//! Random HTTP/2 servers against random loads, like the parent's `chaos` for HTTP/1. Every request
-//! must be accounted for, the load must end in bounded (virtual) time, and no request slot may get
-//! stuck.
+//! Random HTTP/2 servers against random loads, like [`super::super::chaos`] for HTTP/1. Every
+//! request must be accounted for, the load must end in bounded (virtual) time, and no request slot
+//! may get stuck.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use crate::settings::RequestOrder;
 use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 1500;
-/// TLS cases take longer.
+/// Cases over TLS are fewer because they take longer.
 const CASES_OVER_TLS: u64 = 150;
 
-/// The random choices of a server, good and bad.
+/// The random choices of a server, valid and invalid.
 #[derive(Clone)]
 struct RandomChoices {
     random: Rc<RefCell<ChaCha8Rng>>,
@@ -156,7 +156,7 @@ impl RandomChoices {
         steps
     }
 
-    /// The server behind TLS of one version, with random ALPN and handshakes.
+    /// Puts the server behind TLS of one version, with random ALPN and handshakes.
     fn secured(self) -> TlsServer {
         let version = [&TLS12, &TLS13][self.below(2) as usize];
         let configs = [
@@ -245,7 +245,7 @@ pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec,
         false => spec(&words),
     };
     if random.random_bool(0.3) {
-        // One target under three names.
+        // The same target three times, under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -279,8 +279,8 @@ pub(super) fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Serv
     }
 }
 
-/// Random loads whose connections are opened before they begin, and a server that may not wait for
-/// that.
+/// Runs a random load whose connections are opened before the load begins. The server may close
+/// them before that.
 fn one_prepared_case(seed: u64, over_tls: bool) -> Outcomes {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (spec, workers) = random_load(&mut random, over_tls);
@@ -316,8 +316,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         assert_eq!(totals.retried, 0);
     }
     match (spec.span.requests, spec.span.duration) {
-        // Only the count ends the load, so all requests ended. Each takes at most its timeout and
-        // the backoff after it, on one of at least one connection. Poisson gaps may be long.
+        // Without a duration, only the request count ends the load, so every request ended. A
+        // request takes at most its timeout plus the backoff after it, on one of at least one
+        // connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -336,7 +337,7 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
+fn no_request_is_lost_or_hangs_for_any_server_behavior() {
     let mut seen = std::collections::BTreeSet::new();
     let (mut retried, mut redirected) = (0, 0);
     for seed in 0..CASES {
@@ -364,7 +365,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
-fn preconnected_loads_lose_nothing_and_end() {
+fn preconnected_loads_account_for_every_request() {
     let (mut late, mut retried) = (0, 0);
     let seeds = (0..CASES / 3).map(|seed| (seed, false));
     let over_tls = (0..CASES_OVER_TLS / 3).map(|seed| (seed, true));
@@ -377,8 +378,8 @@ fn preconnected_loads_lose_nothing_and_end() {
     assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
-/// A script whose users have a stream each. Its requests go to several targets, and one is a raw
-/// HTTP/1 request.
+/// Runs a random load with a script whose users have a stream each. The requests go to several
+/// targets, and one is a raw HTTP/1 request.
 fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (connections, streams) = (random.random_range(1..4u32), random.random_range(1..8u32));
@@ -439,7 +440,7 @@ fn each_request_of_a_script_ends_once_for_any_server_behavior() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_over_tls() {
+fn no_request_is_lost_or_hangs_over_tls() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..CASES_OVER_TLS {
         let outcomes = std::panic::catch_unwind(|| one_case(seed, true));
@@ -450,7 +451,7 @@ fn nothing_is_lost_and_nothing_hangs_over_tls() {
 }
 
 #[test]
-fn a_case_is_the_same_each_time() {
+fn a_seed_reproduces_its_case() {
     for seed in [3, 99, 1234] {
         let case = || one_case(seed, false).record;
         let (one, two) = (case(), case());

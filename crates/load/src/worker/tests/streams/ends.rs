@@ -12,7 +12,7 @@ use crate::socket::simulated::SendTiming;
 
 #[test]
 fn a_refused_request_is_retried() {
-    // Any method is retried, because the server did not process the request.
+    // A request with any method is retried, because the server did not process it.
     for words in ["-X GET", "-X POST --body something"] {
         let server = TwoServer::new(|call| match call.number % 10 {
             3 => after(ms(4), reset(call.stream, REFUSED_STREAM)),
@@ -24,7 +24,7 @@ fn a_refused_request_is_retried() {
         assert_eq!(record.totals.retried, 10);
         assert_eq!(seen.borrow().calls.len(), 100);
         assert_eq!(outcomes.connects(), 2);
-        // Its clock runs on.
+        // The clock of the retried request keeps running.
         assert_us(record.response_time_us.max, 14_000);
         assert_us(record.response_time_us.p50, 10_000);
     }
@@ -44,7 +44,7 @@ fn a_request_that_is_refused_twice_has_failed() {
 }
 
 #[test]
-fn a_stream_that_is_reset_has_failed_alone() {
+fn a_reset_fails_only_its_stream() {
     let server = TwoServer::new(|call| {
         let half = [head(call.stream, OK, 0), data(call.stream, b"h", 0)].concat();
         match call.number % 4 {
@@ -66,8 +66,8 @@ fn a_stream_that_is_reset_has_failed_alone() {
 }
 
 #[test]
-fn a_stream_that_breaks_the_protocol_has_failed_alone() {
-    // Its head announces 5 bytes (content-length in the static table: 28).
+fn a_protocol_error_of_a_stream_fails_only_that_stream() {
+    // The response head announces 5 bytes (content-length is entry 28 of the static table).
     let server = TwoServer::new(|call| match call.number {
         7 => {
             let fields = b"\x88\x0f\x0d\x015";
@@ -83,8 +83,8 @@ fn a_stream_that_breaks_the_protocol_has_failed_alone() {
 }
 
 #[test]
-fn a_connection_that_breaks_the_protocol_fails_its_streams_and_is_replaced() {
-    // DATA on a stream that was never begun.
+fn a_protocol_error_of_a_connection_fails_its_streams_and_replaces_it() {
+    // DATA on a stream that was never opened.
     let server = TwoServer::new(|call| match call.number {
         9 => after(ms(3), data(99, b"hi", 0)),
         _ => after(ms(10), ok(call.stream)),
@@ -93,16 +93,16 @@ fn a_connection_that_breaks_the_protocol_fails_its_streams_and_is_replaced() {
     let expected = [(Outcome::Ok, 36), (Outcome::Protocol, 4)];
     assert_eq!(outcomes.all(), expected);
     let seen = seen.borrow();
-    // The server gets the reason, and 10 ms to close.
+    // The client sends the reason, and gives the server 10 ms to close.
     assert_eq!(seen.goaways, 1);
     assert_eq!(outcomes.logs[0].borrow().connects[1], ms(23 + 10));
     assert_eq!(outcomes.logs[0].borrow().closes[0], Close::Abort);
-    // The slots' clocks stand still for that time.
+    // The clocks of the slots don't run during these 10 ms.
     assert_us(outcomes.record.response_time_us.max, 10_000);
 }
 
 #[test]
-fn a_server_that_closes_as_announced_is_reconnected_to_at_once() {
+fn a_connection_closed_after_goaway_is_replaced_at_once() {
     let server = TwoServer::new(|call| match call.number {
         9 => {
             let mut steps = after(ms(3), data(99, b"hi", 0));
@@ -119,7 +119,7 @@ fn a_server_that_closes_as_announced_is_reconnected_to_at_once() {
 }
 
 #[test]
-fn a_server_of_http1_is_a_protocol_error_each_time() {
+fn an_http1_response_is_a_protocol_error_each_time() {
     let response = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
     let server = TwoServer::new(|_| Vec::new()).greeting(move |_| {
         let mut steps = after(ms(1), &response[..]);
@@ -134,8 +134,8 @@ fn a_server_of_http1_is_a_protocol_error_each_time() {
 #[test]
 fn requests_beyond_goaway_move_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
-        // When the 14th request arrives, the fourth of its round, the server processes only the
-        // round's first two, and closes after their responses.
+        // At the 14th request, which is the fourth of its round, the server sends a GOAWAY that
+        // covers only the first two of that round. It closes after their responses.
         let server = TwoServer::new(|call| match (call.connection, call.number) {
             (0, 13) => {
                 let mut steps = after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR));
@@ -151,7 +151,7 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
         assert_eq!(record.totals.retried, 3);
         let seen = seen.borrow();
         assert_eq!((seen.on(0), seen.on(1)), (15, 38));
-        // No request waits for the earlier connections to end, and those are not used again.
+        // No request waits until the old connections end, and no new request uses them.
         assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(20)]);
         assert_us(record.response_time_us.max, 10_000);
     }
@@ -159,7 +159,7 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
 
 #[test]
 fn a_second_draining_connection_waits_for_the_first_to_close() {
-    // Two connections are closing with one long response each, until 100 and 210 ms.
+    // Two connections are draining, each with one long response: until 100 ms and until 210 ms.
     let server = TwoServer::new(|call| match (call.connection, call.stream) {
         (0, 1) => after(ms(100), ok(call.stream)),
         (0, 7) => after(Nanos::ZERO, goaway(1, NO_ERROR)),
@@ -176,19 +176,19 @@ fn a_second_draining_connection_waits_for_the_first_to_close() {
     let seen = seen.borrow();
     assert_eq!([10, 20, 100, 110].map(|at| seen.at(ms(at))), [4, 0, 2, 2]);
     assert_eq!([200, 210, 220].map(|at| seen.at(ms(at))), [2, 3, 3]);
-    // The slot's clock stood still from 20 to 100 ms.
+    // The slot's clock did not run from 20 to 100 ms.
     assert_us(record.response_time_us.max, 200_000);
     assert_us(record.response_time_us.p90, 10_000);
 }
 
 #[test]
-fn servers_that_limit_requests_per_connection() {
+fn connections_with_a_limited_number_of_requests_are_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
     let two_targets = format!("--urls {}", file.display());
-    // Each connection processes this number of requests. (With fewer than twice the streams, some
-    // are refused twice.)
+    // Number of requests that a connection processes. If it is less than twice the number of
+    // streams, some requests are refused twice.
     for (most, words) in [
         (16, "-c 2 --streams 8"),
         (17, "-c 2 --streams 8"),
@@ -214,11 +214,11 @@ fn servers_that_limit_requests_per_connection() {
         assert_eq!(sent, 1600 + record.totals.retried, "{most} {words}");
         let fewest = 1600 / most as usize;
         let connects = outcomes.connects();
-        // With two targets, a slot that has lost its connection may take a request to the other
+        // With two targets, a slot that has lost its connection may take a request for the other
         // target.
         let most = fewest + fewest / 4 + 4;
         assert!((fewest..=most).contains(&connects), "{words}: {connects}");
-        // No request waits: 16 are in flight at a time.
+        // No request waits: 16 are in flight at any time.
         assert_us(record.response_time_us.max, 10_000);
         assert_eq!(record.totals.elapsed_s, 1.0, "{most} {words}");
     }
@@ -234,8 +234,9 @@ fn a_request_rejected_twice_by_goaway_has_failed() {
 }
 
 #[test]
-fn goaway_and_a_close_with_streams_open() {
-    // The connection has served requests: idempotent ones are retried, and the others are lost.
+fn goaway_and_close_with_open_streams() {
+    // The connection has served requests before, so idempotent requests are retried and the others
+    // are lost.
     for (words, outcome, retried) in [
         ("-X GET", Outcome::Ok, 5),
         ("-X POST", Outcome::ClosedEarly, 0),
@@ -262,8 +263,9 @@ fn goaway_and_a_close_with_streams_open() {
 }
 
 #[test]
-fn goaway_between_requests_costs_nothing() {
-    // One request is due every 50 ms; its response takes 10 ms. GOAWAY arrives 10 ms after each third response.
+fn goaway_between_requests_fails_no_request() {
+    // A request is due every 50 ms, and its response takes 10 ms. GOAWAY arrives 10 ms after every
+    // third response.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         if call.number % 3 == 2 {
@@ -279,7 +281,7 @@ fn goaway_between_requests_costs_nothing() {
 }
 
 #[test]
-fn a_close_between_requests_costs_nothing() {
+fn a_close_between_requests_fails_no_request() {
     for last in [Step::Close, Step::Fail(libc::ECONNRESET)] {
         let server = TwoServer::new(move |call| {
             let mut steps = after(ms(10), ok(call.stream));
@@ -293,8 +295,8 @@ fn a_close_between_requests_costs_nothing() {
     }
 }
 
-/// A server that ends its first connection in its `round`-th round, while four streams are open.
-/// The response of one has its head, that of another a part of its body, and two have nothing.
+/// A server that ends its first connection in round `round`, while four streams are open. One
+/// stream has received the head of its response, one also part of the body, and two nothing.
 fn cut(round: u64, last: Step) -> TwoServer {
     TwoServer::new(move |call| {
         if call.connection > 0 || call.number < 4 * round {
@@ -311,11 +313,12 @@ fn cut(round: u64, last: Step) -> TwoServer {
 }
 
 #[test]
-fn a_connection_that_ends_with_streams_open() {
+fn a_connection_that_ends_with_open_streams() {
     use Outcome::{ClosedEarly, Ok, Reset, Truncated};
     let reset = Step::Fail(libc::ECONNRESET);
     for (words, round, last, expected, retried) in [
-        // It has served requests: those whose response has not begun are retried if possible.
+        // The connection has served requests before, so requests without a response byte are
+        // retried if possible.
         ("-X GET", 2, Step::Close, vec![(Ok, 38), (Truncated, 2)], 2),
         ("-X GET", 2, reset.clone(), vec![(Ok, 38), (Reset, 2)], 2),
         (
@@ -326,7 +329,7 @@ fn a_connection_that_ends_with_streams_open() {
             0,
         ),
         ("-X POST", 2, reset.clone(), vec![(Ok, 36), (Reset, 4)], 0),
-        // It has served no request: the server is at fault.
+        // The connection has served no request, so the failure is the server's fault.
         (
             "-X GET",
             0,
@@ -349,8 +352,8 @@ fn a_connection_that_ends_with_streams_open() {
 }
 
 #[test]
-fn a_request_is_not_sent_a_third_time() {
-    // Each connection serves four requests and ends with the next four.
+fn a_request_is_sent_at_most_twice() {
+    // Each connection serves four requests, and ends during the next four.
     let server = TwoServer::new(|call| match call.stream {
         1..9 => after(ms(10), ok(call.stream)),
         9 => vec![(ms(5), Step::Close)],
@@ -359,14 +362,15 @@ fn a_request_is_not_sent_a_third_time() {
     let (outcomes, seen) = load("-c 1 --streams 4 -n 40", server);
     let totals = &outcomes.record.totals;
     assert_eq!(outcomes.count(Outcome::Ok), totals.ok);
-    // Eight per connection: four with a response, and four that are retried on the next one.
+    // Eight requests per connection: four get a response, and four are retried on the next
+    // connection.
     assert_eq!((totals.ok, totals.retried), (40, 36));
     assert_eq!(seen.borrow().calls.len() as u64, 40 + totals.retried);
 }
 
 #[test]
-fn a_failed_send_reads_the_servers_pending_bytes() {
-    // The fourth send carries two requests and fails. Then the response to one of them comes.
+fn responses_are_read_after_a_failed_send() {
+    // The fourth send contains two requests, and fails. Then the response to one of them arrives.
     let server = TwoServer::new(|call| match call.number {
         4 => {
             let mut steps = after(ms(2), ok(call.stream));
@@ -393,8 +397,9 @@ fn a_failed_send_reads_the_servers_pending_bytes() {
 }
 
 #[test]
-fn a_send_that_fails_between_requests_costs_nothing() {
-    // The acknowledgement of a ping fails, and the peer does not report its end.
+fn a_send_that_fails_between_requests_fails_no_request() {
+    // Sending the acknowledgement of a ping fails, and the peer never reports the end of the
+    // connection.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         steps.extend(after(ms(20), ping()));
@@ -405,7 +410,7 @@ fn a_send_that_fails_between_requests_costs_nothing() {
         move |connection| {
             sends += u64::from(connection == 0);
             match (connection, sends) {
-                // Settings are acknowledged by the second.
+                // The second send acknowledges the settings.
                 (0, 3) => SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
                 _ => SendTiming::AtOnce,
             }
@@ -418,7 +423,7 @@ fn a_send_that_fails_between_requests_costs_nothing() {
 }
 
 #[test]
-fn a_connection_for_each_request() {
+fn a_new_connection_for_each_request() {
     let server = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
     let (outcomes, seen) = load("-c 4 --no-keepalive -n 100", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
@@ -430,7 +435,7 @@ fn a_connection_for_each_request() {
 }
 
 #[test]
-fn a_connection_for_each_request_whatever_its_outcome() {
+fn a_new_connection_for_each_request_for_any_outcome() {
     let server = TwoServer::new(|call| match call.number % 5 {
         0 => after(ms(3), reset(call.stream, INTERNAL_ERROR)),
         1 => Vec::new(),
@@ -446,8 +451,8 @@ fn a_connection_for_each_request_whatever_its_outcome() {
 }
 
 #[test]
-fn a_connect_that_fails_fails_all_that_wait_for_it() {
-    // GOAWAY sends four requests to a connection that is refused.
+fn a_failed_connect_fails_every_request_that_waits_for_it() {
+    // After GOAWAY, four requests move to a connection that is refused.
     let mut connects = 0;
     let server = TwoServer::new(|call| match (call.connection, call.number) {
         (0, 3) => after(ms(1), goaway(0, NO_ERROR)),
@@ -479,7 +484,7 @@ fn pings_and_settings_are_acknowledged_between_requests() {
     });
     let (outcomes, seen) = load("-r 20 -c 1 --streams 5 -n 30", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
-    // The load is over before the last ones.
+    // The load ends before the last pings.
     assert_eq!(seen.borrow().acks, 1 + 29);
     assert_eq!(outcomes.connects(), 1);
 }

@@ -19,7 +19,7 @@ fn a_stream_limit_below_the_flag_is_reported() {
         assert_eq!(seen.at(ms(10 * round)), 6, "{round}");
     }
     assert_eq!(outcomes.count(Outcome::Ok), 594);
-    // No slot's clock runs while it has to wait for the peer.
+    // A slot's clock doesn't run while the slot waits for the peer.
     assert_us(outcomes.record.response_time_us.max, 10_000);
     let finding = limited(&outcomes).unwrap();
     assert!(finding.text.contains("allows 3 streams"), "{finding:?}");
@@ -30,7 +30,7 @@ fn a_stream_limit_without_effect_is_not_reported() {
     for (words, streams) in [
         ("-c 2 --streams 8 -d 200ms", 8),
         ("-c 2 --streams 8 -d 200ms", 100),
-        // Two at a time.
+        // Two requests in flight at a time.
         ("-c 1 --streams 8 -r 200 -d 200ms", 2),
         ("-c 1 --streams 8 -n 2", 2),
         ("-c 1 --streams 1 -d 200ms", 1),
@@ -43,7 +43,7 @@ fn a_stream_limit_without_effect_is_not_reported() {
 }
 
 #[test]
-fn a_stream_limit_of_zero_that_is_raised_lets_the_load_begin() {
+fn a_load_begins_when_a_stream_limit_of_zero_is_raised() {
     let server = steady(ms(10)).greeting(|_| {
         let mut steps = after(Nanos::ZERO, limit(0));
         steps.extend(after(ms(55), limit(10)));
@@ -52,8 +52,8 @@ fn a_stream_limit_of_zero_that_is_raised_lets_the_load_begin() {
     let (outcomes, seen) = load("-c 1 --streams 10 -n 42", server);
     let seen = seen.borrow();
     assert_eq!(outcomes.all(), [(Outcome::Ok, 42)]);
-    // The request before the settings gets a response. The next one that is due waits for the
-    // limit, and all others wait until it has started.
+    // The request that was sent before the settings gets a response. The next due request waits for
+    // the limit, and all others wait until it has started.
     assert_eq!(
         (seen.at(ms(0)), seen.at(ms(55)), seen.at(ms(65))),
         (1, 10, 10)
@@ -65,7 +65,7 @@ fn a_stream_limit_of_zero_that_is_raised_lets_the_load_begin() {
 }
 
 #[test]
-fn a_limit_that_is_lowered_holds_for_further_requests_only() {
+fn a_lowered_stream_limit_applies_to_new_requests_only() {
     let server = steady(ms(10)).greeting(|_| {
         let mut steps = after(Nanos::ZERO, limit(10));
         steps.extend(after(ms(55), limit(4)));
@@ -76,7 +76,7 @@ fn a_limit_that_is_lowered_holds_for_further_requests_only() {
     let seen = seen.borrow();
     assert!((0..6).all(|round| seen.at(ms(10 * round)) == 10));
     assert!((6..11).all(|round| seen.at(ms(10 * round)) == 4));
-    // Three more begin at once.
+    // Three more requests begin at once.
     assert!((11..20).all(|round| seen.at(ms(10 * round)) == 4));
     assert!((10..19).all(|round| seen.at(ms(10 * round + 5)) == 3));
     assert_us(outcomes.record.response_time_us.max, 10_000);
@@ -100,8 +100,9 @@ fn a_changing_stream_limit_loses_no_request() {
 }
 
 #[test]
-fn a_server_that_allows_nothing_for_ever_times_everything_out() {
-    // The servers respond to the request before their settings, refuse it, or send nothing.
+fn requests_time_out_if_the_server_never_allows_a_stream() {
+    // The servers respond to the request that was sent before their settings, refuse it, or send
+    // nothing.
     for (first, others) in [
         (ok as fn(u32) -> Vec<u8>, 29),
         (|stream| reset(stream, REFUSED_STREAM), 30),
@@ -125,13 +126,13 @@ fn a_server_that_allows_nothing_for_ever_times_everything_out() {
 }
 
 #[test]
-fn a_server_that_allows_nothing_for_ever_fails_an_open_loop() {
+fn an_open_loop_fails_if_the_server_never_allows_a_stream() {
     let server = steady(ms(1)).greeting(|_| after(Nanos::ZERO, limit(0)));
     let words = "-d 1s -r 100 -c 2 --streams 5 --timeout 300ms";
     let (outcomes, _) = load(words, server);
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
-    // The first request of each connection.
+    // The first request of each connection succeeds.
     assert!(totals.ok >= 2);
     assert!(
         outcomes.count(Outcome::Timeout) >= 4,
@@ -143,7 +144,7 @@ fn a_server_that_allows_nothing_for_ever_fails_an_open_loop() {
 }
 
 #[test]
-fn the_limit_is_that_of_each_connection() {
+fn the_stream_limit_applies_to_each_connection() {
     let server = steady(ms(10)).greeting(|connection| {
         let streams = [1, 2, 3, 4][connection as usize];
         after(Nanos::ZERO, limit(streams))
@@ -157,14 +158,14 @@ fn the_limit_is_that_of_each_connection() {
 }
 
 #[test]
-fn fields_that_the_server_does_not_take_are_not_sent_to_it() {
+fn headers_larger_than_the_servers_limit_are_not_sent() {
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(MAX_HEADER_LIST_SIZE, 100)])));
     let words = format!("-c 1 --streams 4 -d 1s -H X-Long:{}", "x".repeat(100));
     let (outcomes, seen) = load(&words, server);
-    // All but the one before the settings.
+    // Only the request before the settings is sent.
     assert_eq!(seen.borrow().calls.len(), 1);
     assert_eq!(outcomes.count(Outcome::Ok), 1);
-    // Each slot waits for 10 ms.
+    // After a failure, each slot waits 10 ms.
     let failed = outcomes.count(Outcome::Protocol);
     assert!((390..=400).contains(&failed), "{failed}");
     let findings = &outcomes.record.findings;
@@ -175,7 +176,7 @@ fn fields_that_the_server_does_not_take_are_not_sent_to_it() {
 
 #[test]
 fn a_smaller_header_table_is_acknowledged_once() {
-    // The first request after its settings begins with the table's new size (RFC 7541 §4.2).
+    // The first request after the settings begins with the new size of the table (RFC 7541 §4.2).
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(1, 0)])));
     let (outcomes, seen) = load("-X POST -c 1 --streams 2 -n 20", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);

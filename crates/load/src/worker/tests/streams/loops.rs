@@ -1,4 +1,4 @@
-//! Closed and open loops over streams: requests in flight, their starts and their times.
+//! Closed and open loops over streams: requests in flight, their start times and response times.
 
 use prony_record::Outcome;
 
@@ -10,7 +10,8 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 fn a_closed_loop_keeps_every_stream_busy() {
     let (outcomes, seen) = load("-c 3 --streams 4 -d 1s", steady(ms(10)));
     let seen = seen.borrow();
-    // One request starts on each connection at once. The others start at the same time, when SETTINGS have arrived.
+    // One request per connection starts at once. The others start together when SETTINGS have
+    // arrived.
     for round in 0..100 {
         assert_eq!(seen.at(ms(10 * round)), 12, "{round}");
     }
@@ -22,7 +23,7 @@ fn a_closed_loop_keeps_every_stream_busy() {
     assert_eq!(record.negotiated.http.as_deref(), Some("2"));
     assert_eq!(record.totals.connections_opened, 3);
     assert_eq!(record.totals.body_bytes_in, 2 * 1188);
-    // Frames count: 10 bytes of head and 11 of body.
+    // The bytes of frames count: 10 bytes for the head and 11 for the body.
     assert!(record.totals.bytes_in >= 21 * 1188);
     assert_us(record.response_time_us.min, 10_000);
     assert_us(record.response_time_us.max, 10_000);
@@ -32,7 +33,7 @@ fn a_closed_loop_keeps_every_stream_busy() {
 }
 
 #[test]
-fn the_first_request_contains_its_connect_and_the_others_start_with_settings() {
+fn the_first_request_includes_the_connect_and_the_others_start_with_settings() {
     let server = steady(ms(10))
         .connecting(|_| Connect::Accept(ms(3)))
         .greeting(|_| after(ms(2), settings(&[])));
@@ -50,7 +51,7 @@ fn the_first_request_contains_its_connect_and_the_others_start_with_settings() {
 }
 
 #[test]
-fn a_stream_that_takes_long_keeps_no_other_from_going_on() {
+fn a_slow_stream_does_not_block_others() {
     // Every tenth response takes 100 ms, the others 1 ms.
     let server = TwoServer::new(|call| {
         let service = match call.number % 10 {
@@ -64,19 +65,19 @@ fn a_stream_that_takes_long_keeps_no_other_from_going_on() {
     let times = &outcomes.record.response_time_us;
     assert_us(times.p50, 1_000);
     assert_us(times.max, 100_000);
-    // 100 requests are slow, and 20 of them run at the same time.
+    // 100 requests are slow, and 20 of them are in flight at the same time.
     assert!(outcomes.record.totals.elapsed_s < 0.62);
 }
 
 #[test]
-fn the_first_byte_of_a_stream_is_its_own() {
+fn the_time_to_first_byte_is_measured_per_stream() {
     let server = TwoServer::new(|call| {
         let (stream, ends) = (call.stream, server::END_STREAM);
         vec![
             (ms(1), Step::Send(server::interim(stream))),
             (ms(4), Step::Send(server::head(stream, server::OK, 0))),
             (ms(6), Step::Send(server::data(stream, b"hello", 0))),
-            // An empty frame of a body, and one that ends it with padding.
+            // An empty DATA frame, and one with padding that ends the body.
             (ms(6), Step::Send(server::data(stream, b"", 0))),
             (
                 ms(7),
@@ -136,8 +137,9 @@ fn a_request_count_is_exact_for_any_number_of_streams() {
 }
 
 #[test]
-fn a_count_excludes_the_warm_up() {
-    // Every 10 ms one on each of eight streams; 45 ms of warm-up cut through the fifth round.
+fn a_request_count_excludes_the_warm_up() {
+    // Eight streams complete a request every 10 ms. The warm-up of 45 ms ends during the fifth
+    // round.
     let (outcomes, seen) = load("-n 100 -c 2 --streams 4 --warmup 45ms", steady(ms(10)));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     assert_eq!(seen.borrow().calls.len(), 100 + 8 * 5);
@@ -149,11 +151,12 @@ fn a_count_excludes_the_warm_up() {
 
 #[test]
 fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
-    // Eight streams and 20 ms each: 400 a second of the 1000 that are due.
+    // Eight streams and 20 ms per request: the server handles 400 of the 1000 requests that are due
+    // per second.
     let (outcomes, seen) = load("-r 1000 -c 2 --streams 4 -d 1s", steady(ms(20)));
     let seen = seen.borrow();
     let record = &outcomes.record;
-    // No request of a connection has to wait, because SETTINGS arrive at once.
+    // SETTINGS arrive at once, so no request has to wait for them.
     let mut free_at = [Nanos::ZERO; 8];
     let (mut ok, mut unfinished, mut longest) = (0, 0, 0);
     for (number, due) in schedule(1000.0, Nanos::from_secs(1))
@@ -179,7 +182,7 @@ fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
     assert_eq!(outcomes.count(Outcome::Unfinished), unfinished);
     assert_eq!(record.totals.started + record.totals.unstarted, 1000);
     assert!(record.response_time_us.max >= longest as f64);
-    // The server is slow; the generator is not late.
+    // The server is slow, and the generator is not late.
     assert_eq!(record.generator.late_us.max, 0.0);
     assert!(!has_finding(&outcomes, "streams-limited"));
 }
@@ -196,7 +199,8 @@ fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
 
 #[test]
 fn an_arrival_that_finds_no_stream_counts_its_wait() {
-    // A request is due every 10 ms and takes 15 ms, so each waits 5 ms longer than the last.
+    // A request is due every 10 ms and takes 15 ms, so each one waits 5 ms longer than the one
+    // before.
     let (outcomes, _) = load("-r 100 -c 1 --streams 1 -n 20", steady(ms(15)));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     let record = &outcomes.record;
@@ -214,7 +218,8 @@ fn an_open_loop_waits_for_settings_without_being_late() {
     let (outcomes, seen) = load("-r 1000 -c 1 --streams 100 -n 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
     let seen = seen.borrow();
-    // One request is sent when the connect ends, and all waiting ones when SETTINGS have arrived.
+    // One request is sent when the connect ends, and all waiting requests when SETTINGS have
+    // arrived.
     assert_eq!(
         (seen.at(ms(30)), seen.at(ms(80)), seen.at(ms(81))),
         (1, 80, 1)
@@ -224,7 +229,7 @@ fn an_open_loop_waits_for_settings_without_being_late() {
 }
 
 #[test]
-fn lists_over_two_servers_keep_their_connections() {
+fn url_lists_over_two_servers_keep_their_connections() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");
     let lines = "http://127.0.0.1:1/a\nhttp://127.0.0.1:2/b POST body\n";
@@ -249,7 +254,7 @@ fn lists_over_two_servers_keep_their_connections() {
 }
 
 #[test]
-fn two_servers_are_loaded_with_every_stream() {
+fn every_stream_of_two_servers_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
@@ -262,16 +267,17 @@ fn two_servers_are_loaded_with_every_stream() {
     let seen = seen.borrow();
     assert_eq!((seen.at(ms(5)), seen.at(ms(7))), (2, 6));
     assert_eq!(outcomes.connects(), 2);
-    // The clock of those that waited for SETTINGS began when they came.
+    // The clocks of requests that waited for SETTINGS start when SETTINGS arrive.
     assert_us(outcomes.record.response_time_us.max, 15_000);
     assert_us(outcomes.record.response_time_us.p90, 10_000);
 }
 
 #[test]
-fn bodies_go_out_as_fast_as_the_windows_open() {
+fn bodies_are_sent_as_fast_as_the_windows_open() {
     let body = "x".repeat(20_000);
     let words = format!("-c 2 --streams 3 -n 30 --body {body}");
-    // 6,000 bytes at first, and as many as were sent again after 3 ms: four windows for a body.
+    // The window is 6,000 bytes, and is refilled 3 ms after the bytes were sent. A body needs four
+    // windows.
     let server = steady(ms(1)).with_windows(6_000, Some(ms(3)));
     let (outcomes, seen) = load(&words, server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
@@ -281,7 +287,7 @@ fn bodies_go_out_as_fast_as_the_windows_open() {
 }
 
 #[test]
-fn the_connections_window_is_shared() {
+fn streams_share_the_window_of_the_connection() {
     let body = "x".repeat(50_000);
     let words = format!("-X POST -c 1 --streams 4 -n 8 --body {body}");
     let server = steady(ms(1)).with_windows(65_535, Some(ms(10)));
@@ -303,15 +309,15 @@ fn a_window_that_never_opens_is_a_timeout() {
 
 #[test]
 fn a_response_before_the_end_of_the_request_ends_it() {
-    // The server responds to the head, and does not read the body.
+    // The server responds to the head, and doesn't read the body.
     let server = steady(ms(1))
         .with_windows(1_000, None)
         .responding_to_heads();
     let body = "x".repeat(5_000);
     let (outcomes, seen) = load(&format!("-c 1 --streams 3 -n 30 --body {body}"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
-    // The first request of the connection was sent completely before the settings came, and the
-    // load ended with the last responses.
+    // No reset for the first request, which was sent completely before SETTINGS arrived, nor for
+    // the last ones, whose responses ended the load.
     assert_eq!(seen.borrow().resets.len(), 30 - 1 - 3);
 }
 
@@ -322,10 +328,12 @@ fn many_connections_are_open_before_the_first_request() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1800)]);
     assert_eq!(outcomes.connects(), 300);
     let seen = seen.borrow();
-    // The last step begins after 18 ms, and the server gets a moment.
+    // The last batch of connects begins after 18 ms and takes 10 ms, and the server gets a short
+    // time afterwards.
     assert_eq!(seen.calls[0].now, ms(18 + 10 + 20));
     assert_eq!(seen.at(ms(48)), 600);
-    // The first request of each connection includes the connect, and none the wait for the others.
+    // The first request of each connection includes the connect. No request includes the wait for
+    // other connections.
     let times = &outcomes.record.response_time_us;
     assert_us(times.max, 11_000);
     assert_us(times.p50, 1_000);
@@ -333,14 +341,14 @@ fn many_connections_are_open_before_the_first_request() {
 }
 
 #[test]
-fn requests_rejected_while_delayed_are_retried() {
-    // The first ten connections end while the others are made, or in the last moment, until 39 ms.
+fn requests_rejected_during_the_ramp_are_retried() {
+    // The first ten connections end during the ramp, or just before it ends at 39 ms.
     for (held_ms, last) in [
         (5, Step::Close),
         (37, Step::Close),
         (5, Step::Fail(libc::ECONNRESET)),
         (5, Step::Send(server::goaway(0, server::NO_ERROR))),
-        // These bytes break the protocol. The server gets 10 ms to close.
+        // These bytes violate the protocol. The client waits 10 ms for the server to close.
         (5, Step::Send(server::data(99, b"hi", 0))),
         (37, Step::Send(server::data(99, b"hi", 0))),
     ] {
@@ -360,7 +368,8 @@ fn requests_rejected_while_delayed_are_retried() {
         assert_eq!(seen.borrow().calls[0].now, ms(18 + 1 + 20), "{name}");
         let longest = outcomes.record.response_time_us.max;
         assert!(longest < 13_000.0, "{name}: {longest} µs");
-        // It takes a connect from the release, or from the old connection's end if that is later.
+        // A new connect begins when requests are released, or when the old connection ends if that
+        // is later.
         let again = outcomes.logs[0].borrow().connects[300];
         assert!(
             (39..=48).contains(&(again.0 / 1_000_000)),
@@ -370,7 +379,7 @@ fn requests_rejected_while_delayed_are_retried() {
 }
 
 #[test]
-fn a_load_that_ends_leaves_its_streams_unfinished() {
+fn streams_in_flight_at_the_end_are_unfinished() {
     let (outcomes, _) = load("-c 2 --streams 5 -d 25ms", steady(ms(10)));
     let expected = [(Outcome::Ok, 20), (Outcome::Unfinished, 10)];
     assert_eq!(outcomes.all(), expected);
@@ -381,7 +390,7 @@ fn a_load_that_ends_leaves_its_streams_unfinished() {
 }
 
 #[test]
-fn an_interrupt_ends_it_with_all_accounted_for() {
+fn an_interrupted_load_accounts_for_every_request() {
     let control = Rc::new(Control::new(1));
     let stopper = control.clone();
     let server = TwoServer::new(move |call| {
@@ -398,8 +407,9 @@ fn an_interrupt_ends_it_with_all_accounted_for() {
 }
 
 #[test]
-fn streams_follow_redirects_each_for_itself() {
-    // Even ones stay on the host, odd ones leave it, together with all others on their connection.
+fn each_stream_follows_its_own_redirects() {
+    // Requests on even streams are redirected to the same host, those on odd streams to another
+    // host. Both share a connection.
     let server = TwoServer::new(|call| {
         let location = match (call.port, call.number % 4) {
             (1, 1) => Some("//127.0.0.1:9/other"),

@@ -1,4 +1,4 @@
-//! HTTP/2: many requests on a connection to a server in memory.
+//! Tests of HTTP/2, with many requests per connection, against a server in memory.
 
 mod chaos;
 mod ends;
@@ -25,7 +25,7 @@ fn load(words: &str, server: TwoServer) -> (Outcomes, Rc<RefCell<ServerLog>>) {
     (simulate(&spec, vec![Box::new(server)]), seen)
 }
 
-/// To the histogram's resolution.
+/// Asserts equality within the histogram's resolution.
 fn assert_us(seen: f64, expected: u64) {
     let expected = expected as f64;
     let is_close = (seen - expected).abs() <= expected * 0.001;

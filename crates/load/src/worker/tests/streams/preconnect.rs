@@ -21,7 +21,7 @@ fn two(words: &str) -> LoadSpec {
     spec(&format!("--http 2 {words}"))
 }
 
-/// Connects before the load.
+/// Number of connects before the load began.
 fn connects_before(outcomes: &Outcomes) -> usize {
     let log = outcomes.logs[0].borrow();
     log.before
@@ -30,14 +30,14 @@ fn connects_before(outcomes: &Outcomes) -> usize {
 }
 
 #[test]
-fn all_streams_begin_at_once() {
+fn all_streams_of_preconnected_connections_begin_at_once() {
     let server = steady(ms(10)).greeting(|_| after(Nanos::ZERO, limit(8)));
     let seen = server.seen();
     let outcomes = prepared(two("-c 2 --streams 4 -n 80"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
     assert_eq!((connects_before(&outcomes), outcomes.connects()), (2, 0));
     assert_eq!(outcomes.record.totals.connections_opened, 0);
-    // The settings came before the start, so no request waits for them.
+    // SETTINGS arrived before the start, so no request waits for them.
     assert!((0..10).all(|round| seen.borrow().at(ms(10 * round)) == 8));
     assert_us(outcomes.record.response_time_us.max, 10_000);
     assert_eq!(seen.borrow().acks, 2, "acknowledged before");
@@ -45,7 +45,7 @@ fn all_streams_begin_at_once() {
 }
 
 #[test]
-fn server_requests_are_acknowledged_while_idle() {
+fn pings_and_settings_are_acknowledged_while_idle() {
     let server = steady(ms(10)).greeting(|_| {
         let mut steps = after(ms(1), settings(&[]));
         steps.extend(after(ms(700), ping()));
@@ -61,10 +61,10 @@ fn server_requests_are_acknowledged_while_idle() {
 fn connections_closed_before_the_start_are_reopened() {
     for bytes in [
         goaway(0, NO_ERROR),
-        // This is not a frame.
+        // These bytes are not a frame.
         b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec(),
     ] {
-        // While the connections are maintained, and afterwards.
+        // The connections end while the open connections are maintained, or after that.
         for at in [500, 950] {
             let last = bytes.clone();
             let server = steady(ms(10)).greeting(move |connection| {
@@ -80,7 +80,7 @@ fn connections_closed_before_the_start_are_reopened() {
             if is_frame || at == 500 {
                 assert_eq!(all, [(Outcome::Ok, 80)], "{at}");
             } else {
-                // It comes together with the responses to requests that were sent before.
+                // The end arrives together with the responses to requests that were sent before it.
                 assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 80);
             }
             assert_eq!(outcomes.connects(), 2, "{at}");
@@ -91,18 +91,18 @@ fn connections_closed_before_the_start_are_reopened() {
 }
 
 #[test]
-fn a_server_without_settings_is_waited_for_in_vain() {
+fn preconnecting_does_not_wait_long_for_settings() {
     let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
     let outcomes = prepared(two("-c 2 -n 20 --timeout 100ms"), server);
     assert_eq!(connects_before(&outcomes), 2);
-    // They are open, and count as maybe dead when the first requests have timed out.
+    // The connections are open, but count as maybe dead once their first requests have timed out.
     let again = outcomes.logs[0].borrow().connects.clone();
     assert_eq!(again[0], ms(100));
     assert_eq!(outcomes.record.totals.started, 20);
 }
 
 #[test]
-fn handshakes_are_made_before() {
+fn handshakes_are_completed_before_the_load() {
     for version in [&TLS12, &TLS13] {
         for (names, http) in [(&[b"h2" as &[u8]], "2"), (&[b"http/1.1" as &[u8]], "1.1")] {
             let config = config(version, names);

@@ -1,5 +1,5 @@
 //! A scripted HTTP/2 server in memory. It reads the client's frames, checks that they follow the
-//! protocol, and responds by the script. It shares no code with the client's own HTTP/2.
+//! protocol, and responds as its script says. It shares no code with prony's own HTTP/2.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(super) const REFUSED_STREAM: u32 = 7;
 pub(super) const CANCEL: u32 = 8;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// RFC 9113 §6.9.2.
+/// Initial flow-control window (RFC 9113 §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
 
 /// A frame as bytes (RFC 9113 §4.1).
@@ -62,7 +62,7 @@ pub(super) fn data(stream: u32, body: &[u8], flags: u8) -> Vec<u8> {
     frame(DATA, flags, stream, body)
 }
 
-/// A complete response with status 302, which goes into the dynamic table with its Location.
+/// A complete response with status 302. Its Location is added to the dynamic table.
 pub(super) fn redirect(stream: u32, location: &str) -> Vec<u8> {
     let mut block = b"\x48\x03302\x6e".to_vec();
     block.push(location.len() as u8);
@@ -105,12 +105,12 @@ pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// Settings that allow this number of concurrent streams.
+/// Settings that allow `streams` concurrent streams.
 pub(super) fn limit(streams: u32) -> Vec<u8> {
     settings(&[(MAX_CONCURRENT_STREAMS, streams)])
 }
 
-/// Steps of a server after a time.
+/// The steps of a server, each with its delay.
 pub(super) type Steps = Vec<(Nanos, Step)>;
 
 pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
@@ -121,15 +121,15 @@ pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) now: Nanos,
-    /// Counts connections, from 0.
+    /// Index of the connection, from 0.
     pub(super) connection: u64,
     pub(super) port: u16,
     pub(super) stream: u32,
-    /// Counts requests on all connections, from 0.
+    /// Index of the request among those of all connections, from 0.
     pub(super) number: u64,
-    /// The first field of the request: its method.
+    /// First field of the request, which is its method.
     pub(super) method: u8,
-    /// Bytes of its body.
+    /// Size of the request's body in bytes.
     pub(super) body: usize,
 }
 
@@ -137,33 +137,33 @@ pub(super) struct Call {
 pub(super) const GET: u8 = 0x82;
 pub(super) const POST: u8 = 0x83;
 
-/// Frames of the client, for tests.
+/// Frames that the client sent, for assertions.
 #[derive(Debug, Default)]
 pub(super) struct ServerLog {
-    /// Complete requests in order.
+    /// Complete requests in order of arrival.
     pub(super) calls: Vec<Call>,
-    /// Streams that the client reset: time and connection.
+    /// Streams that the client reset: time, and index of the connection.
     pub(super) resets: Vec<(Nanos, u64)>,
-    /// GOAWAY of the client.
+    /// Number of GOAWAY frames.
     pub(super) goaways: u32,
-    /// Acknowledged settings.
+    /// Number of acknowledged SETTINGS frames.
     pub(super) acks: u32,
 }
 
 impl ServerLog {
-    /// Number of requests at each time.
+    /// Number of requests that arrived at this time.
     pub(super) fn at(&self, now: Nanos) -> usize {
         self.calls.iter().filter(|call| call.now == now).count()
     }
 
-    /// Number of requests on a connection.
+    /// Number of requests on this connection.
     pub(super) fn on(&self, connection: u64) -> usize {
         let on = |call: &&Call| call.connection == connection;
         self.calls.iter().filter(on).count()
     }
 }
 
-/// One connection on the server's side.
+/// The server's side of one connection.
 #[derive(Default)]
 struct H2Peer {
     unread: Vec<u8>,
@@ -172,7 +172,7 @@ struct H2Peer {
     has_acknowledged: bool,
     speaks_from: Nanos,
     last_stream: u32,
-    /// Incomplete requests.
+    /// Requests that have not fully arrived, by stream.
     open: HashMap<u32, Open>,
     window: i64,
 }
@@ -185,7 +185,7 @@ struct Open {
 }
 
 impl H2Peer {
-    /// From here on the client respects the first settings (RFC 9113 §6.9.2).
+    /// From this point on, the client must respect the first settings (RFC 9113 §6.9.2).
     fn acknowledge(&mut self, first_window: i64) {
         if !std::mem::replace(&mut self.has_acknowledged, true) {
             for open in self.open.values_mut() {
@@ -209,7 +209,8 @@ impl H2Peer {
         self.open.insert(stream, open);
     }
 
-    /// Bytes of a body have come. Returns the window update for as many, if the server sends one.
+    /// Receives bytes of a body. Returns a window update of the same size, if the server sends
+    /// updates.
     fn data(&mut self, stream: u32, bytes: u32, opens: bool) -> Vec<u8> {
         let open = self.open.get_mut(&stream).expect("DATA on an open stream");
         open.body += bytes as usize;
@@ -231,21 +232,22 @@ type Scripted<ReceivedRequest, Said> = Box<dyn FnMut(ReceivedRequest) -> Said>;
 /// The scripted server.
 pub(super) struct TwoServer {
     connect: Scripted<Nanos, Connect>,
-    /// Steps on each new connection when its preface comes.
+    /// Steps on each new connection when its preface arrives.
     greet: Scripted<u64, Steps>,
     response: Box<dyn FnMut(&Call) -> Steps>,
     taken: Scripted<u64, SendTiming>,
-    /// The initial window of a stream, and the delay of window updates. There are none without it.
+    /// Initial window of a stream, and delay of window updates. `None` means that the server sends
+    /// no updates.
     windows: (i64, Option<Nanos>),
-    /// It responds to a request's head and leaves its body unread.
+    /// The server responds to the head of a request, and leaves its body unread.
     responds_to_heads: bool,
     peers: HashMap<u64, H2Peer>,
     seen: Rc<RefCell<ServerLog>>,
 }
 
 impl TwoServer {
-    /// A server that accepts connections and sends its settings at once, and responds by a
-    /// function.
+    /// A server that accepts connections, sends its settings at once, and computes its responses
+    /// with a function.
     pub(super) fn new(response: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
         TwoServer {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),
@@ -272,13 +274,13 @@ impl TwoServer {
         self
     }
 
-    /// Sets when each send on the connection of this number is taken over.
+    /// Sets the time at which the socket accepts each send, by the index of the connection.
     pub(super) fn taking(mut self, taken: impl FnMut(u64) -> SendTiming + 'static) -> TwoServer {
         self.taken = Box::new(taken);
         self
     }
 
-    /// Sets the initial window of a stream, and the delay of window updates.
+    /// Sets the initial window of a stream and the delay of window updates.
     pub(super) fn with_windows(mut self, bytes: u32, opened: Option<Nanos>) -> TwoServer {
         self.windows = (i64::from(bytes), opened);
         self.greeting(move |_| after(Nanos::ZERO, settings(&[(INITIAL_WINDOW_SIZE, bytes)])))
@@ -309,7 +311,7 @@ impl TwoServer {
             peer.unread.drain(..PREFACE.len());
             peer.has_preface = true;
             steps.extend((self.greet)(request.connection));
-            // Nothing is sent before the settings.
+            // The server sends nothing before its settings.
             let first = steps.iter().map(|(after, _)| *after).min();
             peer.speaks_from = request.now + first.unwrap_or_default();
         }
@@ -369,7 +371,8 @@ impl TwoServer {
     }
 }
 
-/// Takes the first frame if it is complete: its type, flags, stream and payload.
+/// Removes the first frame from `bytes` if it is complete. Returns its type, flags, stream and
+/// payload.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
     let &[a, b, c, kind, flags, d, e, f, g] = bytes.first_chunk::<9>()?;
     let length = u32::from_be_bytes([0, a, b, c]) as usize;

@@ -1,4 +1,4 @@
-//! HTTP/2 in slices, between which other loads run.
+//! HTTP/2 loads in slices. Between two slices, other loads run.
 
 use rustls::version::{TLS12, TLS13};
 
@@ -9,11 +9,11 @@ use super::tls::{self, TlsServer, config};
 use super::*;
 
 const CASES: u64 = 500;
-/// TLS cases take longer.
+/// Cases over TLS are fewer because they take longer.
 const CASES_OVER_TLS: u64 = 50;
 
 #[test]
-fn streams_agree_with_a_whole_load() {
+fn sliced_streams_agree_with_a_whole_load() {
     for words in [
         "-c 2 --streams 8",
         "-c 8 --streams 8 -r 1000",
@@ -29,7 +29,7 @@ fn streams_agree_with_a_whole_load() {
 }
 
 #[test]
-fn streams_over_tls_agree_with_a_whole_load() {
+fn sliced_streams_over_tls_agree_with_a_whole_load() {
     for version in [&TLS12, &TLS13] {
         for words in ["-c 2 --streams 4", "-c 2 --http 1.1"] {
             let spec = tls::spec(&format!("{words} -d 3s --warmup 20ms"));
@@ -45,9 +45,9 @@ fn streams_over_tls_agree_with_a_whole_load() {
 }
 
 #[test]
-fn a_connection_that_goes_away_between_slices_fails_no_request() {
+fn a_connection_closed_between_slices_fails_no_request() {
     for (frames, connects) in [(goaway(u32::MAX >> 1, NO_ERROR), 12), (ping(), 1)] {
-        // The first request on a connection comes at the slice's start.
+        // The first request on a connection arrives at the start of a slice.
         let server = TwoServer::new(move |call| {
             let mut steps = after(ms(2), ok(call.stream));
             if call.stream == 1 {
@@ -66,7 +66,7 @@ fn a_connection_that_goes_away_between_slices_fails_no_request() {
 
 #[test]
 fn a_connection_that_dies_in_a_drain_is_replaced() {
-    // The first connection is silent from the time 300 ms on.
+    // The first connection is silent from 300 ms on.
     let server = TwoServer::new(|call| match call.connection == 0 && call.now >= ms(300) {
         true => Vec::new(),
         false => after(ms(2), ok(call.stream)),
@@ -81,7 +81,7 @@ fn a_connection_that_dies_in_a_drain_is_replaced() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_in_slices() {
+fn no_request_is_lost_or_hangs_in_slices() {
     let (mut complete, mut retried) = (0, 0);
     let seeds = (0..CASES).map(|seed| (seed, false));
     let over_tls = (0..CASES_OVER_TLS).map(|seed| (seed, true));

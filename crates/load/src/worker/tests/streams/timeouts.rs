@@ -1,4 +1,4 @@
-//! Requests without a response in time, and connections that may be dead.
+//! Requests whose response does not arrive in time, and connections that may be dead.
 
 use prony_record::Outcome;
 
@@ -6,7 +6,8 @@ use super::server::{goaway, limit, ping, reset, settings};
 use super::*;
 use crate::socket::simulated::SendTiming;
 
-/// A server that never responds to the requests of these numbers, and to the others after 10 ms.
+/// A server that never responds to the requests whose index satisfies `numbers`, and responds to
+/// the others after 10 ms.
 fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> TwoServer {
     TwoServer::new(move |call| match numbers(call.number) {
         true => Vec::new(),
@@ -15,25 +16,25 @@ fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> TwoServer {
 }
 
 #[test]
-fn a_timeout_cancels_one_stream_and_the_others_go_on() {
+fn a_timeout_cancels_only_its_stream() {
     let words = "-c 1 --streams 4 -d 1s --timeout 100ms";
     let (outcomes, seen) = load(words, silent_to(|number| number == 5));
     assert_eq!(outcomes.count(Outcome::Timeout), 1);
     assert_eq!(outcomes.connects(), 1);
     let seen = seen.borrow();
-    // Request 5 began at 10 ms. Its slot is used again from there.
+    // Request 5 began at 10 ms, so it times out at 110 ms. Its slot is then used again.
     assert_eq!(seen.resets, [(ms(110), 0)]);
     assert_eq!((seen.at(ms(100)), seen.at(ms(110))), (3, 4));
     assert_eq!(outcomes.count(Outcome::Ok), 4 * 99 - 10);
     let times = &outcomes.record.response_time_us;
     assert_us(times.p90, 10_000);
-    // Requests that timed out are in the distribution with their time until then.
+    // Requests that timed out are in the distribution with the time until their timeout.
     assert_us(times.max, 100_000);
 }
 
 #[test]
-fn a_late_response_belongs_to_no_request() {
-    // It comes on a stream that was cancelled, whose slot has its next request by then.
+fn a_late_response_is_ignored() {
+    // The response arrives on a cancelled stream, whose slot already has its next request.
     let server = TwoServer::new(|call| {
         let service = match call.number % 3 {
             0 => ms(150),
@@ -50,8 +51,8 @@ fn a_late_response_belongs_to_no_request() {
 }
 
 #[test]
-fn a_dead_connection_is_replaced_once_its_last_stream_has_timed_out() {
-    // Four streams on each of two connections. The second connection dies in its second round.
+fn a_dead_connection_is_replaced_when_its_last_stream_has_timed_out() {
+    // Each of two connections has four streams. The second connection dies in its second round.
     let dead = |call: &Call| call.connection == 1 && call.now >= ms(10);
     let server = TwoServer::new(move |call| match dead(call) {
         true => Vec::new(),
@@ -68,25 +69,25 @@ fn a_dead_connection_is_replaced_once_its_last_stream_has_timed_out() {
 }
 
 #[test]
-fn a_connection_that_speaks_again_keeps_its_streams() {
-    // Both begin at 0. The first would get its response at 150 ms and times out at 100. The other
-    // began later and is still in flight when the ping comes.
+fn a_connection_that_becomes_active_again_keeps_its_streams() {
+    // Both streams begin at 0. The first times out at 100 ms, before its response at 150 ms. The
+    // other began later and is still in flight when the ping arrives.
     let server = TwoServer::new(|call| match call.number {
         0 => after(ms(120), ping()),
         1 => after(ms(115), ok(call.stream)),
         _ => after(ms(10), ok(call.stream)),
     })
     .greeting(|_| after(Nanos::ZERO, settings(&[])));
-    // The second arrival comes 50 ms after the first.
+    // The second request is due 50 ms after the first.
     let words = "-r 20 -c 1 --streams 2 -d 500ms --timeout 100ms";
     let (outcomes, seen) = load(words, server);
     let seen = seen.borrow();
-    // The third, due at 100 ms, waits because nothing has arrived since the first began. It is sent
-    // after the ping at 120 ms.
+    // The third request, due at 100 ms, waits because nothing has arrived since the first began. It
+    // is sent after the ping at 120 ms.
     assert_eq!(outcomes.connects(), 1);
     assert_eq!(seen.at(ms(100)), 0);
     assert_eq!(seen.at(ms(120)), 1);
-    // The second times out at 150 ms. Its response at 165 ms is ignored.
+    // The second request times out at 150 ms. Its response at 165 ms is ignored.
     assert_eq!(outcomes.count(Outcome::Timeout), 2);
     assert_eq!(outcomes.count(Outcome::Ok), 8);
     assert_us(outcomes.record.response_time_us.p50, 10_000);
@@ -98,7 +99,8 @@ fn a_silent_server_times_out_all_requests() {
     let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
-    // Without SETTINGS there is one at a time on a connection, each on a new one.
+    // Without SETTINGS, a connection carries one request at a time, and each request uses a new
+    // connection.
     assert_eq!(outcomes.connects(), 10);
     assert_eq!(seen.borrow().calls.len(), 10);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.5);
@@ -106,8 +108,8 @@ fn a_silent_server_times_out_all_requests() {
 
 #[test]
 fn a_stalled_draining_connection_times_out() {
-    // The GOAWAY at 60 ms refuses two requests. It lets the two that began at 10 ms finish, but the
-    // server never responds to them.
+    // The GOAWAY at 60 ms refuses two requests. It allows the two that began at 10 ms to finish,
+    // but the server never responds to them.
     let server = TwoServer::new(|call| match call.number {
         0 | 1 => after(ms(10), ok(call.stream)),
         2 | 3 => after(ms(60), ok(call.stream)),
@@ -126,9 +128,9 @@ fn a_stalled_draining_connection_times_out() {
 }
 
 #[test]
-fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
-    // Three requests get no response. The one that began at 60 ms is refused, because only two are allowed
-    // now, and waits for room.
+fn a_waiting_request_is_sent_when_a_timeout_frees_a_stream() {
+    // Three requests get no response. The request that began at 60 ms is refused, because the
+    // server now allows only two streams, and waits for a free stream.
     let server = TwoServer::new(|call| match call.number {
         0..3 => Vec::new(),
         3 => after(ms(60), ok(call.stream)),
@@ -141,14 +143,14 @@ fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
     assert_eq!(outcomes.all(), expected);
     assert_eq!(outcomes.record.totals.retried, 1);
     assert_eq!(outcomes.connects(), 1);
-    // From then on two at a time.
+    // From then on, two requests are in flight at a time.
     let seen = seen.borrow();
     assert!((10..20).all(|round| seen.at(ms(10 * round)) == 2));
 }
 
 #[test]
-fn a_request_that_waits_for_room_times_out_alone() {
-    // Nothing is in flight any more, and nothing is allowed. The connection stays usable.
+fn a_request_that_waits_for_a_stream_times_out_alone() {
+    // No request is in flight, and the server allows none. The connection stays usable.
     let server = TwoServer::new(|call| match call.number {
         0 => after(ms(1), ok(call.stream)),
         1 => {
@@ -163,14 +165,15 @@ fn a_request_that_waits_for_room_times_out_alone() {
     let expected = [(Outcome::Ok, 9), (Outcome::Timeout, 1)];
     assert_eq!(outcomes.all(), expected);
     assert_eq!(outcomes.connects(), 1);
-    // The next one waits from the timeout at 101 ms to the new limit at 151 ms.
+    // The next request waits from the timeout at 101 ms to the new limit at 151 ms.
     assert_us(outcomes.record.service_time_us.max, 100_000);
     assert_us(outcomes.record.response_time_us.p90, 60_000);
 }
 
 #[test]
-fn requests_that_wait_for_a_connection_time_out_meanwhile() {
-    // After GOAWAY, three of four wait for a second connection, which is never made.
+fn requests_that_wait_for_a_connection_time_out() {
+    // After GOAWAY, three of four requests wait for a second connection, which is never
+    // established.
     let mut connects = 0;
     let server = TwoServer::new(|call| match call.number {
         1 => after(ms(1), goaway(1, 0)),
@@ -192,14 +195,14 @@ fn requests_that_wait_for_a_connection_time_out_meanwhile() {
 }
 
 #[test]
-fn a_send_that_is_never_taken_is_a_timeout() {
+fn a_send_that_is_never_accepted_is_a_timeout() {
     let server = steady(ms(10)).taking(|connection| match connection {
         0 => SendTiming::Never,
         _ => SendTiming::AtOnce,
     });
     let words = "-c 1 --streams 4 -n 40 --timeout 100ms";
     let (outcomes, _) = load(words, server);
-    // The first request of the connection was read. Nothing follows it.
+    // The server read the first request of the connection, and nothing after it.
     assert_eq!(
         outcomes.count(Outcome::Ok) + outcomes.count(Outcome::Timeout),
         40
@@ -213,7 +216,7 @@ fn a_send_that_is_never_taken_is_a_timeout() {
 }
 
 #[test]
-fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connection() {
+fn a_failed_send_on_a_silent_connection_is_a_timeout_and_a_new_connection() {
     for responses in [false, true] {
         let server = TwoServer::new(move |call| match responses || call.connection > 0 {
             true => after(ms(10), ok(call.stream)),
@@ -224,7 +227,7 @@ fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connect
             _ => SendTiming::AtOnce,
         });
         let (outcomes, _) = load("-c 1 --streams 4 -n 40 --timeout 100ms", server);
-        // Bytes after the failed send were never sent.
+        // Bytes after the failed send never reached the server.
         let timeouts = 4 - u64::from(responses);
         assert_eq!(outcomes.count(Outcome::Timeout), timeouts);
         assert_eq!(outcomes.count(Outcome::Ok), 40 - timeouts);

@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS, where the handshake decides on the protocol and may contain the first frames.
+//! HTTP/2 over TLS, where the handshake selects the protocol and may contain the first frames.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,11 +12,11 @@ use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use super::server::{NO_ERROR, goaway, limit, settings};
 use super::*;
 
-/// A server for both protocols behind rustls's server.
+/// A scripted server for HTTP/1.1 and HTTP/2 behind rustls.
 pub(super) struct TlsServer {
-    /// By connection.
+    /// TLS configuration by index of the connection.
     config: Box<dyn Fn(u64) -> Arc<ServerConfig>>,
-    /// Bytes that it sends as soon as possible, in the flight that ends its handshake.
+    /// Bytes that the server sends as soon as possible, in the flight that ends its handshake.
     early: Vec<u8>,
     one: Box<dyn Server>,
     two: TwoServer,
@@ -90,7 +90,7 @@ impl Server for TlsServer {
         while !unread.is_empty() {
             tls.read_tls(&mut unread).unwrap();
             let Ok(state) = tls.process_new_packets() else {
-                // It sends an alert and closes.
+                // The server sends an alert and closes.
                 let mut steps = after(Nanos::ZERO, []);
                 steps.push((Nanos::ZERO, Step::Close));
                 return Reply {
@@ -102,7 +102,7 @@ impl Server for TlsServer {
             plain.resize(start + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(&mut plain[start..]).unwrap();
         }
-        // Output of the handshake.
+        // Bytes of the handshake.
         let mut steps = match tls.wants_write() {
             true => after(Nanos::ZERO, []),
             false => Vec::new(),
@@ -137,7 +137,7 @@ fn load(words: &str, server: TlsServer) -> Outcomes {
 }
 
 #[test]
-fn streams_over_tls() {
+fn a_load_over_tls_uses_every_stream() {
     for version in [&TLS12, &TLS13] {
         let config = config(version, &[b"h2", b"http/1.1"]);
         let two = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
@@ -156,7 +156,7 @@ fn streams_over_tls() {
 }
 
 #[test]
-fn settings_may_come_with_the_end_of_the_handshake() {
+fn settings_may_arrive_with_the_end_of_the_handshake() {
     for version in [&TLS12, &TLS13] {
         let config = config(version, &[b"h2"]);
         let two = steady(ms(10)).greeting(|_| Vec::new());
@@ -171,7 +171,7 @@ fn settings_may_come_with_the_end_of_the_handshake() {
 }
 
 #[test]
-fn a_server_may_allow_nothing_from_the_first() {
+fn a_server_may_allow_no_stream_from_the_start() {
     for version in [&TLS12, &TLS13] {
         let config = config(version, &[b"h2"]);
         let two = steady(ms(10)).greeting(|_| Vec::new());
@@ -185,7 +185,7 @@ fn a_server_may_allow_nothing_from_the_first() {
 }
 
 #[test]
-fn a_server_may_go_away_from_the_first() {
+fn a_server_may_send_goaway_from_the_start() {
     for version in [&TLS12, &TLS13] {
         for words in [
             "-c 2 --streams 8 -n 20",
@@ -208,7 +208,7 @@ fn a_server_may_go_away_from_the_first() {
 }
 
 #[test]
-fn a_server_of_http1_carries_one_request_at_a_time() {
+fn an_http1_server_gets_one_request_at_a_time() {
     let config = config(&TLS13, &[b"http/1.1"]);
     let server = TlsServer::new(move |_| config.clone(), steady(ms(10)));
     let outcomes = load("-c 2 --streams 4 -n 20", server);
@@ -245,7 +245,7 @@ fn a_server_that_falls_back_to_http1_gets_waiting_requests_one_by_one() {
 }
 
 #[test]
-fn a_server_that_does_not_support_the_requested_version() {
+fn a_server_without_the_requested_version_fails_the_requests() {
     let config = config(&TLS13, &[]);
     let server = TlsServer::new(move |_| config.clone(), steady(ms(10)));
     let outcomes = load("--http 2 -c 2 --streams 4 -n 20", server);

@@ -82,8 +82,8 @@ pub struct Program {
     pub libraries: Vec<PathBuf>,
 }
 
-/// Arguments with which well-known programs print their version and build options. Other programs are not
-/// run, because the effect of an argument on them is unknown.
+/// Arguments with which well-known programs print their version and build options. Other programs
+/// are not run, because an unknown argument might have effects.
 const VERSION_ARGUMENTS: [(&str, &[&str]); 26] = [
     ("angie", &["-V"]),
     ("apache2", &["-V"]),

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The most bytes that are kept of each output.
+/// Maximum number of bytes of each output that are kept.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// The output and exit status of a program.

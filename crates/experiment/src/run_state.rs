@@ -30,7 +30,7 @@ use crate::system::HostError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum CreatedResource {
-    /// The boot in which the run began. Process ids mean nothing in another one.
+    /// The boot in which the run began. Process ids are not valid in another boot.
     Boot {
         /// The kernel's name for the boot.
         id: String,
@@ -39,7 +39,7 @@ pub(crate) enum CreatedResource {
     Process {
         /// Its id.
         pid: i32,
-        /// Its start time in the system's unit. Id and start time together are unique.
+        /// Start time in the system's unit. Id and start time together are unique.
         start: u64,
     },
     /// A named network namespace.
@@ -51,8 +51,8 @@ pub(crate) enum CreatedResource {
     Link {
         /// The name. Another run may reuse it once this run has ended.
         name: String,
-        /// The namespace at its other end. The link has this name as its alias, which shows to which
-        /// run it belongs.
+        /// The namespace at the other end. The link has this name as its alias, which identifies
+        /// the run that it belongs to.
         namespace: String,
     },
     /// A jail.
@@ -119,7 +119,7 @@ impl RunState {
             let folder = base.join(format!("{}-{number}", std::process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => break folder,
-                // Left by a killed run with the same process id.
+                // The folder was left by a killed run with the same process id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(HostError::file("create", folder)(error)),
             }
@@ -234,12 +234,14 @@ pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> 
             continue;
         }
         let lock = OpenOptions::new().write(true).open(folder.join("lock"));
-        // Without a lock file, it was killed while it created the folder, under the base's lock.
+        // A run without a lock file was killed while it created its folder, under the lock of the
+        // base.
         let lives =
             lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err());
         if !lives {
             let text = fs::read_to_string(folder.join("made")).unwrap_or_default();
-            // The last line may be incomplete. Its resource was then not created yet, or goes with the rest.
+            // The last line may be incomplete. Its resource was then either not created yet, or is
+            // removed with the others.
             let made = text
                 .lines()
                 .filter_map(|line| serde_json::from_str(line).ok())
@@ -277,8 +279,8 @@ pub fn base() -> Result<PathBuf, HostError> {
     Err(failure.unwrap_or(HostError::BadName(name)))
 }
 
-/// Creates the state folder, or checks that this user owns the existing one: in /tmp, any user could
-/// have created it.
+/// Creates the state folder, or checks that this user owns the existing one, because any user could
+/// have created it in /tmp.
 fn prepare_base(path: &Path, user: u32) -> Result<PathBuf, HostError> {
     match DirBuilder::new().mode(0o755).create(path) {
         Ok(()) => set_mode(path, 0o755)?,
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symlink_as_state_folder_is_refused() {
+    fn a_symlink_in_place_of_the_state_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prony-0");
         std::os::unix::fs::symlink("/", &path).unwrap();

@@ -115,7 +115,7 @@ pub struct IoCounters {
 /// processes, and the processes that the plan follows in addition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServiceSample {
-    /// Agent on whose machine the service runs; none for this machine.
+    /// Agent on whose machine the service runs; `None` for this machine.
     pub host: Option<String>,
     /// CPU seconds since the start from the most precise source, including ended processes.
     pub cpu_s: f64,
@@ -141,13 +141,13 @@ pub struct ServiceSample {
     pub threads: u64,
     /// Traffic of the place.
     pub network: NetworkBytes,
-    /// Interfaces of its network namespace by name; none if that is the machine's.
+    /// Interfaces of its network namespace by name; `None` if that is the machine's.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of its place's network namespace.
     pub tcp: TcpCounters,
     /// Performance counters of the service.
     pub hardware: Option<HardwareCounters>,
-    /// Input and output; none if the kernel does not report it.
+    /// Input and output; `None` if the kernel does not report it.
     #[serde(default)]
     pub io: Option<IoCounters>,
 }
@@ -209,7 +209,7 @@ pub struct HostSample {
     pub cpu_steal_s: f64,
     /// Idle, including waits for disks.
     pub cpu_idle_s: f64,
-    /// Times of each core by its number; none if the operating system reports only their sum.
+    /// Times of each core by its number; empty if the operating system reports only their sum.
     #[serde(default)]
     pub core_times: BTreeMap<usize, CoreTimes>,
     /// The CPU time of a process contains the interrupts that occurred while it ran, as in kernels

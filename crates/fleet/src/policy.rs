@@ -45,7 +45,7 @@ pub struct LoadPolicy {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServicePolicy {
-    /// Programs that may be started, by name or absolute path; none if empty. With `*`, a
+    /// Programs that may be started, by name or absolute path; none are allowed if empty. With `*`, a
     /// coordinator has all the rights of the user that runs the agent.
     pub commands: Vec<String>,
     /// Environment variables that a plan may set for those programs: names, or prefixes with a `*`

@@ -137,7 +137,7 @@ impl Control {
         self.reach.load(Ordering::Relaxed) == GIVEN_UP
     }
 
-    /// Makes a decision unless one was made before, and returns the first one made.
+    /// Makes a decision unless one was made before, and returns the decision that is in force.
     fn decide_reach(&self, decision: u8) -> u8 {
         let order = Ordering::Relaxed;
         let first = self
@@ -146,7 +146,8 @@ impl Control {
         first.map_or_else(|standing| standing, |_| decision)
     }
 
-    /// Requests that have ended so far, and the failures in the measured part among them.
+    /// Number of requests that have ended so far, and number of failures among them in the measured
+    /// part.
     pub fn counts(&self) -> (u64, u64) {
         self.counters
             .iter()
@@ -156,7 +157,7 @@ impl Control {
             })
     }
 
-    /// Requests that each worker has ended so far, warm-up included.
+    /// Number of requests that each worker has ended so far, including the warm-up.
     pub fn ended_by_worker(&self) -> impl Iterator<Item = u64> + '_ {
         let counters = self.counters.iter();
         counters.map(|counter| counter.ended.load(Ordering::Relaxed))
@@ -176,10 +177,10 @@ impl Control {
         }
     }
 
-    /// Returns the data recorded since the last call: whole half seconds of each worker, and the
-    /// load's shorter last one. The results of all calls, the last of them made after the load's
-    /// end, add up to the recorder's data. Only one caller may use this; any number may use
-    /// [`Control::so_far`].
+    /// Returns the data recorded since the last call, in whole half seconds of each worker (the
+    /// load's last one may be shorter). If the last call is made after the load's end, the results
+    /// of all calls add up to the recorder's data. Only one caller may use this method; any number
+    /// may use [`Control::so_far`].
     pub fn take(&self) -> Delta {
         std::mem::take(&mut self.gather().untaken)
     }
@@ -216,8 +217,8 @@ impl Control {
             .collect()
     }
 
-    /// Returns the findings that the data so far support, for a load described by `info`. They may
-    /// still change, and the end of the load can add some.
+    /// Returns the findings that follow from the data so far, for a load described by `info`. They
+    /// may still change, and the end of the load can add some.
     pub fn findings(&self, info: &LoadInfo) -> Vec<Finding> {
         match self.so_far().span {
             None => Vec::new(),
@@ -226,7 +227,8 @@ impl Control {
     }
 
     /// Returns the record that the load described by `info` would have if it had ended with the
-    /// last half second, without the time series. It is all zero before the measured part.
+    /// last half second, without the time series. Before the measured part, all its figures are
+    /// zero.
     pub fn record_so_far(&self, info: &LoadInfo) -> Record {
         let all = self.so_far();
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
@@ -251,7 +253,7 @@ impl Control {
         let mut gathered = lock(self.gathered.get_or_init(Mutex::default));
         let into = &mut *gathered;
         for published in self.counters.iter().filter_map(|it| it.published.get()) {
-            // Merging takes too long to do it under a lock that a worker may want.
+            // Merging takes too long to do under a lock that a worker may want.
             std::mem::swap(&mut lock(published).delta, &mut into.scratch);
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);
@@ -271,7 +273,8 @@ impl Control {
     }
 }
 
-/// Locks a mutex even if it is poisoned: a panic elsewhere loses at most half a second of data.
+/// Locks a mutex even if it is poisoned, because a panic elsewhere loses at most half a second of
+/// data.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

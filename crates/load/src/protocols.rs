@@ -6,7 +6,7 @@ use crate::error::{SettingsError, SpecError};
 use crate::settings::{HttpVersion, LoadSettings};
 use crate::target::Target;
 
-/// Maximum number of requests in flight: each takes some 200 bytes.
+/// Maximum number of requests in flight; each takes about 200 bytes.
 const CONCURRENT_MAX: u64 = 4 * 1024 * 1024;
 
 /// HTTP version of a connection.
@@ -31,8 +31,8 @@ impl Http {
     }
 }
 
-/// Reason that a connection carries fewer concurrent requests than configured; the lowest limit
-/// applies.
+/// Reason why a connection carries fewer concurrent requests than configured. If there are several,
+/// the lowest limit applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StreamsLimit {
     /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS.
@@ -54,7 +54,7 @@ impl Protocols {
     ///
     /// # Errors
     ///
-    /// Fails if the settings contradict each other.
+    /// The settings contradict each other.
     pub(crate) fn resolve(
         settings: &LoadSettings,
         targets: &[Target],

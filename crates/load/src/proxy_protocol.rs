@@ -16,14 +16,14 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const LOCAL: u8 = 0x20;
 /// Version 2, command PROXY: the sender made the connection for a client.
 const PROXY: u8 = 0x21;
-/// Ports that systems assign to clients (RFC 6335 §6): the first one and their number.
+/// Ports that systems assign to clients (RFC 6335 §6): the first one, and how many there are.
 const CLIENT_PORTS: (u16, u64) = (49_152, 16_384);
 
 /// PROXY protocol settings of a load's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct ProxyProtocol {
     version: ProxyVersion,
-    /// Addresses for the headers; if empty, each header carries its connection's own address.
+    /// Addresses for the headers; if empty, each header contains the address of its own connection.
     announced: AddressList,
 }
 
@@ -32,7 +32,8 @@ pub(crate) struct ProxyProtocol {
 enum Header {
     /// The addresses are those of the connection itself.
     Own,
-    /// The connection relays a client at `from` that connected to `to`; both are of one family.
+    /// The connection relays a client at `from` that connected to `to`; both are of one address
+    /// family.
     Relayed { from: SocketAddr, to: SocketAddr },
 }
 
@@ -62,12 +63,12 @@ impl ProxyProtocol {
         ProxyProtocol { version, announced }
     }
 
-    /// Addresses that replace the connections' own in the headers.
+    /// Addresses that replace the connections' own addresses in the headers.
     pub(crate) fn announced(&self) -> &AddressList {
         &self.announced
     }
 
-    /// Returns true if headers carry other addresses than the connections' own.
+    /// Returns true if headers contain other addresses than those of their connections.
     pub(crate) fn replaces_addresses(&self) -> bool {
         self.announced.count() > 0
     }
@@ -107,7 +108,7 @@ impl ProxyProtocol {
         }
     }
 
-    /// Port for an address in a header. In round-robin order, each reuse of an address takes a new
+    /// Port for an address in a header. In round-robin order, each reuse of an address gets a new
     /// port, so that no two connections look the same to the server.
     fn port(&self, selector: SourceSelector, order: SourceOrder) -> u16 {
         let number = match order {

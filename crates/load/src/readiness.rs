@@ -1,4 +1,4 @@
-//! Waiting until every server of a load accepts connections (`--wait-for-server`).
+//! Waits until every server of a load accepts connections (`--wait-for-server`).
 
 use std::fmt;
 use std::thread;
@@ -18,7 +18,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Reason why a wait for a server ended without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReady {
-    /// It was interrupted.
+    /// The wait was interrupted.
     Stopped,
     /// A server did not accept a connection in time.
     TimedOut {
@@ -50,8 +50,8 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// Waits until each server of the load accepts a connection, for up to `limit`. Calls `report` with a
-/// line of text when the wait begins, and every five seconds. Nothing is sent.
+/// Waits for up to `limit` until each server of the load accepts a connection. Sends nothing. Calls
+/// `report` with a line of text when the wait begins, and every five seconds.
 ///
 /// # Errors
 ///

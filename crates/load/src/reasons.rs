@@ -1,11 +1,11 @@
-//! Reasons for failed requests that the name of the outcome doesn't show, counted by outcome and
-//! text.
+//! Reasons for failed requests, where the outcome's name alone doesn't explain the failure, counted
+//! by outcome and text.
 
 use prony_record::Outcome;
 
 use crate::connection::Reason;
 
-/// Maximum number of distinct reasons; further ones are counted together by outcome.
+/// Maximum number of distinct reasons. Further reasons are counted together, by outcome.
 const REASONS_MAX: usize = 32;
 /// Label of the reasons that are counted together.
 const OTHER_REASONS: &str = "other reasons";

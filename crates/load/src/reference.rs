@@ -10,7 +10,7 @@ pub fn scheme(reference: &str) -> Option<&str> {
 }
 
 /// Resolves a reference without scheme and host against the path and query of a page (§5.2.2 to
-/// §5.2.4). The fragment is removed.
+/// §5.2.4), and removes the fragment.
 pub fn resolve_path(base: &str, reference: &str) -> String {
     let reference = reference.split('#').next().unwrap_or_default();
     let path = base.split('?').next().unwrap_or_default();

@@ -22,11 +22,11 @@ pub struct Request {
     pub(crate) frames: Option<EncodedRequest>,
     /// Number of bytes for HTTP/2, including the frame headers.
     pub(crate) bytes_in_frames: u64,
-    /// Expected body of the response, judged by the request's method.
+    /// Body that the response to this request's method may have.
     pub(crate) expects: Expects,
     /// Number of expected responses; more than one if this is a batch of requests.
     pub(crate) response_count: u32,
-    /// True if the request may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
+    /// The request may be sent again if a reused connection lost it (RFC 9110 §9.2.2).
     pub(crate) idempotent: bool,
     /// Index of the request's [`Target`].
     pub(crate) target: u32,
@@ -36,12 +36,12 @@ pub struct Request {
     pub(crate) method: String,
     /// The whole URL.
     pub(crate) url: String,
-    /// Parts that the request was written from, if redirects are followed and the request is not
-    /// raw bytes.
+    /// Parts that the request was encoded from; `None` if redirects are not followed, or if the
+    /// request is raw bytes.
     pub(crate) origin: Option<Arc<RequestParts>>,
 }
 
-/// Parts that a request was written from.
+/// Parts that a request was encoded from.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestParts {
     pub(crate) url: Url,
@@ -178,7 +178,7 @@ pub(crate) fn encode(
     let method = draft.method.as_str();
     if method == "CONNECT" {
         let error = SettingsError::value("method", "CONNECT")
-            .text(": tunnels are not loaded; name the server itself");
+            .text(": CONNECT can't be loaded; use a method that the server itself handles");
         return Err(error.after(draft.place.clone()).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);

@@ -51,17 +51,17 @@ impl FixedAddress {
     }
 }
 
-/// Resolver of host names before the run.
+/// Resolves host names before the load.
 pub(crate) struct Resolver<'a> {
     pub(crate) fixed: &'a [FixedAddress],
     /// Source addresses of connections. Only addresses of the same family are used.
     pub(crate) sources: &'a Sources,
     /// True if public addresses are allowed.
     pub(crate) public: bool,
-    /// Decides about addresses in place of `public`.
+    /// Decides which addresses are allowed, in place of `public`.
     pub(crate) permits: Option<&'a Permits>,
-    /// True if the server under load chose the URL, as in a redirect. Link-local addresses, at
-    /// which clouds serve credentials, then also need `public`.
+    /// The server under load chose the URL, as in a redirect. Link-local addresses, at which clouds
+    /// serve credentials, then also need `public`.
     pub(crate) chosen_by_server: bool,
 }
 
@@ -70,7 +70,7 @@ impl Resolver<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the host has no address.
+    /// The host has no address.
     pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
         match self.fixed(url) {
             Some(fixed) => Ok(vec![SocketAddr::new(fixed.address, url.port)]),
@@ -84,7 +84,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Entry of `--resolve` for the URL.
+    /// The entry of `--resolve` for the URL.
     fn fixed(&self, url: &Url) -> Option<&FixedAddress> {
         self.fixed.iter().find(|fixed| fixed.is_for(url))
     }
@@ -93,12 +93,13 @@ impl Resolver<'_> {
     ///
     /// # Errors
     ///
-    /// Names an address that is not allowed.
+    /// An error that names an address that is not allowed.
     pub(crate) fn allow(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), SpecError> {
         if let Some(permits) = self.permits {
             let is_fixed = self.fixed(url).is_some();
             let permitted = addresses.iter().try_for_each(|address| match is_fixed {
-                // An address that was given by hand may have been given with any name.
+                // An address given by `--resolve` may have any name, so the check gets the address
+                // itself.
                 true => permits.ask(&address.to_string(), Some(*address)),
                 false => permits.ask(&url.host, Some(*address)),
             });
@@ -141,7 +142,7 @@ impl Resolver<'_> {
             && v6.is_unicast_link_local()
         {
             let error = SettingsError::from(format!(
-                "{v6} is link-local and means nothing without a zone, which can't be given; give the \
+                "{v6} is link-local and needs a zone, which prony does not support; give the \
                  server another address, such as a unique local one (fd00::/8)"
             ));
             return Err(error.into());
@@ -268,7 +269,7 @@ mod tests {
             assert_eq!(public.allow(&url, &address), Ok(()), "{ip}");
             let refused = redirected.allow(&url, &address).unwrap_err().to_string();
             assert!(refused.contains("link-local") && refused.contains("--public"));
-            // Any one of several addresses may be used.
+            // A load may use any one of several addresses, so all are checked.
             let several = ["127.0.0.1".parse().unwrap(), address[0]];
             assert!(redirected.allow(&url, &several).is_err(), "{ip}");
         }
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_addresses_come_before_the_resolver() {
+    fn fixed_addresses_take_precedence_over_the_resolver() {
         let fixed = [FixedAddress::parse("example.test:80:127.0.0.9").unwrap()];
         let resolver = Resolver {
             fixed: &fixed,

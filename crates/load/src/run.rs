@@ -1,4 +1,4 @@
-//! Runs a load on its threads: a load spec goes in, a record comes out.
+//! Runs a load on its threads: takes a load spec and returns a record.
 
 use std::fmt;
 use std::io;
@@ -25,7 +25,7 @@ use crate::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
 pub enum RunError {
     /// The operating system refused something that the engine itself needs.
     Environment(String),
-    /// The accounting doesn't balance.
+    /// The counts of the record don't add up.
     Accounting(RecordError),
     /// A script can't be created.
     Script(String),
@@ -48,13 +48,13 @@ impl std::error::Error for RunError {}
 /// Result of a load.
 #[derive(Debug, Clone)]
 pub struct RunResult {
-    /// The record to be stored. For a part of a load it has that part's rate and connections.
+    /// The record to be stored. For a shard of a load, it has that shard's rate and connections.
     pub record: Record,
     /// The recorder, with complete distributions.
     pub recorder: Recorder,
-    /// Time of the first request since the load's start; `None` if there was no request.
+    /// Time from the load's start to the first request; `None` if there was no request.
     pub first_start: Option<Nanos>,
-    /// Start and end of the measured part since the load's start.
+    /// Start and end of the measured part, from the load's start.
     pub span: (Nanos, Nanos),
 }
 
@@ -71,7 +71,7 @@ pub fn run(spec: &LoadSpec, control: &Control) -> Result<Record, RunError> {
 ///
 /// # Errors
 ///
-/// As [`run`], and [`RunError::Script`] if a script can't be created.
+/// Those of [`run`], and [`RunError::Script`] if a script can't be created.
 pub fn run_with(
     spec: &LoadSpec,
     control: &Control,
@@ -80,14 +80,14 @@ pub fn run_with(
     run_at(spec, control, director, &|| Some(Instant::now()))
 }
 
-/// Like [`run_with`], but begins at the time that `begin` returns. It is called once, when all
-/// workers are ready, and may block; if it returns `None`, the load is canceled. Workers of a load
-/// that opens its connections before the start ([`LoadSpec::open_before_start`]) are ready when
-/// they have opened them, or have tried for five seconds.
+/// Like [`run_with`], but begins at the time that `begin` returns. The function is called once,
+/// when all workers are ready, and may block. If it returns `None`, the load is canceled. Workers
+/// of a load that opens its connections before the start ([`LoadSpec::open_before_start`]) are
+/// ready when they have opened them, or have tried for five seconds.
 ///
 /// # Errors
 ///
-/// As [`run_with`], and [`RunError::CalledOff`].
+/// Those of [`run_with`], and [`RunError::CalledOff`].
 pub fn run_at(
     spec: &LoadSpec,
     control: &Control,
@@ -104,7 +104,7 @@ pub fn run_at(
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_in_slices(
     spec: &LoadSpec,
     control: &Control,
@@ -138,7 +138,7 @@ fn run_on_course(
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
             let ready = ready.clone();
-            // An early return drops the gates, which ends the other workers.
+            // Returning early drops the gates, which ends the other workers.
             let thread = std::thread::Builder::new()
                 .name(format!("load-{worker}"))
                 .spawn_scoped(scope, move || {
@@ -162,7 +162,7 @@ fn run_on_course(
             .into_iter()
             .map(|(go, thread)| {
                 if let Some(epoch) = epoch {
-                    // A worker that has ended returns its error when it is joined.
+                    // The error of a worker that has ended is returned when the worker is joined.
                     let _ = go.send(epoch);
                 }
                 thread
@@ -181,13 +181,13 @@ fn run_on_course(
     merge(spec, worked.into_iter().flatten().collect(), started_at)
 }
 
-/// Time left until then.
+/// Time left until `moment`; zero if it has passed.
 fn until(moment: Instant) -> Duration {
     moment.saturating_duration_since(Instant::now())
 }
 
-/// Maximum expected delay in waking a thread that sleeps until a moment. It stays awake for this
-/// last part of the wait. A longer time would take cores from other workers where there are few.
+/// Maximum expected delay in waking a sleeping thread. The thread stays awake for this last part of
+/// the wait. A larger value would take cores from other workers where there are few.
 const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// Interval at which connections that were opened before the load are serviced until it begins.
@@ -196,7 +196,7 @@ const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
 /// worker may begin late.
 const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
-/// Waits for a moment with microsecond precision.
+/// Waits until `moment` with microsecond precision.
 fn wait_until(moment: Instant) {
     std::thread::sleep(until(moment).saturating_sub(WAKE_DELAY_MAX));
     while Instant::now() < moment {
@@ -206,7 +206,7 @@ fn wait_until(moment: Instant) {
 
 /// Synchronizes a worker with the others.
 struct WorkerSync<'a> {
-    /// Sends the moment from which all workers count.
+    /// Receives the time from which all workers count.
     gate: &'a mpsc::Receiver<Instant>,
     /// Reports that the worker is prepared.
     ready: mpsc::Sender<()>,
@@ -214,8 +214,8 @@ struct WorkerSync<'a> {
     slices: Option<&'a Slices>,
 }
 
-/// Runs one worker's thread: it prepares, reports that, and begins when the gate opens. Returns `None`
-/// if the gate was closed instead.
+/// Runs one worker's thread. The worker prepares, reports that, and begins when the gate opens.
+/// Returns `None` if the gate was closed instead.
 fn one_worker(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
@@ -302,7 +302,7 @@ impl<'run> Start<'run, '_> {
         };
         let mut worker = worker.with_script(self.scripted.take());
         worker.preconnect(control).map_err(waiting)?;
-        // The receiver waits for all workers; this worker's gate opens or closes after that.
+        // The receiver waits for all workers, and then opens or closes the gates.
         let _ = ready.send(());
         drop(ready);
         let Some(epoch) = at_gate(&mut worker, gate).map_err(waiting)? else {
@@ -330,7 +330,7 @@ impl<'run> Start<'run, '_> {
     }
 }
 
-/// The slices of a worker whose sockets have a real clock.
+/// The slices of a worker that runs in real time.
 struct ClockedSlices<'a, S> {
     slices: &'a Slices,
     /// Number of the current slice.
@@ -343,7 +343,8 @@ impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
         let CurrentSlice { number, slice, at } = self.slices.next(self.last)?;
         self.last = number;
         wait_until(at);
-        // The system's clock counts from its start, which was before that of the load.
+        // The clock of the operating system counts from boot, which was before the start of the
+        // load.
         let epoch = at.checked_sub(slice.begin().into()).unwrap_or(at);
         (self.set_clock)(sockets, epoch);
         Ok(slice)
@@ -354,7 +355,7 @@ impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
     }
 }
 
-/// Waits until the gate sends the moment to begin. Services connections that are already open until
+/// Waits until the gate sends the start time. Services connections that are already open until
 /// shortly before it.
 fn at_gate<'run, S: Sockets<'run>>(
     worker: &mut Worker<'run, S>,

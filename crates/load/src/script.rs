@@ -1,8 +1,8 @@
-//! Scripts control a load request by request and inspect its responses: an individual request, a
-//! think time before it, assertions on the response, one output line per request.
+//! Scripts control a load request by request and inspect its responses. They allow individual
+//! requests, think times, assertions on responses, and one output line per request.
 //!
-//! A load without a script pays nothing for this. With a script, the worker calls it on the
-//! worker's own thread, so the script's run time reduces the load's capacity.
+//! A load without a script has no cost from this. With a script, each worker calls the script on
+//! its own thread, so the script's run time reduces the worker's capacity.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use prony_record::{Exchange, Nanos, Outcome};
 
 use crate::request::Request;
 
-/// Makes the scripts of a load, one per worker.
+/// Creates the scripts of a load, one per worker.
 pub trait Director: Sync {
-    /// The script of one worker, made on that worker's thread before the load begins.
+    /// Creates the script of one worker, on that worker's thread before the load begins.
     ///
     /// # Errors
     ///
-    /// The reason why there is no script. The load does not begin.
+    /// The reason why there is no script. The load then does not begin.
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String>;
 
-    /// The parts of requests and responses that the scripts are shown.
+    /// The parts of requests and responses that the scripts receive.
     fn capture(&self) -> CaptureSpec;
 }
 
@@ -29,38 +29,39 @@ pub trait Director: Sync {
 pub struct Users {
     /// The worker's number, from 0.
     pub worker: u32,
-    /// The number of its first user. The users of all workers are numbered from 0 without gaps.
+    /// Number of the worker's first user. The users of all workers are numbered from 0 without
+    /// gaps.
     pub first: u32,
-    /// The number of its users.
+    /// Number of users of the worker.
     pub count: u32,
 }
 
-/// The data that a script is shown. Nothing else is kept for it.
+/// The data that a script receives. No other data is captured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureSpec {
-    /// The end of each request: [`Script::ended`] is called.
+    /// Call [`Script::ended`] at the end of each request.
     pub ends: bool,
-    /// Complete responses with their header fields: [`Script::responded`] is called.
+    /// Call [`Script::responded`] with the header fields of each complete response.
     pub heads: bool,
-    /// Complete responses with up to this many bytes of the body: [`Script::responded`] is called.
+    /// Call [`Script::responded`] with up to this number of bytes of each complete response's body.
     pub body_bytes: usize,
 }
 
-/// The script of one worker. It identifies users by their number in the whole load.
+/// The script of one worker. Users are identified by their number in the whole load.
 pub trait Script {
-    /// The next step of a free user. This is called when a request could begin at once: the user's
-    /// connection has room, or there is none yet, and the load's limits allow one more request (in
-    /// an open loop, when one is due).
+    /// Returns the next step of a free user. This is called when a request could begin at once: the
+    /// user's connection has capacity or there is none yet, and the load's limits allow one more
+    /// request (in an open loop, when one is due).
     fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
         UserStep::Listed
     }
 
-    /// Called for each complete response, expected or not, other than a redirect that is followed.
-    /// [`Script::ended`] follows. This is called if heads or bodies are captured.
+    /// Called for each complete response, whether it meets the expectations or not, if heads or
+    /// bodies are captured. Not called for redirects that are followed. [`Script::ended`] follows.
     fn responded(&mut self, _user: u32, _response: &ResponseView<'_>) {}
 
-    /// Called once for each request that ends in any way, including those that the load's
-    /// end cuts off. A request whose redirects are followed ends once, with all of its hops.
+    /// Called once for each request that ends in any way, including requests that the load's end
+    /// cuts off. A request whose redirects are followed ends once, after all of its hops.
     fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
     /// Called after the load, when every request has ended.
@@ -75,7 +76,7 @@ pub enum UserStep {
     /// Send this request, which a [`Writer`](crate::Writer) of the load wrote. If it goes to
     /// a target other than the user's last one, the user's connection is replaced.
     Request(Arc<Request>),
-    /// Do nothing for this time. Then the script is called again.
+    /// Do nothing for this time, then call the script again.
     Rest(Nanos),
     /// Send no more requests. A load ends when all its users have left.
     Leave,
@@ -84,12 +85,12 @@ pub enum UserStep {
 /// A complete response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseView<'a> {
-    /// The request; after redirects the last one.
+    /// The request; after redirects, the last one.
     pub request: &'a Request,
     /// The final status.
     pub status: u16,
-    /// The status line and header fields as text, one per line with CRLF. With HTTP/2 it is made
-    /// from the fields. Empty if heads are not captured.
+    /// The status line and header fields as text, one per line with CRLF. With HTTP/2, the text is
+    /// composed from the fields. Empty if heads are not captured.
     pub head: &'a [u8],
     /// The captured part of the body.
     pub body: &'a [u8],
@@ -100,7 +101,7 @@ pub struct ResponseView<'a> {
 /// The end of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestEnd<'a> {
-    /// The request; after redirects the last one.
+    /// The request; after redirects, the last one.
     pub request: &'a Request,
     /// Times, status and bytes.
     pub exchange: &'a Exchange,
@@ -108,10 +109,10 @@ pub struct RequestEnd<'a> {
     pub outcome: Outcome,
     /// The reason for a failure as text, if the outcome alone does not show it.
     pub reason: Option<&'a str>,
-    /// Duration of the connect, including a proxy's tunnel, if a connection was made for this
-    /// request. The sum, if there were several.
+    /// Duration of the connect, including a proxy's tunnel, if the request opened a connection. If
+    /// it opened several, their sum.
     pub connect: Option<Nanos>,
-    /// Duration of the TLS handshake of that connection, or the sum.
+    /// Duration of the TLS handshake, or the sum of several, as for `connect`.
     pub tls: Option<Nanos>,
     /// The request belongs to the measured part.
     pub is_measured: bool,

@@ -1,4 +1,4 @@
-//! Order in which the spec's requests are sent.
+//! Order in which the requests of a spec are sent.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::spec::{LoadSpec, LoopModel};
 
 /// One worker's position in the list of requests.
 ///
-/// In sequential order, the whole load requests the list as one client would, whatever the number
-/// of workers. With an open loop, arrival *k* requests entry *k* mod the list's length. In a closed
+/// In sequential order, the whole load requests the list as one client would, with any number of
+/// workers. In an open loop, arrival *k* requests entry *k* mod the length of the list. In a closed
 /// loop each worker takes a contiguous range of the `--requests`, or, without a limit, starts where
 /// its shard of the list begins.
 pub(crate) struct Sequence {

@@ -23,8 +23,8 @@ impl Shard {
 }
 
 /// The workers of a load that run in this process. The rate, the connections, the requests and the
-/// list of URLs are divided among all workers by their number, so that each item is assigned
-/// exactly once, wherever the workers run.
+/// list of URLs are divided among all workers by their numbers, so each item is assigned exactly
+/// once, no matter where the workers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardRange {
     /// Number of the first worker in this process, from 0.
@@ -45,7 +45,7 @@ impl ShardRange {
         }
     }
 
-    /// Returns the shard of local worker number `here`.
+    /// Returns the shard of the local worker with number `here`.
     pub(crate) fn shard(self, here: u64) -> Shard {
         Shard {
             worker: u64::from(self.first) + here,
@@ -65,7 +65,7 @@ impl ShardRange {
         before(self.first + self.workers) - before(self.first)
     }
 
-    /// Converts an item's number in the whole load into its number in this process. Items are
+    /// Converts an item's number in the whole load to its number in this process. Items are
     /// assigned to the workers in turn.
     pub(crate) fn number_here(self, among_all: u64) -> u64 {
         let (of, workers) = (u64::from(self.of.max(1)), u64::from(self.workers));

@@ -11,18 +11,18 @@ use prony_record::Nanos;
 /// Time between the decision to run a slice and its start, in which the workers wake up.
 const LEAD_TIME: Duration = Duration::from_micros(500);
 
-/// Number of earlier drains from which their median says what is usual.
+/// Minimum number of earlier drains for which the median is meaningful.
 const DRAINS_MIN: usize = 5;
 
-/// A slice of a load. Times count from the load's start and without the time between slices. The counted
-/// part of each slice begins where that of the last one ended, or later if the load's time continued in the
-/// drain ([`SliceReport::excess`]). An open loop then starts the requests that were due in the meantime,
-/// but none that were due before the first slice.
+/// A slice of a load. Times are relative to the load's start and exclude the time between slices.
+/// The counted part of each slice begins where that of the previous slice ended, or later if the
+/// load's time continued in the drain ([`SliceReport::excess`]). An open loop then starts the
+/// requests that became due in the meantime, but none that were due before the first slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSlice {
     /// Start of the counted part.
     pub from: Nanos,
-    /// Length of the settling part before it. At most `from`.
+    /// Length of the settling part, which precedes the counted part. At most `from`.
     pub settling: Nanos,
     /// Length of the counted part.
     pub length: Nanos,
@@ -47,7 +47,7 @@ pub struct SliceReport {
     pub ok: u64,
     /// Requests of the counted part that failed.
     pub failed: u64,
-    /// All requests that succeeded or failed, with those of the settling part.
+    /// All requests that succeeded or failed, including those of the settling part.
     pub ended: u64,
     /// Sum of the response times of the successful requests of the counted part, in nanoseconds.
     pub response_ns: u128,
@@ -99,21 +99,21 @@ pub struct Slices {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// Number of workers that wait for a slice.
+    /// Number of workers that are waiting for a slice.
     waiting: u32,
     current: Option<CurrentSlice>,
-    /// Sum of the reports of the workers that have ended the current slice.
+    /// Sum of the reports of all workers that have ended the current slice.
     report: SliceReport,
-    /// Number of those workers.
+    /// Number of workers that have ended the current slice.
     ended: u32,
-    /// The load ends at this time, or has ended.
+    /// Time at which the load ends or has ended, once that is known.
     end: Option<Nanos>,
 }
 
-/// A slice that was begun.
+/// A slice that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurrentSlice {
-    /// Counts the slices of the load, from 1.
+    /// Number of the slice in the load, from 1.
     pub(crate) number: u64,
     pub(crate) slice: LoadSlice,
     /// Start of the slice.
@@ -121,7 +121,7 @@ pub(crate) struct CurrentSlice {
 }
 
 impl Turns {
-    /// Time of the load at the end of its last slice.
+    /// Time at which the counted part of the load's last slice ended.
     fn counted_until(&self) -> Nanos {
         let current = self.current.as_ref();
         current.map_or(Nanos::ZERO, |current| current.slice.end())
@@ -134,9 +134,9 @@ impl Slices {
         self.wait_for_workers(workers).end.is_none()
     }
 
-    /// Runs one slice of a load with this number of workers, and returns when its last request has
-    /// ended. Before the first slice, it waits for the workers to be ready. Returns `None` if the load
-    /// has ended, or ends in this slice.
+    /// Runs one slice of a load with `workers` workers, and returns when the slice's last request
+    /// has ended. Waits for the workers to be ready before the first slice. Returns `None` if the
+    /// load has ended, or ends in this slice.
     pub fn run(&self, slice: LoadSlice, workers: u32) -> Option<SliceReport> {
         let mut turns = self.wait_for_workers(workers);
         if turns.end.is_some() {
@@ -154,14 +154,14 @@ impl Slices {
         (turns.ended == workers).then_some(turns.report)
     }
 
-    /// Ends the load at this time of its clock. In an open loop, requests that are due by then and did
-    /// not start count as unstarted.
+    /// Ends the load at time `at` of its clock. In an open loop, requests that are due by then and
+    /// did not start count as unstarted.
     pub fn end(&self, at: Nanos) {
         self.lock().end.get_or_insert(at);
         self.changed.notify_all();
     }
 
-    /// Waits for the slice after number `last`, for one worker.
+    /// Waits on behalf of one worker for the slice after number `last`.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Slices {
         self.changed.notify_all();
     }
 
-    /// Waits until this number of workers wait for a slice, or the load has ended.
+    /// Waits until `workers` workers are waiting for a slice, or the load has ended.
     fn wait_for_workers(&self, workers: u32) -> MutexGuard<'_, Turns> {
         let turns = self.lock();
         self.wait_while(turns, |turns| {
@@ -210,7 +210,7 @@ impl Slices {
     }
 }
 
-/// Ends the load when it is dropped, so that a worker that fails keeps no other thread waiting.
+/// Ends the load when dropped, so that a failed worker doesn't leave other threads waiting.
 pub(crate) struct EndOnDrop<'a>(pub(crate) &'a Slices);
 
 impl Drop for EndOnDrop<'_> {

@@ -1,5 +1,5 @@
-//! A load that is ready to run: all flags resolved, all requests serialized and all names looked
-//! up.
+//! A load that is ready to run: its settings resolved, its requests serialized, and its host names
+//! looked up.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(crate) struct LoadSpan {
 pub(crate) struct TransportOptions {
     pub(crate) protocols: Protocols,
     pub(crate) keepalive: bool,
-    /// True if connections are opened before the load begins, where possible.
+    /// Connections are opened before the load begins, where possible.
     pub(crate) preconnect: bool,
     pub(crate) connect_timeout: Nanos,
     /// Size of each socket's buffers in bytes; `None` for the system's default.
@@ -70,7 +70,7 @@ pub(crate) struct ResponseRules {
     pub(crate) timeout: Option<Nanos>,
     /// Maximum number of redirects that a request follows.
     pub(crate) follow: u64,
-    /// True if a redirect beyond `follow` fails its request.
+    /// A redirect beyond `follow` fails its request.
     pub(crate) fails_beyond_follow: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Placement {
     pub(crate) shards: ShardRange,
     pub(crate) cores: Vec<usize>,
     pub(crate) backend: Backend,
-    /// Reason that the automatically chosen backend is not the best one, if it isn't.
+    /// Reason why the automatically chosen backend is not the best one, if it isn't.
     pub(crate) fallback: Option<String>,
 }
 
@@ -143,7 +143,7 @@ impl LoadSettings {
     ///
     /// # Errors
     ///
-    /// Returns a [`SpecError`] that names the setting.
+    /// A [`SpecError`] that names the setting.
     pub fn resolve(&self, url: Option<&str>) -> Result<LoadSpec, SpecError> {
         self.resolve_within(url, &LoadScope::default())
     }
@@ -153,7 +153,7 @@ impl LoadSettings {
     ///
     /// # Errors
     ///
-    /// Fails like [`LoadSettings::resolve`]; limits apply to this process's workers.
+    /// Those of [`LoadSettings::resolve`]. Limits apply to the workers in this process.
     pub fn resolve_within(
         &self,
         url: Option<&str>,
@@ -237,8 +237,8 @@ impl LoadSpec {
         self.writer.clone()
     }
 
-    /// Makes `request`, which this load's writer wrote, the only request of the load. Raw bytes
-    /// then need no script.
+    /// Makes `request` the only request of the load. It must come from this load's writer. Raw
+    /// bytes can thus be sent without a script.
     pub fn send_only(&mut self, request: &Request) {
         let targets = self.targets.get_mut(request.target as usize);
         if let Some(target) = targets {
@@ -252,9 +252,9 @@ impl LoadSpec {
     }
 
     /// Opens the load's connections before it begins, while the caller still waits for the start;
-    /// see [`crate::run_at`]. Connections are still opened when the first requests are due if none
-    /// is kept alive, if the load's list names several servers, or if a script chooses the
-    /// requests.
+    /// see [`crate::run_at`]. This has no effect if connections are not kept alive, if the load's
+    /// list names several servers, or if a script chooses the requests. Connections are then opened
+    /// when the first requests are due.
     pub fn open_before_start(&mut self) {
         self.transport.preconnect = true;
     }
@@ -276,8 +276,8 @@ impl LoadSpec {
         self.info.warmup_s = self.span.warmup.as_secs_f64();
     }
 
-    /// Description of the part of the load that runs in this process, with that part's rate and
-    /// connections. Findings refer to it.
+    /// Description of the part of the load that runs in this process. It has that part's rate and
+    /// connections, and findings refer to it.
     pub(crate) fn info_here(&self) -> LoadInfo {
         let share =
             f64::from(self.placement.shards.workers) / f64::from(self.placement.shards.of.max(1));
@@ -335,7 +335,7 @@ impl LoadSpec {
     ///
     /// # Panics
     ///
-    /// Panics if `index` is out of range.
+    /// `index` is out of range.
     pub fn request_name(&self, index: usize) -> &str {
         &self.requests[index].name
     }
@@ -385,8 +385,8 @@ impl LoadSpec {
     }
 
     /// Maximum number of connections that a worker may have at the same time. If the limit on open
-    /// files allows it, there is a second one for each connection of the load, because a connection
-    /// on which the peer accepts no further requests may still have requests in flight.
+    /// files allows it, the maximum is twice the number of connections, because a connection on
+    /// which the peer accepts no further requests may still have requests in flight.
     pub(crate) fn connections_max(&self, shard: Shard) -> u32 {
         let connections = self.connections_of(shard);
         let here = self.placement.shards.items(u64::from(self.connections)) as u32;

@@ -2,13 +2,13 @@
 //! suspended. Such a load starts no requests and sees responses late, which looks like a slow server.
 //!
 //! The evidence is a gap between two readings of a worker's clock that no wait explains: the worker
-//! asked to be woken at a moment and read the clock much later, or the clock jumped between two
-//! completions. A suspended machine stops the worker's clock, too; there the evidence is the time that
-//! the system says it was suspended.
+//! asked to be woken at some time and read the clock much later, or the clock jumped between two
+//! completions. Suspending the machine also stops the worker's clock. In this case, the evidence is
+//! the suspended time that the system reports.
 
 use prony_record::{Nanos, Stalls};
 
-/// A shorter gap is that of a busy machine: see `generator-starved`.
+/// Minimum length of a stall. Shorter gaps occur on a busy machine; see `generator-starved`.
 const STALL_MIN: Nanos = Nanos::from_millis(500);
 /// Interval between checks of how long the machine has been suspended.
 const SUSPENSION_INTERVAL: Nanos = Nanos::from_millis(100);
@@ -65,8 +65,8 @@ impl StallWatch {
         now >= self.next_look
     }
 
-    /// Records that the machine has been suspended for `total` since it was started. The worker's clock did not
-    /// count that.
+    /// Records that the machine has been suspended for `total` since it was started. The worker's
+    /// clock does not include this time.
     pub(crate) fn suspended(&mut self, total: Nanos, now: Nanos) {
         let before = self.suspended.unwrap_or(total);
         let length = total.since(before);
@@ -77,7 +77,7 @@ impl StallWatch {
         self.next_look = now + SUSPENSION_INTERVAL;
     }
 
-    /// Resumes watching after a pause, in which suspensions don't count.
+    /// Resumes watching after a pause. Suspensions within the pause don't count.
     pub(crate) fn resume(&mut self) {
         self.suspended = None;
         self.next_look = self.from;
@@ -110,7 +110,8 @@ mod tests {
     fn only_the_part_of_a_gap_within_the_measured_part_is_a_stall() {
         let mut watch = watch();
         let ms = Nanos::from_millis;
-        // In the warm-up; a busy machine; from the warm-up a little into the measured part.
+        // A gap within the warm-up; a gap of a busy machine; a gap from the warm-up to shortly
+        // after the start of the measured part.
         assert_eq!(watch.gap(ms(0), ms(900)), Nanos::ZERO);
         assert_eq!(watch.gap(ms(2_000), ms(2_499)), Nanos::ZERO);
         assert_eq!(watch.gap(ms(100), ms(1_400)), Nanos::ZERO);
@@ -124,14 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn a_suspension_of_the_machine_is_a_stall_although_the_clock_stood() {
+    fn a_suspension_of_the_machine_is_a_stall_although_the_clock_stood_still() {
         let mut watch = watch();
         let secs = Nanos::from_secs;
         assert!(!watch.looks_for_suspension(Nanos::from_millis(999)));
         // Suspensions before the load don't count.
         watch.suspended(secs(3_600), secs(1));
         assert!(!watch.looks_for_suspension(Nanos::from_millis(1_099)));
-        // Two clocks that aren't read at exactly the same time differ a little either way.
+        // Two clocks are not read at exactly the same time, so their difference varies slightly in
+        // both directions.
         watch.suspended(secs(3_600) + Nanos(900), secs(2));
         watch.suspended(secs(3_600), secs(3));
         assert_eq!(watch.stalls(), Stalls::default());

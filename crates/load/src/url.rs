@@ -21,7 +21,10 @@ impl Url {
     pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, String> {
         if typed.starts_with('/') {
             let base = base.ok_or_else(|| {
-                format!("\"{typed}\" is a path; give the server's URL as well, such as http://localhost:8080")
+                format!(
+                    "\"{typed}\" is a path; give the server's URL as well, such as \
+                         http://localhost:8080"
+                )
             })?;
             let path: Uri = typed.parse().map_err(|error| invalid(typed, error))?;
             return Ok(Url {
@@ -44,8 +47,8 @@ impl Url {
         };
         if zone(&whole).is_some() {
             return Err(format!(
-                "\"{typed}\": an address with a zone can't be loaded; give the server another one, \
-                 such as a unique local address (fd00::/8)"
+                "\"{typed}\": an address with a zone is not supported; give the server another \
+                 address, such as a unique local address (fd00::/8)"
             ));
         }
         let uri: Uri = whole.parse().map_err(|error| invalid(typed, error))?;
@@ -62,8 +65,8 @@ impl Url {
         let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
         if authority.contains('@') {
             return Err(format!(
-                "\"{}\": a URL in this place can't contain a user and password; use -u USER:PASSWORD, \
-                 or put them in the load's own URL",
+                "\"{}\": this URL can't contain a user and password; use -u USER:PASSWORD, or put \
+                 them in the load's own URL",
                 redact::url(&whole)
             ));
         }
@@ -71,7 +74,7 @@ impl Url {
         let host = host.filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| format!("\"{typed}\" has no host"))?;
         let port = match uri.port_u16() {
-            Some(0) => return Err(format!("\"{typed}\": port 0 can't be connected to")),
+            Some(0) => return Err(format!("\"{typed}\": port 0 is not a valid port")),
             Some(port) => port,
             None if authority
                 .rsplit_once(':')
@@ -137,7 +140,7 @@ pub(crate) fn has_scheme(typed: &str) -> bool {
 
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
     let typed = redact::url(typed);
-    format!("\"{typed}\" is not a URL ({error}); percent-encode what is not plain ASCII")
+    format!("\"{typed}\" is not a URL ({error}); percent-encode all characters that are not ASCII")
 }
 
 fn path_of(uri: &Uri) -> String {
@@ -151,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_split_into_parts() {
         let url = Url::parse("https://[::1]:8443/a?b=c", None).unwrap();
         assert_eq!((url.tls, url.host.as_str(), url.port), (true, "::1", 8443));
         assert_eq!(url.host_header(), "[::1]:8443");

@@ -37,12 +37,15 @@ pub(crate) struct ListedRequest {
 ///
 /// # Errors
 ///
-/// Names the file and line if a file can't be read, is not UTF-8 or contains no request.
+/// A file can't be read, is not UTF-8 or contains no request. The error names the file and line.
 pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
     let text = read_text(path)?;
     let lines = parse(&text, &path.display().to_string(), folder_of(path))?;
     if lines.is_empty() {
-        return Err(of_file(path, "no URL in it; write one per line"));
+        return Err(of_file(
+            path,
+            "the file contains no URL; write one per line",
+        ));
     }
     Ok(lines)
 }
@@ -281,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_the_forms_of_a_line() {
+    fn every_form_of_a_line_is_parsed() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("body.bin"), b"\0\xff").unwrap();
         let text = "# pages\n\n/a\nhttp://h/b  POST  name=x y\r\n/c PUT <body.bin\n/d DELETE\n";
@@ -405,7 +408,7 @@ mod tests {
             read(&file)
                 .unwrap_err()
                 .to_string()
-                .contains("no URL in it")
+                .contains("contains no URL")
         );
         std::fs::write(&file, b"\xff\xfe").unwrap();
         assert!(read(&file).unwrap_err().to_string().contains("UTF-8"));

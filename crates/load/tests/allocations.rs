@@ -16,7 +16,7 @@ use prony_record::Record;
 /// Allocations of threads whose name begins with `load-`.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that those threads hold now, and their maximum. Memory freed by other threads is not
+/// Bytes that those threads currently hold, and the maximum. Memory freed by other threads is not
 /// subtracted, so the values are meaningful only from a reset to the end of a load.
 static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
@@ -43,11 +43,12 @@ fn is_worker() -> bool {
     name.starts_with(b"load-")
 }
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
+        // SAFETY: the caller fulfills the contract of `alloc`, which is also that of the system's
+        // allocator.
         unsafe { System.alloc(layout) }
     }
 
@@ -81,8 +82,8 @@ fn load(url: &str, words: &str) -> (Record, u64) {
     (record, ALLOCATIONS.load(Ordering::Relaxed) - before)
 }
 
-/// Returns the allocations that 10,000 requests need beyond those of 2,000, and the number of half
-/// seconds that elapsed: the recorder may allocate when one ends.
+/// Returns the number of allocations that 10,000 requests need beyond those of 2,000, and the
+/// number of half seconds that elapsed, because the recorder may allocate when a half second ends.
 fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     let (_, few) = load(url, &format!("-n 2000 {words}"));
     let (record, many) = load(url, &format!("-n 10000 {words}"));
@@ -102,7 +103,7 @@ fn origin(tls: Option<Tls>) -> Origin {
     .unwrap()
 }
 
-// One test, so that no other load runs at the same time.
+// A single test, so that no other load runs at the same time.
 #[test]
 fn memory_of_requests_and_connections() {
     requests_allocate_nothing();
@@ -171,7 +172,7 @@ fn requests_allocate_nothing() {
         ("/", "-c 8 -t 1 -r 20000"),
         ("/bytes/20K", "-c 8 -t 1"),
         ("/chunked/5000", "-c 8 -t 1 --expect-size 5000"),
-        // A connection per request costs the kernel much, but the worker no memory.
+        // A new connection per request costs the kernel much, but the worker no memory.
         ("/", "-c 8 -t 1 --no-keepalive"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),
@@ -199,7 +200,7 @@ fn requests_allocate_nothing() {
             "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
         );
     }
-    // Nor does the PROXY header, which differs for each connection.
+    // The PROXY header, which differs for each connection, costs no memory either.
     let address = closing_server();
     for words in [
         "--proxy-protocol v1 --proxy-source 10.0.0.0/8,fd00::/64",

@@ -313,8 +313,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A percentile in microseconds, and whether it is a lower bound; none for a percentile that is not
-    /// stored.
+    /// A percentile in microseconds, and whether it is a lower bound; `None` for a percentile that
+    /// is not stored.
     pub fn percentile(&self, percentile: f64) -> Option<(f64, bool)> {
         let kept = [
             (50.0, "p50", Some(self.p50)),

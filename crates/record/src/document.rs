@@ -106,7 +106,7 @@ pub struct LoadInfo {
     pub connections: u32,
     /// Maximum number of concurrent streams per connection.
     pub streams: u32,
-    /// Planned length of the measured part; none if a count of requests ends the load.
+    /// Planned length of the measured part; `None` if a count of requests ends the load.
     pub duration_s: Option<f64>,
     /// Number of requests, if a count ends the load.
     #[serde(default)]
@@ -125,7 +125,7 @@ pub struct LoadInfo {
     pub http: String,
     /// Connections are reused.
     pub keepalive: bool,
-    /// Summary of the TLS settings; none for cleartext.
+    /// Summary of the TLS settings; `None` for cleartext.
     pub tls: Option<String>,
     /// Worker threads.
     pub threads: u32,
@@ -283,7 +283,7 @@ pub struct Generator {
     /// Gaps between the starts of each worker; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_gaps: Option<StartGaps>,
-    /// Stalls of the generator; none if it never stood still.
+    /// Stalls of the generator; `None` if it never stood still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
     /// Peak resident memory of the process.
@@ -339,7 +339,7 @@ pub struct Negotiated {
     pub tls: Option<String>,
     /// Cipher suite by its IANA name.
     pub cipher: Option<String>,
-    /// Key exchange group, such as `X25519`; none for a session resumed without a key exchange.
+    /// Key exchange group, such as `X25519`; `None` for a session resumed without a key exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Length of the server's public key in bits.
@@ -434,8 +434,8 @@ impl Record {
         self.histograms.extend(all.into_iter().chain(bounds));
     }
 
-    /// The distribution stored under a name. None for a record of an earlier version with lower bounds,
-    /// because it does not say which values they are.
+    /// The distribution stored under a name. `None` for a record of an earlier version with lower
+    /// bounds, because it does not say which values they are.
     pub fn distribution(&self, name: &str) -> Option<Distribution> {
         let bounds = self.histograms.get(&bounds_name(name));
         let lacks_bounds = self.totals.censored > 0

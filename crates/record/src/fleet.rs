@@ -9,8 +9,8 @@ pub struct FleetUse {
     pub run: String,
     /// The agents' parts, sorted by name.
     pub agents: Vec<FleetAgent>,
-    /// Largest minus smallest `first_start_us`; none if fewer than two agents started. Its error is at
-    /// most twice `clock_bound_us`.
+    /// Largest minus smallest `first_start_us`; `None` if fewer than two agents started. Its error
+    /// is at most twice `clock_bound_us`.
     pub start_skew_us: Option<f64>,
     /// Largest error of an agent's clock offset.
     pub clock_bound_us: f64,
@@ -33,24 +33,26 @@ pub struct FleetAgent {
     pub ok: u64,
     /// Failed requests.
     pub failed: u64,
-    /// Successful requests per second, over its own measured part; none if it measured nothing.
+    /// Successful requests per second, over its own measured part; `None` if it measured nothing.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
-    /// 99th percentile of its response times, as the agent reports it; none if its part did not finish.
+    /// 99th percentile of its response times, as the agent reports it; `None` if its part did not
+    /// finish.
     #[serde(default)]
     pub p99_us: Option<f64>,
     /// The true `p99_us` may be larger, because requests timed out or were cut off.
     #[serde(default)]
     pub p99_at_least: bool,
-    /// CPU use of its load, in percent of one core; none if its part did not finish.
+    /// CPU use of its load, in percent of one core; `None` if its part did not finish.
     #[serde(default)]
     pub cpu_percent: Option<f64>,
     /// The agent's clock minus the coordinator's, before the load.
     pub clock_offset_us: Option<f64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_bound_us: Option<f64>,
-    /// Delay of its first request on the coordinator's clock: after the common start, or in an open loop
-    /// after the agent's first scheduled arrival. None if it made no request or the delay is unknown.
+    /// Delay of its first request on the coordinator's clock: after the common start, or in an open
+    /// loop after the agent's first scheduled arrival. `None` if it made no request or the delay is
+    /// unknown.
     pub first_start_us: Option<f64>,
     /// Delay of its first request relative to the agent that started first.
     #[serde(default)]

@@ -242,7 +242,7 @@ impl Measure {
         }
     }
 
-    /// Its value in a record, with counts as plain numbers. None if it was not measured.
+    /// Its value in a record, with counts as plain numbers. `None` if it was not measured.
     pub fn amount(&self, record: &Record) -> Option<Amount> {
         Some(match self.0 {
             MeasureKind::Time(times, figure) => Amount::Micros(times.figure(figure, record)?),
@@ -252,7 +252,7 @@ impl Measure {
         })
     }
 
-    /// The quantile (0 to 1) of a percentile. None for other metrics.
+    /// The quantile (0 to 1) of a percentile. `None` for other metrics.
     pub fn quantile(&self) -> Option<f64> {
         match self.0 {
             MeasureKind::Time(_, TimeFigure::Quantile(quantile)) => Some(quantile),
@@ -365,7 +365,7 @@ impl TimeKind {
         }
     }
 
-    /// The figure in microseconds; none if nothing was measured.
+    /// The figure in microseconds; `None` if nothing was measured.
     fn figure(self, figure: TimeFigure, record: &Record) -> Option<f64> {
         let summary = self.summary(record);
         if summary.max == 0.0 {

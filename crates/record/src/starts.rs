@@ -64,7 +64,7 @@ impl Starts {
         self.actual_gaps.merge(&other.actual_gaps);
     }
 
-    /// A summary of the gaps; none if there was no gap.
+    /// A summary of the gaps; `None` if there was no gap.
     pub(crate) fn gaps(&self) -> Option<StartGaps> {
         (self.actual_gaps.count() > 0).then(|| StartGaps {
             intended: GapSummary::of(&self.intended_gaps),

@@ -167,7 +167,7 @@ pub(crate) struct VerdictLine {
     pub(crate) text: String,
     /// The sentences that `text` summarizes; empty if it is a comparison's own sentence.
     pub(crate) summarized: Vec<String>,
-    /// The index of the variant, for its color; none if the line is about several.
+    /// The index of the variant, for its color; `None` if the line is about several.
     pub(crate) variant: Option<usize>,
 }
 
@@ -238,7 +238,7 @@ impl Document {
         }
     }
 
-    /// The subject to show above the first sentence; none if that sentence repeats it.
+    /// The subject to show above the first sentence; `None` if that sentence repeats it.
     pub(crate) fn subject_above(&self) -> Option<&str> {
         let mut leads = self
             .header

@@ -61,7 +61,7 @@ fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
     }
 }
 
-/// A scalar as text; none for null.
+/// A scalar as text; `None` for null.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -23,7 +23,7 @@ pub struct Trial {
     pub block: u32,
     /// The index of the variant in the verdict.
     pub variant: usize,
-    /// The position within the block, from 0; none if it wasn't stored.
+    /// The position within the block, from 0; `None` if it wasn't stored.
     pub position: Option<usize>,
     /// The measured metrics; without telemetry those of the record.
     pub values: Values,
@@ -48,7 +48,7 @@ pub struct TrialSlice {
     pub ok: u64,
     /// Requests of the counted part that failed.
     pub failed: u64,
-    /// Mean response time of these in microseconds; none if nothing succeeded.
+    /// Mean response time of these in microseconds; `None` if nothing succeeded.
     #[serde(default)]
     pub mean_response_us: Option<f64>,
     /// Time after the slice until its last request had ended, in seconds.

@@ -88,7 +88,7 @@ fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
     }
 }
 
-/// A file's text; none if the file doesn't exist.
+/// A file's text; `None` if the file doesn't exist.
 fn text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::read_to_string(path) {
@@ -156,7 +156,7 @@ struct TrialFile {
     slices: Vec<TrialSlice>,
 }
 
-/// Reads `trial.json`; none if it doesn't exist.
+/// Reads `trial.json`; `None` if it doesn't exist.
 fn trial_file(dir: &Path, verdict: &VerdictDocument) -> Result<Option<TrialFile>, FolderError> {
     let path = dir.join("trial.json");
     let Some(json) = text(&path)? else {
@@ -183,7 +183,7 @@ fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     }
 }
 
-/// Block and variant from a folder name `<block>-<variant>`; none for other names.
+/// Block and variant from a folder name `<block>-<variant>`; `None` for other names.
 fn trial_name(name: &str, verdict: &VerdictDocument) -> Option<(u32, usize)> {
     let (block, variant) = name.split_once('-')?;
     Some((

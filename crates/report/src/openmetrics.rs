@@ -91,7 +91,7 @@ impl Group<'_> {
         self.records.iter().map(|record| of(record)).sum()
     }
 
-    /// The merged distributions of this name; none if no record has one.
+    /// The merged distributions of this name; `None` if no record has one.
     fn times(&self, name: &str) -> Option<Distribution> {
         let mut all: Option<Distribution> = None;
         for record in &self.records {

@@ -69,8 +69,8 @@ impl Names {
         (1..=module.len()).any(|n| self.only_in_tests.contains(&module[..n]))
     }
 
-    /// The module that declares what `path` names in `from`; none for other crates,
-    /// local variables and the prelude.
+    /// The module that declares what `path` names in `from`; `None` for other crates, local
+    /// variables and the prelude.
     fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         if depth > 8 {

@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Document,
 }
 
-/// The passages of a file; none for file types that hold no prose of the project's own.
+/// The passages of a file; empty for file types that hold no prose of the project's own.
 pub(super) fn passages(path: &str, text: &str) -> Vec<Passage> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let Some((_, extension)) = name.rsplit_once('.') else {

@@ -483,7 +483,7 @@ mod tests {
         }
         let error = parsed(&["--tls-min", "1.1"]).unwrap_err();
         assert!(
-            error.contains("TLS 1.1 is not in this TLS library"),
+            error.contains("TLS 1.1 is not supported by this TLS library"),
             "{error}"
         );
     }

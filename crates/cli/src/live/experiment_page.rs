@@ -15,9 +15,9 @@ use crate::progress::rounded;
 
 /// The least size of a terminal for panels next to each other.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
-/// The least width of a table for intervals drawn to scale.
+/// Minimum width of a table for intervals drawn to scale.
 const SCALE_WIDTH_MIN: u16 = 110;
-/// The least length of a bar.
+/// Minimum length of a bar.
 const BAR_MIN: u16 = 10;
 /// The width of an interval drawn to scale.
 const SCALE_CELLS: usize = 31;

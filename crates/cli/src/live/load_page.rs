@@ -13,7 +13,7 @@ use super::{LiveView, Theme, ViewContext, panels};
 
 /// The least size of a terminal for tables next to each other.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
-/// The least height of a terminal for a chart above the tables.
+/// Minimum height of a terminal for a chart above the tables.
 const CHART_HEIGHT_MIN: u16 = 20;
 
 impl LiveView for Follower {
@@ -26,7 +26,7 @@ impl LiveView for Follower {
     }
 }
 
-/// The least width of the generator's panel.
+/// Minimum width of the generator's panel.
 const GENERATOR_WIDTH: u16 = 32;
 
 /// Draws the page.

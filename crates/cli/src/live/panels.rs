@@ -413,7 +413,7 @@ pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The least width of the generator's line with its CPU time.
+/// Minimum width of the generator's line with its CPU time.
 const WIDTH_WITH_CPU: u16 = 44;
 
 /// The generator or the agents that send the load.

@@ -143,7 +143,7 @@ fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// The runs in a folder, the newest first; none if the default folder doesn't exist.
+/// The runs in a folder, the newest first; empty if the default folder doesn't exist.
 pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

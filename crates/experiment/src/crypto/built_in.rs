@@ -6,7 +6,7 @@ use std::io::Read;
 use memchr::memmem::{Finder, find};
 use serde::Serialize;
 
-/// The most bytes of an executable that are searched.
+/// Maximum number of bytes of an executable that are searched.
 const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 
 /// A library whose sign was found in an executable.
@@ -18,7 +18,7 @@ pub struct BuiltInLibrary {
     pub text: String,
 }
 
-/// The text that must follow a sign. The name alone could be part of any text.
+/// The text that must follow a library's sign. Without it, the sign could be part of any text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SignSuffix {
     /// Any text.
@@ -31,8 +31,8 @@ enum SignSuffix {
     DatedVersion,
 }
 
-/// The beginnings of texts that libraries leave in the programs that link them: the library, its sign,
-/// and the text that must follow.
+/// Beginnings of texts that libraries leave in the programs that link them: library, sign, and the
+/// text that must follow.
 const LIBRARY_SIGNS: [(&str, &str, SignSuffix); 6] = [
     ("BoringSSL", "(compatible; Boring", SignSuffix::Parenthesis),
     ("AWS-LC", "(compatible; AWS-", SignSuffix::Parenthesis),
@@ -72,7 +72,7 @@ fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
         if found.iter().any(|known| library.contains(known.library)) {
             continue;
         }
-        // In some programs, the path of a source file follows the version.
+        // In some programs, the version is followed by the path of a source file.
         let text = match follows {
             SignSuffix::Anything | SignSuffix::Parenthesis => library.to_owned(),
             _ => printable(&bytes[offset..])

@@ -11,25 +11,26 @@ use crate::program_output::run_program;
 
 /// The hidden argument that makes prony probe a library and exit.
 const PROBE_ARGUMENT: &str = "__try-libcrypto";
-/// The child gets the library as its standard input, so its path and owner don't matter.
+/// The child gets the library on its standard input, so the library's path and owner don't matter.
 const LIBRARY_PATH: &str = "/proc/self/fd/0";
-/// The time limit of a child, which normally takes half a second.
+/// Time limit of a child process, which normally takes half a second.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The user and group "nobody", for libraries that are not trusted.
 const NOBODY_ID: u32 = 65534;
 
-/// The variable and value that mask AES-NI and PCLMULQDQ: bits 57 and 33 of OPENSSL_ia32cap(3).
-/// Without a second word, OpenSSL 1.1.0 and later also clears that word: AVX2, BMI, ADX, SHA and newer.
+/// The variable and value that mask AES-NI and PCLMULQDQ: bits 57 and 33 of OPENSSL_ia32cap(3). If
+/// the second word is missing, OpenSSL 1.1.0 and later also clears all of its bits: AVX2, BMI, ADX,
+/// SHA and newer.
 #[cfg(not(target_arch = "aarch64"))]
 pub const MASK: (&str, &str) = ("OPENSSL_ia32cap", "~0x200000200000000");
-/// The variable and value that leave only NEON: no AES, PMULL or SHA (arm_arch.h of OpenSSL).
+/// The variable and value that leave only NEON, without AES, PMULL and SHA (arm_arch.h of OpenSSL).
 #[cfg(target_arch = "aarch64")]
 pub const MASK: (&str, &str) = ("OPENSSL_armcap", "0x1");
 
 /// Probes a library if this process was started for that, and returns its exit status.
 ///
 /// [`of_pid`](super::of_pid) and [`of_file`](super::of_file) start the program again, so a program
-/// that calls them calls this function first.
+/// that calls them must call this function first.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != PROBE_ARGUMENT {
@@ -37,7 +38,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
     let status = match probe(Path::new(LIBRARY_PATH)) {
         Ok(result) => {
-            // If the parent has exited, nobody needs the result.
+            // If the parent has exited, the result is not needed.
             let _ = serde_json::to_writer(std::io::stdout().lock(), &result);
             ExitCode::SUCCESS
         }
@@ -53,7 +54,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
 /// masks nothing. A library that is not `trusted` runs as nobody if prony is root.
 ///
 /// # Errors
-/// The library can't be probed; the text says why.
+/// The reason why the library can't be probed.
 pub(super) fn probe_in_child(
     library: &File,
     trusted: bool,
@@ -73,7 +74,9 @@ pub(super) fn probe_in_child(
     }
     if !trusted {
         if !rustix::process::geteuid().is_root() {
-            return Err("it is another user's file, which only root can run as nobody".to_owned());
+            return Err(
+                "it belongs to another user, and only root can run it as nobody".to_owned(),
+            );
         }
         command.uid(NOBODY_ID).gid(NOBODY_ID);
     }

@@ -32,7 +32,8 @@ pub struct MappedLibrary {
     /// The kind of library.
     #[serde(rename = "part")]
     pub kind: LibraryKind,
-    /// Set if the path no longer leads to the file that the process uses, such as after an upgrade.
+    /// True if the path no longer leads to the file that the process uses, for example after an
+    /// upgrade.
     pub replaced: bool,
     #[serde(skip)]
     pub(super) file: ((i32, i32), u64),
@@ -40,7 +41,7 @@ pub struct MappedLibrary {
     range: (u64, u64),
 }
 
-/// The beginnings of the file names of libraries that are not related to OpenSSL.
+/// Beginnings of the file names of TLS libraries that are not related to OpenSSL.
 const OTHER_LIBRARIES: [&str; 8] = [
     "libgnutls.so",
     "libnss3.so",
@@ -52,7 +53,7 @@ const OTHER_LIBRARIES: [&str; 8] = [
     "libboringssl",
 ];
 
-/// The libraries of a process that have to do with TLS, each file once, in the order of the map.
+/// The TLS-related libraries of a process, each file once, in the order of the memory map.
 pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<MappedLibrary> {
     let mut found: Vec<MappedLibrary> = Vec::new();
     for map in maps {

@@ -17,8 +17,8 @@ pub(super) struct MemoryLayout {
     data: Vec<(u64, u64)>,
 }
 
-/// Finds the layout of a file (device and inode) in these mappings. Zeroed memory that follows its data
-/// without a gap is part of it.
+/// Finds the layout of a file (device and inode) in these mappings. Zeroed memory directly after
+/// the file's data belongs to the data.
 pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<MemoryLayout> {
     let own = |map: &&MemoryMap| (map.dev, map.inode) == file;
     let base = maps.iter().filter(own).map(|map| map.address.0).min()?;
@@ -34,8 +34,8 @@ pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<Memo
     Some(MemoryLayout { base, data })
 }
 
-/// Finds the offset of these words, in bytes, in the data of this process's library that has code at
-/// `address`. Returns `None` unless they occur exactly once.
+/// Finds `words` in the data of this process's library that has code at `address`. Returns their
+/// offset in bytes, or `None` unless the words occur exactly once.
 pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     if words.is_empty() {
         return None;
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn words_are_found_in_this_program_and_read_again() {
         static WORDS: std::sync::Mutex<[u64; 2]> = std::sync::Mutex::new([1, 2]);
-        // Computed at run time, so that the program's constants don't contain it, too.
+        // Computed at run time, so that they are not also among the program's constants.
         let words = {
             let mut words = WORDS.lock().unwrap();
             words[0] = 0x5eed_0000_0000_0000 | u64::from(std::process::id());

@@ -1,9 +1,10 @@
 //! The cryptography that a server uses, and its speed on this machine.
 //!
 //! Takes a process, or a library's file. Returns the mapped library, its version and build, and its
-//! speed with and without the processor's AES instructions. Both speeds are measured with that file, in
-//! a child process. A library that is not faster with the instructions does not use them, whatever its
-//! version. One that is faster may still run with them masked, which the server's memory shows.
+//! speed with and without the processor's AES instructions. Both speeds are measured with that
+//! file, in a child process. A library that is not faster with the instructions does not use them,
+//! in any version. A library that is faster may still run with the instructions masked, which the
+//! server's memory shows.
 
 mod built_in;
 mod child;
@@ -30,10 +31,11 @@ pub use child::{MASK, run_if_asked};
 pub use libraries::{LibraryKind, MappedLibrary};
 pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 
-/// The least ratio of the speeds of AES-128-GCM with and without AES instructions that shows that a
-/// library uses them. Real processors reach 4 to 30; a library that doesn't use them has 1.
+/// Minimum ratio of the speeds of AES-128-GCM with and without AES instructions that shows that a
+/// library uses them. Real processors reach 4 to 30. A library that doesn't use them has a ratio of
+/// 1.
 const ACCELERATION_RATIO_MIN: f64 = 2.0;
-/// The number of child processes per mask; the fastest one counts.
+/// Number of child processes per mask; the fastest result counts.
 const PROBE_ROUNDS: usize = 2;
 /// The bit of AES-NI in the first word of OPENSSL_ia32cap(3).
 pub(crate) const AES_NI: u64 = 1 << 57;
@@ -47,29 +49,29 @@ pub struct CryptoReport {
     pub library: Option<PathBuf>,
     /// The mapped libraries that have to do with TLS.
     pub mapped: Vec<MappedLibrary>,
-    /// The libraries that are built into the executable; searched only if no libcrypto is mapped.
+    /// Libraries that are built into the executable. They are searched for only if no libcrypto is
+    /// mapped.
     #[serde(rename = "traces")]
     pub built_in: Vec<BuiltInLibrary>,
     /// The version that the libcrypto reports.
     pub version: Option<String>,
-    /// The properties of its build.
+    /// Properties of the library's build.
     pub build: CryptoBuild,
     /// The value of the mask's variable in the process's environment, if it can be read.
     pub environment: Option<String>,
-    /// The processor capabilities that the library detects, as words of OPENSSL_ia32cap(3). In JSON they
-    /// are hexadecimal strings, since many readers limit numbers to 2⁵³.
+    /// Processor capabilities that the library detects, as words of OPENSSL_ia32cap(3). In JSON
+    /// they are hexadecimal strings, because many readers can't represent numbers above 2⁵³.
     #[serde(serialize_with = "in_hexadecimal")]
     pub capabilities: Vec<u64>,
-    /// The same words in the server's memory; `None` if they can't be read.
+    /// The capability words in the server's memory; `None` if they can't be read.
     #[serde(serialize_with = "in_hexadecimal_if_any")]
     pub capabilities_in_process: Option<Vec<u64>>,
     /// Measured speeds, one per algorithm.
     pub speeds: Vec<AlgorithmSpeed>,
     /// The ratio of the speeds of AES-128-GCM with and without the AES instructions.
     pub ratio: Option<f64>,
-    /// The processor cycles per byte of AES-128-GCM, at the frequency that the processor reports now:
-    /// about 0.3 to 1.5 with the instructions, 8 or more without. It is the only evidence if a library
-    /// ignores the mask.
+    /// Processor cycles per byte of AES-128-GCM at the current frequency: about 0.3 to 1.5 with the
+    /// instructions, 8 or more without. If a library ignores the mask, this is the only evidence.
     pub cycles_per_byte: Option<f64>,
     /// The conclusion.
     pub acceleration: Acceleration,
@@ -78,18 +80,18 @@ pub struct CryptoReport {
     pub undetermined: Vec<Undetermined>,
 }
 
-/// The properties of a libcrypto's build, as it reports them.
+/// Properties of a libcrypto's build, as the library reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CryptoBuild {
     /// The compiler's command line.
     pub compiler: Option<String>,
-    /// The date.
+    /// The build date.
     pub built_on: Option<String>,
-    /// The platform.
+    /// The platform that the library was configured for.
     pub platform: Option<String>,
-    /// Its processor information.
+    /// The library's processor information.
     pub cpu_info: Option<String>,
-    /// Set if the library has assembly code; `None` if that is unknown.
+    /// True if the library has assembly code; `None` if that is unknown.
     pub assembly: Option<bool>,
 }
 
@@ -113,15 +115,15 @@ pub struct AlgorithmSpeed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
-    /// The server uses them.
+    /// The server uses the instructions.
     Used,
-    /// The library could use them, but the process runs with them masked.
+    /// The library could use the instructions, but the process runs with them masked.
     Masked,
-    /// The library does not use them.
+    /// The library does not use the instructions.
     NotUsed,
-    /// The processor has none.
+    /// The processor has no AES instructions.
     NotOnThisProcessor,
-    /// It could not be determined.
+    /// The use could not be determined.
     Unknown,
 }
 
@@ -204,8 +206,8 @@ impl CryptoReport {
         self.undetermined.push(Undetermined::new(subject, reason));
     }
 
-    /// Measures the library with each mask and draws the conclusion. `in_process` reads the server's
-    /// words about the processor at the offset that the probe found.
+    /// Measures the library with each mask and draws the conclusion. `in_process` reads the
+    /// server's capability words at the offset that the probe found.
     fn measure(
         &mut self,
         library: &File,
@@ -270,13 +272,14 @@ impl CryptoReport {
         };
     }
 
-    /// The value of the mask's variable that gives a child process the server's capabilities; `None` if
-    /// they are the processor's.
+    /// The value of the mask's variable that gives a child process the same capabilities as the
+    /// server; `None` if the server has all capabilities of the processor.
     fn server_mask(&self) -> Option<String> {
         match &self.capabilities_in_process {
             Some(words) if *words == self.capabilities => None,
             Some(words) => {
-                // A mask removes capabilities. A library ignores words that claim more than there are.
+                // A mask removes capabilities. A library ignores bits for capabilities that the
+                // processor lacks.
                 let pairs = self.capabilities.iter().zip(words);
                 let masks: Vec<String> = pairs
                     .map(|(all, left)| format!("~{:#x}", all & !left))
@@ -305,11 +308,11 @@ impl CryptoReport {
         } else if !processor_has_aes() {
             Acceleration::NotOnThisProcessor
         } else if version.starts_with("LibreSSL") {
-            // LibreSSL ignores the variable, so both speeds are without a mask.
+            // LibreSSL ignores the variable, so both speeds were measured without a mask.
             self.ratio = None;
             self.add_undetermined(
                 "whether it uses the processor's instructions for AES",
-                "LibreSSL can't run without them for comparison; judge by the speed",
+                "LibreSSL can't turn them off for a comparison; judge by the speed",
             );
             Acceleration::Unknown
         } else {
@@ -337,8 +340,8 @@ fn rate(result: &ProbeResult, algorithm: &str) -> Option<f64> {
     speed.map(|(_, rate)| *rate)
 }
 
-/// Returns true if a libcrypto has assembly. Since 3.0, it reports processor capabilities only with
-/// assembly; before, the compiler's command line named each part (`-DAESNI_ASM`).
+/// Returns true if a libcrypto has assembly code. Since 3.0, it reports processor capabilities only
+/// if it has. Earlier, the compiler's command line listed each part (`-DAESNI_ASM`).
 fn assembly(result: &ProbeResult) -> Option<bool> {
     if !result.version.as_deref()?.starts_with("OpenSSL ") {
         return None;
@@ -352,7 +355,7 @@ fn assembly(result: &ProbeResult) -> Option<bool> {
     }
 }
 
-/// The processor's current frequency in hertz, if it reports one.
+/// The processor's current frequency in hertz, if the system reports it.
 fn hertz() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -396,7 +399,7 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     let mut crypto = CryptoReport::new();
     crypto.mapped = libraries::libraries(&maps);
     let mut variables = process.environ().unwrap_or_default();
-    // nginx overwrites its environment, which leaves only empty names.
+    // nginx overwrites its environment, which then contains only empty names.
     let environment_is_intact = variables.keys().any(|name| !name.is_empty());
     let value = variables.remove(OsStr::new(MASK.0));
     crypto.environment = value.map(|value| value.to_string_lossy().into_owned());
@@ -441,8 +444,8 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     Ok(crypto)
 }
 
-/// Examines the cryptography of a libcrypto's file. The library runs as the user of prony, so the file
-/// must be trustworthy.
+/// Examines the cryptography of a libcrypto's file. The library's code runs as the user of prony,
+/// so the file must be trustworthy.
 ///
 /// # Errors
 /// The file can't be opened.
@@ -533,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_and_the_servers_own_mask_decide() {
+    fn the_conclusion_follows_from_the_ratio_and_the_servers_mask() {
         let of = |on, masked, server| measured(on, masked, server).acceleration;
         assert_eq!(of(8e9, 5e8, None), Acceleration::Used);
         assert_eq!(of(8e9, 5e8, Some(5.1e8)), Acceleration::Masked);
@@ -559,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_words_become_the_mask_of_a_child() {
+    fn the_servers_capabilities_become_the_mask_of_a_child() {
         let mut crypto = CryptoReport::new();
         crypto.capabilities = vec![0xff, 0xf];
         crypto.environment = Some("~0x1".to_owned());

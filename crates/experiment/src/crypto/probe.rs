@@ -1,8 +1,8 @@
 //! The code that runs in the child process: it loads a libcrypto, reads its version and measures its
 //! speed.
 //!
-//! The library needs a process of its own: it reads its mask from the environment once, when it is
-//! loaded, and an untrusted library may do anything.
+//! The library needs a process of its own because it reads its mask from the environment once, when
+//! it is loaded, and because the code of an untrusted library may do anything.
 //!
 //! The signatures are those of OpenSSL's manual pages (EVP_EncryptInit(3), EVP_DigestInit(3),
 //! EVP_PKEY_derive(3), EVP_PKEY_sign(3), OpenSSL_version(3)), the same from 1.1.0 to 3.x.
@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 
 /// The size of a full TLS record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// The least CPU time of one slice of work.
+/// Minimum CPU time of one slice of work.
 const SLICE_CPU_TIME: Duration = Duration::from_millis(3);
-/// The number of slices per algorithm. The fastest one counts, since disturbances only slow down.
+/// Number of slices per algorithm. The fastest slice counts, because disturbances can only slow it
+/// down.
 const SLICE_COUNT: usize = 12;
 
 /// EVP_PKEY_X25519 and EVP_PKEY_EC of obj_mac.h.
@@ -39,9 +40,9 @@ pub(super) struct ProbeResult {
     pub(super) platform: Option<String>,
     /// Its processor information; `CPUINFO: N/A` without assembly (3.0 and later).
     pub(super) cpu_info: Option<String>,
-    /// The offset of its words about processor capabilities from its lowest address, in bytes.
+    /// Offset of the capability words from the library's lowest address, in bytes.
     pub(super) words_offset: Option<u64>,
-    /// Bytes or operations per second by algorithm. Algorithms that it lacks are left out.
+    /// Bytes or operations per second by algorithm. Algorithms that the library lacks are omitted.
     pub(super) speeds: Vec<(String, f64)>,
 }
 
@@ -83,7 +84,9 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
         ..ProbeResult::default()
     };
     if result.version.is_none() {
-        return Err("it has no OpenSSL_version: not a libcrypto of OpenSSL's kind".to_owned());
+        return Err(
+            "it has no OpenSSL_version, so it is not an OpenSSL-compatible libcrypto".to_owned(),
+        );
     }
     result.words_offset = api.address("OpenSSL_version").and_then(|address| {
         let words = result.words();
@@ -109,7 +112,7 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
             .speeds
             .extend(rate.map(|rate| (name.to_owned(), rate)));
     }
-    // Its exit handlers need it to stay loaded.
+    // The library's exit handlers need the library to stay loaded.
     std::mem::forget(library);
     Ok(result)
 }
@@ -314,8 +317,8 @@ impl LibcryptoApi<'_> {
     }
 }
 
-/// Measures how often an operation can be done per second in the fastest slice. Returns `None` if it
-/// fails.
+/// Measures how often an operation can be done per second, by the fastest slice. Returns `None` if
+/// the operation fails.
 fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     let mut slice = |times: u64| {
         let began = cpu_time();
@@ -346,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_about_the_processor_are_read() {
+    fn capability_words_are_parsed() {
         let text = "CPUINFO: OPENSSL_ia32cap=0xfffa3203078bffff:0x18 env:~0x200000200000000";
         assert_eq!(words(text), [0xfffa_3203_078b_ffff, 0x18]);
         assert_eq!(words("CPUINFO: N/A"), [0u64; 0]);

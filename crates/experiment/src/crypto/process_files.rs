@@ -1,4 +1,4 @@
-//! The files of another process, by the paths under which that process knows them.
+//! The files of another process, by the paths that are valid in that process.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessFiles {
     pub(crate) pid: i32,
-    /// Set if the process has the same root and mounts as prony; `None` if that is unknown.
+    /// True if the process has the same root and mounts as prony; `None` if that is unknown.
     pub(crate) same_root: Option<bool>,
 }
 
@@ -23,7 +23,7 @@ impl ProcessFiles {
         }
     }
 
-    /// Opens a file by the path under which the process knows it. Links and `..` can't lead out of the
+    /// Opens a file by a path that is valid in the process. Links and `..` can't lead out of the
     /// process's root.
     ///
     /// # Errors
@@ -49,8 +49,8 @@ impl ProcessFiles {
 
     /// Returns true if prony may run code from this file as its own user.
     ///
-    /// The file must belong to root or to this user, and nobody else can write to it. If prony ran
-    /// any user's library as root, every user could become root.
+    /// The file must belong to root or to this user, and no other user may be able to write to it.
+    /// If prony ran any user's library as root, every user could become root.
     pub(crate) fn is_trusted(&self, file: &File) -> bool {
         let Ok(metadata) = file.metadata() else {
             return false;

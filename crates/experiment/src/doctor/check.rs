@@ -8,13 +8,13 @@ pub use crate::undetermined::Undetermined;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
-    /// As it should be.
+    /// No action is needed.
     Ok,
-    /// Good to know; it limits nothing now.
+    /// Informational; limits nothing now.
     Note,
-    /// It can limit a load or distort a measurement.
+    /// Can limit a load or distort a measurement.
     Warning,
-    /// It does limit a load or distort a measurement.
+    /// Limits a load or distorts a measurement.
     Error,
 }
 
@@ -31,16 +31,16 @@ pub struct DoctorCheck {
     pub observed: String,
     /// The recommended value.
     pub expected: String,
-    /// The reason why it matters.
+    /// Reason why the value matters.
     pub why: &'static str,
-    /// A way to change it.
+    /// A way to change the value.
     pub change: String,
     /// The documentation: a manual page, a kernel or program document, or an article.
     pub source: &'static str,
 }
 
 impl DoctorCheck {
-    /// Replaces the way to change it with a more specific one.
+    /// Replaces the suggested change with a more specific one.
     #[must_use]
     pub(super) fn with_change(mut self, change: impl Into<String>) -> DoctorCheck {
         self.change = change.into();

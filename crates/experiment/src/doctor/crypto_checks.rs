@@ -6,11 +6,11 @@ use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
 use crate::crypto::sentences::{compared, cycles, mask_evidence, named, unaccelerated};
 use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 
-/// The share of a library's full speed below which a server counts as partly masked.
+/// Share of a library's full speed below which a server's capabilities count as partly masked.
 const PARTIAL_MASK_RATIO: f64 = 0.8;
 
-const WHY: &str = "it encrypts every byte of TLS: without the AES instructions that costs several times \
-    the CPU, which looks like a slow server";
+const WHY: &str = "the library encrypts every byte of TLS; without the AES instructions, this \
+    takes several times the CPU time, which looks like a slow server";
 
 const ACCELERATED: CheckTopic = CheckTopic {
     id: "crypto-accelerated",
@@ -47,8 +47,8 @@ const UNACCELERATED: CheckTopic = CheckTopic {
 const NO_ASSEMBLY: CheckTopic = CheckTopic {
     id: "crypto-no-assembly",
     expected: "a libcrypto that is built with assembly",
-    why: "handshakes cost more, too: the fast code of SHA-256, P-256 and big numbers is in \
-        assembly only",
+    why: "handshakes are slower as well, because the fast code for SHA-256, P-256 and big numbers \
+        exists only in assembly",
     change: "configure OpenSSL without no-asm, or use the distribution's library",
     source: "INSTALL.md of OpenSSL, no-asm; CPUINFO of openssl-version(1)",
 };
@@ -63,7 +63,7 @@ const MASKED_PARTLY: CheckTopic = CheckTopic {
 
 const REPLACED: CheckTopic = CheckTopic {
     id: "crypto-replaced",
-    expected: "the file that is at its path now",
+    expected: "the file that is now at the library's path",
     why: "until a restart, the server runs the old library, without the fixes and speed of the \
         installed package",
     change: "restart the server",
@@ -145,7 +145,7 @@ fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
     }
 }
 
-/// Compares the speed with the server's mask with that without any.
+/// Compares the speed with the server's mask to the speed without a mask.
 fn partly_masked(crypto: &CryptoReport) -> Option<DoctorCheck> {
     let speed = crypto.speed("aes-128-gcm")?;
     let (server, on) = (speed.as_server?, speed.on?);

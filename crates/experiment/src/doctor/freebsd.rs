@@ -52,7 +52,7 @@ const CLOCK: CheckTopic = CheckTopic {
     source: "timecounters(4)",
 };
 
-/// The properties that are examined on Linux alone.
+/// Properties that are examined only on Linux.
 const UNKNOWN: [&str; 5] = [
     "connections in TIME_WAIT",
     "CPU frequency governor",

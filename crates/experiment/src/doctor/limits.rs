@@ -68,7 +68,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
         }
     }
     if hidden > 0 {
-        let why = "they are another user's; run prony as root or as that user";
+        let why = "they belong to another user; run prony as root or as that user";
         results.add_undetermined(format!("open files of {hidden} of its processes"), why);
     }
     let Some((pid, open, limit)) = nearest else {
@@ -105,7 +105,8 @@ fn status(open: u64, limit: u64) -> CheckStatus {
     }
 }
 
-/// Checks the quotas of the server's control group and of the groups above it, which apply, too.
+/// Checks the quotas of the server's control group and of all groups above it, because these apply
+/// as well.
 fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)) else {
         return results.add_undetermined("its CPU quota", "its control group can't be read");

@@ -103,7 +103,7 @@ const CONNTRACK: CheckTopic = CheckTopic {
 pub(super) struct CpuSnapshot {
     at: Instant,
     table: ProcessTable,
-    /// Busy time of all cores since the boot; likewise stolen and total time.
+    /// Busy time of all cores since boot. The other two fields are stolen time and total time.
     busy_s: f64,
     steal_s: f64,
     all_s: f64,
@@ -123,8 +123,8 @@ impl CpuSnapshot {
     }
 }
 
-/// Checks this machine. The snapshots are the start and end of a period in which prony was idle. `own`
-/// are the processes of the servers that are examined.
+/// Checks this machine. The snapshots are the start and end of a period in which prony was idle.
+/// `own` are the processes of the examined servers.
 pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) -> CheckResults {
     let mut results = CheckResults::default();
     check_ports(&mut results);
@@ -245,7 +245,8 @@ fn check_governor(results: &mut CheckResults) {
     match found.as_slice() {
         [] => results.add_undetermined(
             "CPU frequency governor",
-            "the kernel has none here; in most virtual machines, the host decides",
+            "the kernel has no frequency governor here; in most virtual machines, the host \
+             controls the frequency",
         ),
         [only] if only == "performance" => {
             results.add(GOVERNOR.check(CheckStatus::Ok, only.clone()))

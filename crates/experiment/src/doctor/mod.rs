@@ -54,7 +54,7 @@ pub struct DoctorSubject {
     pub kind: SubjectKind,
     /// The name, such as `nginx, process 1234`.
     pub name: String,
-    /// The process that the user named; `None` for the machine.
+    /// A server or machine that was examined.
     pub pid: Option<i32>,
     /// The checks with their results.
     #[serde(rename = "lines")]

@@ -10,7 +10,7 @@ use crate::crypto::{ProcessFiles, without_deleted_mark};
 use crate::system::linux;
 use crate::system::process::ProcessTable;
 
-/// The most bytes that are read of a configuration file.
+/// Maximum number of bytes that are read of a configuration file.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
 /// A running server: the process that the user named, and its family.
@@ -47,7 +47,7 @@ impl ServerProcess {
             return Err(ProcessError::Ended(pid));
         }
         let table = linux::processes();
-        // The table has no kernel threads.
+        // The table contains no kernel threads.
         if table.get(pid).is_none() {
             return Err(ProcessError::Kernel(pid));
         }
@@ -82,7 +82,7 @@ impl ServerProcess {
         plain.trim_end_matches('-').to_owned()
     }
 
-    /// Reads a text file by the path under which the process knows it.
+    /// Reads a text file by a path that is valid in the process.
     ///
     /// # Errors
     /// The file can't be read.
@@ -96,8 +96,8 @@ impl ServerProcess {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The files that match a pattern such as `/etc/nginx/conf.d/*.conf`, sorted, by the paths under
-    /// which the process knows them.
+    /// The files that match a pattern such as `/etc/nginx/conf.d/*.conf`, sorted, by paths that are
+    /// valid in the process.
     pub(super) fn matching(&self, pattern: &str) -> Vec<PathBuf> {
         let root = match self.files.same_root {
             Some(true) => PathBuf::new(),
@@ -115,8 +115,8 @@ impl ServerProcess {
     }
 }
 
-/// Follows the parents as long as they run the same program. Processes whose program can't be read,
-/// since they are another user's, are compared by name.
+/// Follows the parents as long as they run the same program. Processes of other users, whose
+/// program can't be read, are compared by name.
 fn master(table: &ProcessTable, pid: i32) -> i32 {
     let program = |pid: i32| Process::new(pid).and_then(|process| process.exe()).ok();
     let name = |pid: i32| table.get(pid).map(|process| process.name.clone());

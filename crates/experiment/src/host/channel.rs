@@ -1,7 +1,7 @@
 //! Messages between prony and a service's keeper, and the socket that carries them.
 //!
-//! The kernel closes an end when its process ends. A keeper whose prony is gone kills its service.
-//! Everything here is safe between `fork` and `exec`: no allocation, no lock.
+//! The kernel closes an end when its process ends. If prony has ended, the keeper kills its
+//! service. All functions here are safe between `fork` and `exec`: they don't allocate or lock.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -31,7 +31,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Sends a message to prony. Errors are ignored: they mean that prony is gone.
+/// Sends a message to prony. Errors mean that prony has ended, and are ignored.
 pub(super) fn send(channel: RawFd, message: KeeperMessage) {
     let words: [i32; 2] = match message {
         KeeperMessage::Failed(step) => [1, step as i32],
@@ -91,7 +91,7 @@ pub(super) fn ask_to_signal(channel: &OwnedFd, signal: i32) -> io::Result<()> {
 pub(super) enum KeeperCommand {
     /// Forward this signal.
     Signal(i32),
-    /// Kill the service: prony closed the channel, or is gone.
+    /// Kill the service: prony has closed the channel or has ended.
     End,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct CryptoFindings(BTreeMap<String, Option<Finding>>);
 impl CryptoFindings {
     /// Returns the finding about a service with these processes, its first process first.
     pub(super) fn of_service(&mut self, spec: &ServiceSpec, pids: &[i32]) -> Option<Finding> {
-        // The first process is not always the one that has the library.
+        // The first process does not always have the library mapped.
         let (pid, programs) = pids
             .iter()
             .find_map(|&pid| Some((pid, programs_with_crypto(pid)?)))?;
@@ -31,7 +31,7 @@ impl CryptoFindings {
 fn programs_with_crypto(pid: i32) -> Option<String> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let library = maps.lines().find(|line| line.contains("libcrypto"))?;
-    // Skip address, permissions and offset. Device, inode and path identify the file.
+    // Skips address, permissions and offset. Device, inode and path identify the file.
     let library: Vec<&str> = library.split_whitespace().skip(3).collect();
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(format!("{} {}", program.display(), library.join(" ")))

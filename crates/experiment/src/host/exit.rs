@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct ServiceStop {
     /// Exit status of the main process, such as `exit status: 0`; `None` if it is unknown.
     pub status: Option<String>,
-    /// It did not end within the timeout and was killed.
+    /// The service did not end within the timeout and was killed.
     pub killed: bool,
     /// Time from the stop signal to the end of its last process.
     pub took: Duration,
-    /// Bytes removed from the middle of its log.
+    /// Bytes removed from the middle of the service's log.
     #[serde(default)]
     pub log_bytes_cut: u64,
 }

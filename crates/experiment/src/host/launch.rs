@@ -219,7 +219,7 @@ impl RunningService {
     pub(super) fn ask_to_end(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
-            // An error means that the keeper is gone. The wait then ends at once.
+            // An error means that the keeper has ended. The wait then ends at once.
             let _ = channel::ask_to_signal(channel, self.stop_signal);
         }
         self.wait(timeout)
@@ -244,7 +244,8 @@ impl RunningService {
         if self.keeper_ended().is_none()
             && let Some(pid) = Pid::from_raw(self.keeper_pid())
         {
-            // This process has not reaped it yet, so the id can't belong to another process.
+            // This process has not reaped the keeper yet, so the id can't belong to another
+            // process.
             let _ = kill_process(pid, signal);
         }
     }

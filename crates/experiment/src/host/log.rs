@@ -1,8 +1,8 @@
 //! Logs of services. Their disk space is limited while the service runs, and they are cut to their
 //! head and tail after it has ended.
 //!
-//! A service writes to its log directly. A pipe through this process would limit the log exactly, but
-//! it would wake this process for every line and so disturb the measurement.
+//! A service writes to its log directly. A pipe through this process could limit the log exactly,
+//! but would wake this process for every line and disturb the measurement.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 /// Number of bytes kept of a log's head, and of its tail.
 const KEPT_BYTES: u64 = 512 * 1024;
-/// Number of bytes between head and tail that are worth freeing.
+/// Minimum number of bytes between head and tail for freeing them.
 const TRIM_BYTES_MIN: u64 = 4 * 1024 * 1024;
 /// Time between two checks of the logs' sizes.
 const TRIM_INTERVAL: Duration = Duration::from_millis(50);
-/// Number of bytes at the end of a log in which its last lines are searched.
+/// Number of bytes at the end of a log in which its last lines are looked for.
 const TAIL_WINDOW_BYTES: u64 = 64 * 1024;
 
-/// A thread that frees the disk space in the middle of logs that grow without bound.
+/// A thread that frees the disk space of the middle of logs while they grow.
 #[derive(Debug, Default)]
 pub(super) struct LogTrimmer {
     shared: Arc<TrimmerShared>,
@@ -72,7 +72,8 @@ impl LogTrimmer {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed. The logs are still cut at the end.
+            // The panic message of the thread was already printed. The logs are still cut at the
+            // end.
             let _ = thread.join();
         }
         self.shared = Arc::default();
@@ -103,14 +104,15 @@ impl TrimmerShared {
 }
 
 impl TrimmedLog {
-    /// Punches a hole between head and tail. Since writers append, offsets stay valid.
+    /// Punches a hole between head and tail. Offsets stay valid, because writers append.
     fn trim(&mut self) {
         let size = fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let tail = size.saturating_sub(KEPT_BYTES);
         if tail < self.freed_to + TRIM_BYTES_MIN {
             return;
         }
-        // Open only briefly: a process that starts now would inherit the descriptor.
+        // The file is open only briefly, because a process that starts meanwhile would inherit the
+        // descriptor.
         #[cfg(target_os = "linux")]
         if let Ok(file) = File::options().write(true).open(&self.path) {
             use rustix::fs::{FallocateFlags, fallocate};
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_log_stays_as_it_is() {
+    fn a_short_log_is_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("web.log");
         let text = "line\n".repeat(1000);
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_keeps_complete_lines_of_both_ends_and_counts_the_rest() {
+    fn a_long_log_keeps_complete_lines_of_both_ends_and_counts_removed_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("web.log");
         let text: String = (0..1_000_000).map(|n| format!("line {n}\n")).collect();
@@ -213,7 +215,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_middle_of_a_growing_log_takes_no_space() {
+    fn the_middle_of_a_growing_log_uses_no_disk_space() {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.log");

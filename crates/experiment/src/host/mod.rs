@@ -85,8 +85,8 @@ pub trait Host: Send {
     /// Returns the last lines of the service's log; empty if there is none.
     fn log_tail(&self, service: &str, lines: usize) -> String;
 
-    /// Sets what is watched in addition to the services' processes. Called before services start.
-    /// Failures are reported by [`Host::unwatched`].
+    /// Sets what is watched in addition to the services' processes. Must be called before services
+    /// start. Failures are reported by [`Host::unwatched`].
     fn watch(&mut self, watch: WatchSpec);
 
     /// Reads the resource usage of each running service and of the machine.
@@ -97,7 +97,7 @@ pub trait Host: Send {
         false
     }
 
-    /// Returns findings since the last call: failures of telemetry, and messages of the kernel about
+    /// Returns the findings since the last call: failures of telemetry, and kernel messages about
     /// the services.
     fn unwatched(&mut self) -> Vec<Finding>;
 
@@ -116,7 +116,7 @@ pub trait Host: Send {
     /// namespaces, links, sockets, files. [`Host::allocate`] can be called again afterwards.
     ///
     /// # Errors
-    /// The first failure. Everything else is still removed.
+    /// The first failure. All other resources are still removed.
     fn release(&mut self) -> Result<(), HostError>;
 
     /// Returns the facts of the machine, and the programs of the running services.

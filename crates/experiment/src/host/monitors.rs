@@ -26,7 +26,7 @@ pub(super) struct Monitors {
 }
 
 impl Monitors {
-    /// Changes what is watched. Open counters and connections are kept if they still fit.
+    /// Changes what is watched. Open counters and connections are kept if they are still needed.
     pub(super) fn set(&mut self, watch: WatchSpec) {
         let wanted = watch.counters == CounterMode::Cores;
         if !wanted {
@@ -53,7 +53,7 @@ impl Monitors {
                     self.cores.insert(core, group);
                 }
                 Err(error) => {
-                    // A sum over some of the cores would be wrong.
+                    // The sum over only some of the cores would be wrong.
                     self.cores.clear();
                     self.no_counters = Some(error.to_string());
                     return;
@@ -100,8 +100,8 @@ impl Monitors {
         }
     }
 
-    /// Adds the figures of these sources to a sample. `cores` lists each service's cores by the plan;
-    /// empty: any core.
+    /// Adds the figures of these sources to a sample. `cores` lists the cores that the plan assigns
+    /// to each service; an empty list means any core.
     pub(super) fn complete(
         &mut self,
         sample: &mut TelemetrySample,
@@ -193,7 +193,7 @@ fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> 
     !own.is_empty() && cores.iter().all(is_apart)
 }
 
-/// Adds up counts. A counter that one of them lacks is missing from the sum.
+/// Adds up counts. A counter that is missing in one of them is missing from the sum.
 fn sum(counts: impl Iterator<Item = HardwareCounters>) -> Option<HardwareCounters> {
     let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
     counts.reduce(|one, other| HardwareCounters {

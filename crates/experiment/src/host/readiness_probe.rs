@@ -40,7 +40,7 @@ impl ReadinessProbe {
         let scheme = if self.https { "https" } else { "http" };
         let settings = LoadSettings {
             unix,
-            // Readiness does not depend on trust.
+            // Readiness does not depend on the certificate.
             insecure: true,
             ..LoadSettings::from_environment()
         };

@@ -33,7 +33,7 @@ impl SharedHost {
     /// Allocates the services of all variants at once, because some of them may have to reach each other.
     ///
     /// # Errors
-    /// As [`Host::allocate`].
+    /// Those of [`Host::allocate`].
     pub(crate) fn allocate(
         host: &mut dyn Host,
         wanted: &[(usize, Vec<Allocation>)],
@@ -184,7 +184,8 @@ impl Host for ScopedHost<'_> {
         self.host.is_lost()
     }
 
-    /// Returns the findings about this variant's services, and about none in particular.
+    /// Returns the findings about this variant's services, and those that concern no particular
+    /// service.
     fn unwatched(&mut self) -> Vec<Finding> {
         self.shared.findings.extend(self.host.unwatched());
         let findings = self.shared.findings.iter();
@@ -198,7 +199,7 @@ impl Host for ScopedHost<'_> {
         own_finding(&finding, self.variant)
     }
 
-    /// Stops the service, and gives its log the name that it has in a block without interleaving.
+    /// Stops the service, and renames its log as in a block without interleaving.
     fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError> {
         let name = self.name(service);
         let stopped = self.host.stop(&name)?;

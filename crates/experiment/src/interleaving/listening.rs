@@ -1,7 +1,9 @@
-//! Addresses that a plan fixes for its services, instead of using those that prony allocates.
+//! Detects addresses that a plan fixes for its services, instead of using those that prony
+//! allocates.
 //!
-//! Two services can't listen on the same address at the same time. No list of programs is complete, so
-//! only the usual flags and directives are known. Other conflicts show when the services start.
+//! Two services can't listen on the same address at the same time. Only the usual flags and
+//! directives are recognized, because no list of programs is complete. Other conflicts appear when
+//! the services start.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,11 +26,11 @@ const FLAGS: &[&str] = &[
     "-b",
     "-l",
 ];
-/// Environment variables with the same meaning.
+/// Environment variables that contain an address or a port to listen on.
 const VARIABLES: &[&str] = &["BIND", "LISTEN", "PORT"];
-/// First words of lines with the same meaning in configuration files.
+/// First words of configuration lines that set an address or a port to listen on.
 const DIRECTIVES: &[&str] = &["bind", "listen", "server.port"];
-/// The lowest number that a flag of one letter must have to count as a port. Lower ones are often counts.
+/// The lowest number after a one-letter flag that counts as a port. Lower numbers are often counts.
 const UNNAMED_PORT_MIN: u16 = 1024;
 
 /// An address to listen on.
@@ -97,7 +99,7 @@ fn addresses(service: &ResolvedService) -> Vec<FixedAddress> {
     all.filter(is_fixed).collect()
 }
 
-/// The address of a configuration file's line, if the line is a known directive.
+/// The address in a line of a configuration file, if the line is a known directive.
 fn directive(line: &str) -> Option<FixedAddress> {
     let line = line.trim();
     let end = line.find(|c: char| c.is_whitespace() || c == '=')?;
@@ -107,7 +109,8 @@ fn directive(line: &str) -> Option<FixedAddress> {
     is_known.then(|| address(value)).flatten()
 }
 
-/// Reads `80`, `*:80`, `127.0.0.1:80`, `http://[::1]:80/` or `unix:/run/web.sock`, with anything after it.
+/// Parses `80`, `*:80`, `127.0.0.1:80`, `http://[::1]:80/` or `unix:/run/web.sock`. Text after the
+/// address is ignored.
 fn address(text: &str) -> Option<FixedAddress> {
     let text = text.split([' ', '\t', ';', ',']).next()?;
     let text = text.trim_matches(['"', '\'']);
@@ -118,11 +121,11 @@ fn address(text: &str) -> Option<FixedAddress> {
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = authority.split('/').next()?;
     let port = authority.rsplit(':').next()?.parse().ok();
-    // Port 0 lets the system choose.
+    // Port 0 leaves the choice to the system.
     port.filter(|port| *port > 0).map(FixedAddress::Port)
 }
 
-/// Returns true if an address is the plan's own and not one that prony allocates.
+/// Returns true if the plan fixes this address, rather than prony allocating it.
 fn is_fixed(address: &FixedAddress) -> bool {
     match address {
         FixedAddress::Port(port) => !is_placeholder_port(*port),

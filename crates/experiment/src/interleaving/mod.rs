@@ -1,8 +1,8 @@
-//! Decides how the trials of a block share the time.
+//! Decides if the trials of a block are interleaved.
 //!
-//! In an interleaved block the services of all variants run at the same time, each variant has a load of
-//! its own, and the loads take turns in slices. The machine's drift and its neighbors then affect all
-//! variants alike.
+//! In an interleaved block the services of all variants run at the same time, each variant has its
+//! own load, and the loads take turns in slices. The machine's drift and its neighbors then affect
+//! all variants alike.
 //!
 //! Input: a plan, and the amounts that this machine has available. Output: a [`TrialMode`] with the reason.
 
@@ -26,7 +26,7 @@ pub use slices::{
     minimum_duration,
 };
 
-/// Decides how the trials of a plan share the time, as far as the plan determines it.
+/// Decides if the trials of a plan are interleaved, as far as the plan determines it.
 ///
 /// The result is `Sequential` if `requested` is `Off` or if the variants can't be interleaved. Its reason
 /// names the service, variant or key that rules it out.
@@ -41,7 +41,8 @@ pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
     };
     let obstacle = match plan.with_placeholders() {
         Ok(variants) => obstacle(plan, &variants, requested),
-        // A plan that was read has rendered before; the first trial reports the cause.
+        // The plan rendered when it was read, so this is unexpected. The first trial reports the
+        // cause.
         Err(_) => Some("not every variant can be rendered".to_owned()),
     };
     match obstacle {
@@ -81,7 +82,8 @@ impl<'a> NamedVariants<'a> {
         self.variants.iter().enumerate()
     }
 
-    /// The subject of a sentence about the loads for which `holds` is true. `None` if it never is.
+    /// The subject of a sentence about the loads for which `holds` is true; `None` if there are
+    /// none.
     fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
         let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
         Some(match self.variants.iter().all(holds) {
@@ -104,7 +106,7 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     Some(format!("{load} ends after a number of requests"))
 }
 
-/// Named places exist once for each name, with settings of their own.
+/// Refuses named places: there is only one of each name, with settings of its own.
 fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         let mut places = variant.topology.places.iter();
@@ -120,7 +122,7 @@ fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     ))
 }
 
-/// Services of all variants have to run on this machine at the same time.
+/// Refuses services that can't run on this machine at the same time as those of other variants.
 fn of_services(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         for service in &variant.services {
@@ -142,8 +144,8 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
     None
 }
 
-/// Returns true if a service that another variant starts follows the same processes. Their CPU time could
-/// not be attributed to a variant.
+/// Returns true if a service that another variant starts counts the same processes. Their CPU time
+/// could not be attributed to one variant.
 fn follows_the_same(
     all: NamedVariants<'_>,
     index: usize,
@@ -158,7 +160,7 @@ fn follows_the_same(
         })
 }
 
-/// Refuses telemetry over ssh: totals are read at fixed intervals, not at the slices' ends.
+/// Refuses telemetry over ssh: it reads totals at fixed intervals, not at the ends of slices.
 fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     let mut machines = all
         .iter()
@@ -167,7 +169,7 @@ fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     Some(format!("telemetry of \"{machine}\" is read over ssh"))
 }
 
-/// Refuses variants that would not have the same number of slices of the same length.
+/// Refuses variants that would differ in the number or the length of their slices.
 fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     let duration = |variant: &Resolved| variant.load.settings.planned().unwrap_or_default();
     let first = duration(all.variants.first()?);
@@ -182,7 +184,7 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     let no_warmup = |variant: &Resolved| variant.load.settings.warmup().is_zero();
     let length = match requested {
         Interleave::Slices(length) => length,
-        // The length of the slices follows from the request rates during the warm-ups.
+        // The length of the slices is derived from the request rates during the warm-ups.
         _ => match all.loads(no_warmup) {
             Some(load) => return Some(format!("{load} has no warm-up")),
             None => DEFAULT_SLICE,
@@ -200,7 +202,8 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     })
 }
 
-/// Refuses loads with too few requests per block for a judged percentile. The rate of a closed loop is not known yet.
+/// Refuses loads with too few requests per block for a judged percentile. For a closed loop the
+/// rate is not known yet.
 fn of_requests(all: NamedVariants<'_>) -> Option<String> {
     all.iter().find_map(|(index, variant)| {
         let settings = &variant.load.settings;

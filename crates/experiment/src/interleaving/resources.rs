@@ -29,17 +29,17 @@ impl MachineResources {
     }
 }
 
-/// Resources that one variant needs while its services run and its load is open.
+/// Resources that one variant needs while its services and its load run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariantDemand {
-    /// Memory of its services. 0 if the plan declares none.
+    /// Memory of the variant's services; 0 if the plan declares none.
     pub memory_bytes: u64,
-    /// Connections of its load.
+    /// Number of connections of the variant's load.
     pub connections: u64,
-    /// Threads of its load.
+    /// Number of threads of the variant's load.
     pub threads: u64,
-    /// TCP address that the load connects to from a single source address; `None` for a UNIX socket, and
-    /// for loads with source addresses of their own.
+    /// TCP address that the load connects to from a single source address; `None` for UNIX sockets,
+    /// and for loads with source addresses of their own.
     pub destination: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn demands(plan: &Plan) -> Result<Vec<VariantDemand>, PlanError> {
             .clone()
             .find(of_target)
             .and_then(|it| it.remote.clone());
-        // The services that prony starts have an address of their own in each variant.
+        // Services that prony starts have a different address in each variant.
         let destination = remote.unwrap_or_else(|| format!("variant {index}"));
         let is_tcp = load.settings.unix.is_none();
         let has_one_source = load.settings.source.is_empty();
@@ -75,7 +75,7 @@ pub fn demands(plan: &Plan) -> Result<Vec<VariantDemand>, PlanError> {
     Ok(variants.iter().enumerate().map(demand).collect())
 }
 
-/// Describes the first resource that all variants together need more of than there is.
+/// Describes the first resource of which all variants together need more than is available.
 pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Option<String> {
     let sum =
         |part: fn(&VariantDemand) -> u64| demands.iter().map(part).fold(0, u64::saturating_add);
@@ -116,7 +116,7 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
 }
 
 /// The memory that a service's command declares as its limit: Java's and Node's heap, the cache of
-/// memcached and Redis, or the limit of a systemd scope. 0 if it declares none.
+/// memcached and Redis, or the limit of a systemd scope. Returns 0 if the command declares none.
 fn declared_memory(service: &ResolvedService) -> u64 {
     let words = &service.spec.command;
     let declared = words.iter().enumerate().filter_map(|(index, word)| {
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn variants_that_fit_lack_nothing() {
+    fn variants_that_fit_have_no_shortage() {
         let small = [demand(4 << 30, 100, "a:80"), demand(4 << 30, 100, "b:80")];
         assert_eq!(shortage(&small, &PLENTY), None);
         assert_eq!(shortage(&[], &PLENTY), None);
     }
 
     #[test]
-    fn a_lack_of_memory_is_described_with_both_amounts() {
+    fn a_shortage_of_memory_is_described_with_both_amounts() {
         let large = [demand(5 << 30, 1, "a:80"), demand(4 << 30, 1, "b:80")];
         let reason = shortage(&large, &PLENTY).unwrap();
         assert_eq!(

@@ -6,23 +6,24 @@ use prony_stats::Metric;
 
 /// Length of a slice unless a variant is too slow for it.
 pub const DEFAULT_SLICE: Duration = Duration::from_millis(250);
-/// The least number of rounds in a block.
+/// Minimum number of rounds in a block.
 pub const ROUNDS_MIN: u32 = 4;
-/// The settling part that precedes the counted part of a slice is this part of its length.
+/// Length of a slice divided by that of its settling part, which precedes the counted part.
 pub const SETTLING_PART: u32 = 10;
-/// The least number of counted requests of each variant in a block if a percentile as high as p99 is
-/// judged: 10 of them are beyond it.
+/// Minimum number of counted requests of each variant in a block if a percentile as high as p99 is
+/// judged: 10 of them are above it.
 pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
 
-/// Returns the least duration of a trial that yields enough requests for these metrics, at the request
-/// rate of the slowest variant. `None` if any duration does. Whole milliseconds, rounded up.
+/// Returns the minimum duration of a trial that yields enough requests for these metrics at the
+/// request rate of the slowest variant, rounded up to whole milliseconds. `None` if any duration is
+/// long enough.
 pub fn minimum_duration(slowest_rate_per_s: f64, metrics: &[Metric]) -> Option<Duration> {
     let is_high = metrics.contains(&Metric::P99Us);
     is_high.then(|| time_of(COUNTED_REQUESTS_MIN, slowest_rate_per_s))
 }
 
-/// Returns the time in which all variants are loaded in an interleaved block: their warm-ups, and a
-/// duration with its settling parts for each. Waits for the last requests of the slices come in addition.
+/// Returns the time in which variants are loaded in an interleaved block: their warm-ups, and for
+/// each variant a duration with its settling parts. The drains of the slices take additional time.
 pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
     let variants = u32::try_from(warmups.len()).unwrap_or(u32::MAX);
     let each = duration.saturating_add(duration / SETTLING_PART);
@@ -32,10 +33,10 @@ pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
         .fold(slices, |sum, it| sum.saturating_add(*it))
 }
 
-/// Returns the time of this number of requests in whole milliseconds, rounded up.
+/// Returns the time that this number of requests takes, rounded up to whole milliseconds.
 fn time_of(requests: u32, rate_per_s: f64) -> Duration {
     let milliseconds = (f64::from(requests) * 1e3 / rate_per_s.max(0.0)).ceil();
-    // Division by a rate of zero gives infinity, which becomes the greatest number.
+    // Division by a rate of zero gives infinity, which is converted to the largest number.
     Duration::from_millis(milliseconds as u64)
 }
 
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_its_warmups_and_a_tenth_more_than_its_slices() {
+    fn the_time_of_a_block_is_its_warmups_plus_its_slices_and_settling_parts() {
         let time = interleaved_time(&[ms(300), ms(500)], ms(1_000));
         assert_eq!(time, ms(300 + 500 + 2 * 1_100));
         assert_eq!(interleaved_time(&[], ms(1_000)), Duration::ZERO);

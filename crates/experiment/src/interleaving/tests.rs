@@ -1,4 +1,4 @@
-//! The decision for each reason.
+//! Tests of the decision for each reason.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::test_plans::{PLAN, read};
 use super::{decide, demands};
 use crate::plan::Interleave;
 
-/// The reason for which a changed plan is not interleaved.
+/// Returns the reason why a changed plan is not interleaved.
 fn reason(text: &str, requested: Interleave) -> String {
     match decide(&read(text), requested) {
         TrialMode::Sequential { reason } => reason,
@@ -57,7 +57,7 @@ fn variants_that_can_coexist_are_interleaved() {
 }
 
 #[test]
-fn the_reason_names_the_culprit() {
+fn the_reason_names_what_prevents_interleaving() {
     let place = "[place.front]\n[place.back]\n[link.l]\nbetween = [\"front\", \"back\"]\n[load]";
     let settings = place.replace(
         "[place.front]",
@@ -131,7 +131,7 @@ fn the_reason_names_the_culprit() {
 }
 
 #[test]
-fn a_reason_of_one_variant_names_it() {
+fn a_reason_that_applies_to_one_variant_names_it() {
     let differing = PLAN.replace("duration = \"5s\"\n", "");
     let differing = differing.replace("connections = 4", "duration = \"{{ kind.n }}s\"");
     let expected = "the duration of variant \"two\" differs from that of variant \"one\"";
@@ -152,7 +152,7 @@ fn a_requested_length_needs_no_warmup_but_enough_rounds() {
 }
 
 #[test]
-fn off_needs_no_other_reason() {
+fn off_is_the_only_reason_given() {
     assert_eq!(reason(PLAN, Interleave::Off), "interleave is \"off\"");
 }
 

@@ -1,4 +1,5 @@
-//! Jails (FreeBSD): own processes and an own address on the loopback interface, with the host's files.
+//! Jails (FreeBSD): separate processes and an own address on the loopback interface, with the
+//! host's files.
 //!
 //! **Experimental: written for FreeBSD, never run there.** The command lines are pure functions, tested
 //! on every system.
@@ -59,7 +60,8 @@ pub fn destroy(name: &str) -> Vec<String> {
     words(&["-r", name])
 }
 
-/// Returns a valid name for a jail: a dot would make it the child of another jail.
+/// Returns a valid name for a jail. A dot is replaced, because it would make the jail a child of
+/// another one.
 #[must_use]
 pub fn jail_name(name: &str) -> String {
     name.replace('.', "-")
@@ -81,7 +83,8 @@ mod system {
     use crate::system::freebsd::parse;
     use crate::system::{self, HostError};
 
-    /// Network of the addresses. Single addresses are tried, so it need not be free as a whole.
+    /// Network of the addresses. Addresses are tried one by one, so not all of them need to be
+    /// free.
     const BASE: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 0);
 
     /// Returns the network from which jails get their addresses.
@@ -130,7 +133,7 @@ mod system {
             let id = command("jail", create(&name, inside))?;
             let id = id.trim().parse().map_err(|_| HostError::Command {
                 command: "jail -i -c".to_owned(),
-                message: format!("it printed {id:?}, not a number"),
+                message: format!("jail(8) printed {id:?} instead of a number"),
             })?;
             Ok(Self {
                 id,

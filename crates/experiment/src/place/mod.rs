@@ -1,5 +1,5 @@
-//! Places in which services and the load run: the host itself, a set of Linux namespaces, a FreeBSD jail,
-//! or a named place of the plan, which is a network of its own with links to others.
+//! Places in which services and the load run: the host itself, a set of Linux namespaces, a FreeBSD
+//! jail, or a named place of the plan, which is a separate network with links to others.
 
 pub mod jail;
 #[cfg(target_os = "linux")]
@@ -29,7 +29,8 @@ pub(crate) use unsupported::NoTopology as NetworkTopology;
 #[cfg(not(target_os = "linux"))]
 use unsupported::UNSUPPORTED;
 
-/// Kernel settings of a plan, divided by whether a network namespace can have its own value.
+/// Kernel settings of a plan, divided into those that a network namespace can have separately and
+/// all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSettings {
     /// Settings that a network namespace can have, with their values.
@@ -52,7 +53,7 @@ pub fn check_rates() -> Result<(), String> {
 /// Divides settings by trying them in a new network namespace, which requires root.
 ///
 /// # Errors
-/// Why they can't be tried.
+/// The reason why they can't be tried.
 pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, String> {
     if settings.is_empty() {
         return Ok(NetworkSettings::default());
@@ -63,11 +64,11 @@ pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSetti
     Err(UNSUPPORTED.to_owned())
 }
 
-/// Runs `work` in a temporary network in which the load's source addresses are local, as they will be
-/// in its place.
+/// Runs `work` in a temporary network in which the load's source addresses are local, as they will
+/// be in the load's place.
 ///
 /// # Errors
-/// Why the network can't be created. `work` has not run then.
+/// The reason why the network can't be created; `work` was not run.
 pub(crate) fn rehearse<T: Send>(
     sources: &[AddressBlock],
     work: impl FnOnce() -> T + Send,
@@ -99,7 +100,7 @@ impl NetnsHandle {
     /// namespace as well. Files and memory are those of this process.
     ///
     /// # Errors
-    /// If the namespace can't be entered. `work` has not run then.
+    /// The namespace can't be entered; `work` was not run.
     pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         #[cfg(target_os = "linux")]
         return self.0.run_inside(work);

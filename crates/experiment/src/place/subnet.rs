@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn own_links_exclude_nothing() {
+    fn links_of_prony_exclude_no_base() {
         assert_eq!(
             choose_base(&format!("{PLAIN}10.213.0.0/30 dev prony0 proto kernel\n")),
             Some(BASES[0])

@@ -12,7 +12,7 @@ use crate::topology::{LinkTraffic, Topology};
 /// Message for plans with named places.
 pub(super) const UNSUPPORTED: &str = "named places are supported on Linux only";
 
-/// Named places of a trial. No value of this type exists.
+/// Named places of a trial. No value of this type can exist.
 #[derive(Debug)]
 pub(crate) enum NoTopology {}
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The most problems that are reported at once. The others show up in the next check.
+/// Maximum number of problems that are reported at once. The others are reported by the next check.
 const DIAGNOSTICS_MAX: usize = 50;
 
 /// Similarity of two words, from 0 to 1, above which one is suggested for the other.
@@ -29,7 +29,7 @@ pub enum DiagnosticKind {
     BadValue,
     /// A template uses a name that is not defined.
     Undefined,
-    /// Each part is valid, but together they are not an experiment.
+    /// Each part of the plan is valid, but together they are not an experiment.
     Structure,
     /// The plan is valid, but a program that it starts is not installed.
     NotInstalled,
@@ -77,7 +77,7 @@ impl PlanError {
         self
     }
 
-    /// An error for a state that no plan should reach: a step failed without reporting a reason.
+    /// An error for a state that should be unreachable: a step failed without reporting a reason.
     pub(crate) fn unexplained(file: &Path, message: &str) -> Self {
         Self::new(DiagnosticKind::Structure, file, 0, message)
     }
@@ -113,7 +113,7 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// All problems of a plan, ordered by file and line; never empty.
+/// All problems of a plan, ordered by file and line. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanErrors {
     reported: Vec<PlanError>,
@@ -168,7 +168,7 @@ pub(crate) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Adds a problem, unless the same one is there already.
+    /// Adds a problem, unless an identical one was added before.
     pub(crate) fn push(&mut self, error: PlanError) {
         self.count += 1;
         if self
@@ -185,8 +185,8 @@ impl Diagnostics {
         }
     }
 
-    /// The number of calls of [`Diagnostics::push`], duplicates included. A caller compares two
-    /// counts to find out whether a step between them reported a problem.
+    /// The number of calls of [`Diagnostics::push`], including duplicates. A caller compares two
+    /// counts to find out if a step in between reported a problem.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

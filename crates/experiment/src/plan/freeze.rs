@@ -1,11 +1,12 @@
-//! An experiment's own copy of its plan: the text, and every file that it names as it was then.
+//! An experiment's own copy of its plan: the text, and every file that it names, as they were at
+//! the start.
 //!
-//! In the copy, `folder` names the plan's original folder (for working directories and programs) and
-//! `includes` the folder of the copied files. An experiment can therefore be resumed after the
+//! In the copy, `folder` is the plan's original folder (for working directories and programs), and
+//! `includes` is the folder of the copied files. An experiment can therefore be resumed after the
 //! originals have changed. Private keys, and absolute paths within a list of URLs, are not copied.
 //!
-//! The text of the copy has placeholders for credentials. The credentials are in a separate file, which
-//! only the user can read, until the experiment is complete.
+//! The text of the copy has placeholders for credentials. Until the experiment is complete, the
+//! credentials are in a separate file that only the user can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,10 +18,10 @@ use prony_record::redact;
 use super::diagnostic::{DiagnosticKind, PlanError};
 use super::model::{INCLUDES, Plan};
 
-/// The file of an experiment that has the credentials of its plan.
+/// The file in an experiment's folder that contains the credentials of its plan.
 const SECRETS_FILE: &str = "secrets.json";
 
-/// Permissions of that file: read and write for the owner alone.
+/// Permissions of that file: only the owner can read and write it.
 const SECRETS_MODE: u32 = 0o600;
 
 impl Plan {
@@ -79,7 +80,7 @@ impl Plan {
         if secrets.is_empty() {
             return Ok(());
         }
-        // An existing file would keep its permissions.
+        // An existing file would keep its permissions, so it is removed first.
         forget_secrets(experiment)?;
         let mut file = OpenOptions::new()
             .write(true)
@@ -115,8 +116,8 @@ pub(super) fn with_secrets(text: String, plan: &Path) -> Result<String, PlanErro
         Ok(json) => json,
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
             let message = "the credentials of this plan were removed when its experiment ended";
-            let hint = "give the original plan, too (prony compare PLAN --resume DIR), or run it \
-                        again";
+            let hint = "give the original plan as well (prony compare PLAN --resume DIR), or run \
+                        it again";
             return Err(error(message.to_owned()).with_hint(hint));
         }
         Err(unreadable) => return Err(error(format!("{}: {unreadable}", path.display()))),

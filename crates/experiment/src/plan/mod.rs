@@ -1,9 +1,10 @@
 //! Plans: the description of an experiment, from a file to checked variants.
 //!
-//! Each stage uses only those before it:
+//! Each stage uses only the stages before it:
 //!
 //! 1. [`syntax`]: the TOML text becomes a tree whose values have lines.
-//! 2. [`model`]: the tree becomes a [`Plan`], which has everything that is the same for all variants.
+//! 2. [`model`]: the tree becomes a [`Plan`], which contains everything that is the same for all
+//!    variants.
 //! 3. [`render`]: the templates of one variant are filled in with endpoints, which yields services and
 //!    a load.
 //! 4. [`check`]: every variant is rendered with placeholder endpoints, so that problems are reported

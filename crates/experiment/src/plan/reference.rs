@@ -75,8 +75,8 @@ pub struct ReferenceSection {
     pub keys: Vec<ReferenceKey>,
 }
 
-/// The sections of a plan that have fixed keys. Factors, levels and environment variables are left out,
-/// since the plan's author chooses their names.
+/// The sections of a plan that have fixed keys. Factors, levels and environment variables are
+/// omitted, because the plan's author chooses their names.
 ///
 /// `settings` are the keys of `[load]` that are settings of a load. The flags of `prony load`
 /// document them.
@@ -103,7 +103,7 @@ pub fn sections(settings: Vec<ReferenceKey>) -> Vec<ReferenceSection> {
 /// The heading of the keys outside all tables.
 pub const TOP_LEVEL: &str = "top level";
 
-/// Makes an optional key of its name, type, default, example and meaning.
+/// Creates an optional key from its name, type, default, example and meaning.
 fn key(name: &str, value: ValueType, default: &str, example: &str, meaning: &str) -> ReferenceKey {
     ReferenceKey {
         name: name.to_owned(),
@@ -267,7 +267,7 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         key("model", choice(&["closed", "open"]), "open with a rate, else closed", "\"open\"", "whether responses or a schedule start requests"),
         key("place", Text, "\"native\"", "\"clients\"", "the [place.NAME] that the load comes from"),
         key("agents", agents, "this machine", "4", "agents that make the load: a number, names or a label"),
-        key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies have to be the same: those sent, the decoded ones, or none"),
+        key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies must be the same in all variants: as sent, decoded, or none"),
     ]
 }
 

@@ -16,7 +16,7 @@ pub struct AgentLoadRequest<'a> {
     pub settings: &'a LoadSettings,
     /// The same load, resolved on this machine.
     pub spec: &'a LoadSpec,
-    /// Stops the load when it is stopped.
+    /// Handle with which the caller can stop the load.
     pub control: &'a Arc<Control>,
     /// Called once, with the start of the measured part.
     pub measured_from: &'a (dyn Fn(Instant) + Sync),
@@ -27,6 +27,6 @@ pub trait AgentLoadRunner: Send {
     /// Runs the load and waits for its end.
     ///
     /// # Errors
-    /// Why there is no record, as text that names the agent or server at fault.
+    /// The reason why there is no record, as text that names the agent or server at fault.
     fn make(&mut self, request: &AgentLoadRequest<'_>) -> Result<Record, String>;
 }

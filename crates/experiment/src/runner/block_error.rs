@@ -10,7 +10,7 @@ pub(super) struct BlockError {
     /// The variant that failed, if it was one of them.
     pub(super) variant: Option<usize>,
     pub(super) error: Box<TrialError>,
-    /// Not all services could run at the same time. Nothing was measured.
+    /// Not all services could run at the same time, so nothing was measured.
     pub(super) is_before_load: bool,
 }
 
@@ -25,7 +25,7 @@ impl BlockError {
 }
 
 impl fmt::Display for BlockError {
-    /// The first line of the error, without the log.
+    /// Formats the first line of the error, without the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.error.to_string();
         f.write_str(text.lines().next().unwrap_or_default())

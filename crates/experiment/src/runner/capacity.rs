@@ -1,4 +1,5 @@
-//! The CPU of a trial and its users: services, load, interrupts, other processes, other guests.
+//! The CPU of a trial and its users: services, load, interrupts, other processes, and other guests
+//! of the hypervisor.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,10 @@ use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
 /// Maximum number of neighbors listed for one set of cores.
 const NEIGHBORS_MAX: usize = 3;
-/// Processes that use less, in percent of one core, are not listed.
+/// Minimum CPU usage of a listed process, in percent of one core.
 const NEIGHBOR_PERCENT_MIN: f64 = 1.0;
 
-/// A set of cores that the same services may use, and its use.
+/// A set of cores that the same services may use, and its usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
     /// Names of the services.
@@ -25,7 +26,7 @@ pub struct CoreUse {
     pub percent: f64,
     /// The load may use these cores as well.
     pub with_load: bool,
-    /// The users of these cores; `None` if the operating system reports no times of single cores.
+    /// The users of these cores; `None` if the operating system reports no times per core.
     #[serde(default)]
     pub parties: Option<CoreParties>,
 }
@@ -41,7 +42,7 @@ pub struct CoreParties {
     pub services: f64,
     /// CPU of this prony process, or of the agent on that machine, including its load generator.
     pub load: f64,
-    /// CPU of interrupts, if they are charged to no process.
+    /// CPU of interrupts that are not charged to any process.
     pub interrupts: f64,
     /// CPU of all other processes, and of the kernel's own threads.
     pub others: f64,
@@ -49,8 +50,8 @@ pub struct CoreParties {
     pub stolen: f64,
     /// Unused CPU.
     pub idle: f64,
-    /// The part of `others` used by processes that could be identified. Kernel threads are not among
-    /// them, because they work for the experiment as well.
+    /// The part of `others` that identified processes used. This excludes kernel threads, which
+    /// also work for the experiment.
     pub named: f64,
     /// The busiest of the other processes.
     pub neighbors: Vec<Neighbor>,
@@ -67,10 +68,10 @@ pub struct Neighbor {
     pub percent: f64,
 }
 
-/// The resources of a trial that can limit its speed, and their use.
+/// The resources of a trial that can limit its speed, and their usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// Cores of pinned services; services that share a core form one group.
+    /// Cores of pinned services. Services that share a core form one group.
     pub tied: Vec<CoreUse>,
     /// Cores that the load is pinned to, if no service may use them.
     #[serde(default)]
@@ -82,11 +83,12 @@ pub struct Capacity {
     /// The users of the target's machine; `None` if a server with unknown processes runs on it.
     #[serde(default)]
     pub machine: Option<CoreParties>,
-    /// Processes on the machine of the target are charged for interrupts
+    /// True if processes on the target's machine are charged for interrupts
     /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
     #[serde(default)]
     pub softirq_included: Option<bool>,
-    /// Share of the link's rate that its fuller direction carried; none without a link that has a rate.
+    /// Share of the link's rate that was used in its busier direction; `None` without a link that
+    /// has a rate.
     #[serde(default)]
     pub link_share: Option<f64>,
 }
@@ -162,7 +164,7 @@ fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
 }
 
 impl CoreGroup<'_> {
-    /// True if its cores are on this machine.
+    /// Returns true if the core is on this machine.
     fn is_here(&self) -> bool {
         self.cores.iter().any(|(host, _)| host.is_none())
     }
@@ -188,7 +190,8 @@ impl<'a> TrialReading<'a> {
         }
     }
 
-    /// The groups of services that share a core. Sums can't show which of them lacks CPU.
+    /// The groups of services that share a core. Sums over a group can't show which of its services
+    /// lacks CPU.
     fn groups(&self) -> Vec<CoreGroup<'a>> {
         let mut groups = Vec::new();
         for service in &self.resolved.services {
@@ -224,7 +227,7 @@ impl<'a> TrialReading<'a> {
             .services
             .iter()
             .filter(|it| it.remote.is_some());
-        // A server that prony did not start may be any process on these cores.
+        // The processes of a server that prony did not start may be any processes on these cores.
         if !remote.all(|it| self.summary.services.contains_key(&it.spec.name)) {
             return None;
         }
@@ -248,7 +251,8 @@ impl<'a> TrialReading<'a> {
         parties.numbers = numbers;
         let named = parties.named;
         let rest = parties.complete();
-        // Unpinned services and an unpinned load may have run here; attribute unexplained time to them.
+        // Unpinned services and an unpinned load may have run on these cores, so unexplained time
+        // is attributed to them.
         let free_load = match self.load_is_free && host.is_none() {
             true => self.load_percent,
             false => 0.0,
@@ -283,7 +287,8 @@ impl<'a> TrialReading<'a> {
         if machine.cores == 0 || !remote.all(|service| is_watched(&service.spec.name)) {
             return None;
         }
-        // Agents that share a machine can not tell each other's processes from other ones.
+        // Agents that share a machine can't distinguish each other's processes from those outside
+        // the experiment.
         if machine.core_times.is_empty()
             && !is_it(&self.summary.host)
             && machine.foreign_cpu_s == 0.0
@@ -328,9 +333,9 @@ impl CoreParties {
         self.neighbors = neighbors;
     }
 
-    /// Sets `others` to the CPU that the measured parties leave, and returns it. Services are measured
-    /// more precisely than cores, so the parties may slightly exceed the cores; the excess is taken
-    /// from the idle time.
+    /// Sets `others` to the CPU time that the measured parties leave, and returns it. Services are
+    /// measured more precisely than cores, so the parties may slightly exceed the cores. The excess
+    /// is taken from the idle time.
     fn complete(&mut self) -> f64 {
         let known = self.services + self.load + self.interrupts + self.stolen + self.idle;
         let rest = 100.0 * self.cores as f64 - known;
@@ -374,7 +379,8 @@ fn of_times<'a>(
         parties.cores += 1;
         parties.idle += percent(core.idle_s, all_s);
         parties.stolen += percent(core.steal_s, all_s);
-        // If unknown, assume that the processes' time includes interrupts, so that they count once.
+        // If this is unknown, the processes' time is assumed to include interrupts, so that they
+        // count once.
         if softirq_included == Some(false) {
             parties.interrupts += percent(interrupts_s, all_s);
         }

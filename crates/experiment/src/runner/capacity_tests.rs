@@ -1,4 +1,4 @@
-//! The users of cores, from invented telemetry.
+//! Tests of the users of cores, with simulated telemetry.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,8 @@ connections = "{{{{ connections }}}}"
     plan.resolve(0, &allocated).unwrap()
 }
 
-/// Two cores: on core 0 the service with 4 s and a stranger with 5.5 s, on core 1 the load with 3 s.
+/// Two cores. On core 0, the service uses 4 s and another process 5.5 s. On core 1, the load uses 3
+/// s.
 fn summary() -> TelemetrySummary {
     let core = |user_s: f64, softirq_s: f64| CoreTimes {
         user_s,
@@ -96,7 +97,7 @@ fn assert_adds_up(parties: &CoreParties) {
 }
 
 #[test]
-fn a_stranger_on_the_services_core_is_found_on_that_core() {
+fn a_foreign_process_is_found_on_the_services_core() {
     let found = capacity(&summary(), &resolved("cores = [0]", "cores = [1]"));
     let web = found.tied[0].parties.as_ref().unwrap();
     assert_adds_up(web);
@@ -120,7 +121,7 @@ fn a_stranger_on_the_services_core_is_found_on_that_core() {
 }
 
 #[test]
-fn interrupts_count_once_whichever_way_the_kernel_counts_them() {
+fn interrupts_count_once_for_both_kernel_accountings() {
     let resolved = resolved("cores = [0]", "cores = [1]");
     let of_web = |softirq_included: Option<bool>| {
         let mut summary = summary();

@@ -23,10 +23,10 @@ pub struct InterleavedLoad<'a> {
     pub control: &'a Arc<Control>,
 }
 
-/// An event of a running experiment. Text for the user is up to the listener.
+/// An event of a running experiment. The listener composes the text for the user.
 #[derive(Debug)]
 pub enum ExperimentEvent<'a> {
-    /// The way in which the trials of a block share the time was chosen. The first event, if there is one.
+    /// It was decided if trials are interleaved. If this event occurs, it is the first one.
     Mode {
         /// The choice, with its reason.
         mode: &'a TrialMode,

@@ -27,7 +27,7 @@ pub(super) struct Experiment<'a> {
     budget: Option<Duration>,
     bodies: BodyComparison,
     precheck: bool,
-    /// Blocks are interleaved, with slices of this length if the user has set one.
+    /// `Some` if blocks are interleaved; contains the length of slices if the user has set one.
     interleaving: Option<Option<Duration>>,
     precheck_time: Duration,
     began: Instant,
@@ -81,7 +81,7 @@ impl<'a> Experiment<'a> {
                 blocks: done,
                 block_time: self.stored.mean_load_time_of_block(),
             });
-            // A look after an unplanned number of blocks would raise the error rate.
+            // An additional look after an unplanned number of blocks would raise the error rate.
             if self.looks.last().is_some_and(|look| look.blocks == done)
                 || self.design.planned_looks().contains(&done)
             {
@@ -90,7 +90,8 @@ impl<'a> Experiment<'a> {
         }
         let failed = self.run_blocks(done, next_look, machines, interrupt)?;
         let document = match self.conclude() {
-            // The same cause, such as a full disk, may have ended the trial. Report it once.
+            // The same cause, such as a full disk, may have ended the trial, and is reported only
+            // once.
             Err(RunnerError::Folder(_)) if failed.is_some() => None,
             document => document?,
         };
@@ -136,7 +137,8 @@ impl<'a> Experiment<'a> {
         Ok(None)
     }
 
-    /// Fails if more blocks are requested although the error rate is used up and verdicts are open.
+    /// Fails if more blocks are requested although the error rate is used up and some verdicts are
+    /// undecided.
     fn refuse_if_spent(&mut self, done: u32) -> Result<(), RunnerError> {
         // A share that was stored as text may differ in its last digit.
         let is_spent = |look: &Look| look.blocks <= done && look.spent_share > 1.0 - 1e-9;

@@ -2,10 +2,10 @@
 
 use prony_record::{Finding, FindingId, Severity};
 
-/// With fewer blocks than this the intervals are wide.
+/// Minimum number of blocks for useful intervals.
 pub(super) const FEW_BLOCKS: u32 = 5;
 
-/// A finding and the indexes of the variants that it concerns; none if it concerns all.
+/// A finding, and the indexes of the variants that it concerns; no indexes if it concerns all.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExperimentFinding {
     pub(crate) finding: Finding,

@@ -1,4 +1,4 @@
-//! Each finding provoked, and its absence where nothing is the matter.
+//! Tests that provoke each finding, and that it is absent otherwise.
 
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
@@ -49,7 +49,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
     }
 }
 
-/// Trials of this many blocks of two variants, in alternating order.
+/// Trials of `blocks` blocks of two variants, in alternating order.
 fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResult> {
     let place = |block: u32, variant: usize| (block as usize + variant) % 2;
     (1..=blocks)
@@ -58,14 +58,14 @@ fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResu
         .collect()
 }
 
-/// A little noise that depends on nothing but the trial.
+/// A little noise that depends only on the trial.
 fn noise(block: u32, variant: usize) -> f64 {
     let mixed = (block * 2 + variant as u32).wrapping_mul(2_654_435_761) >> 16;
     1.0 + f64::from(mixed % 1000) / 1e5
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_the_matter() {
+fn a_good_experiment_has_no_findings() {
     let results = trials(6, |block, variant, _| 1000.0 * noise(block, variant));
     assert!(of_loads(&results, 2, &name).is_empty());
     assert!(negotiation_differs(&results, &baseline, &name).is_empty());
@@ -79,7 +79,7 @@ fn nothing_is_found_where_nothing_is_the_matter() {
 }
 
 #[test]
-fn a_loads_finding_weighs_as_in_half_of_the_trials() {
+fn a_finding_has_the_severity_that_it_has_in_half_of_the_trials() {
     let mut results = trials(5, |_, _, _| 1000.0);
     let saturated = || Finding::new(FindingId::GeneratorSaturated, Severity::Error, "Busy.");
     let of_tcp = |results: &mut Vec<TrialResult>, count: usize| {
@@ -104,7 +104,7 @@ fn a_loads_finding_weighs_as_in_half_of_the_trials() {
 }
 
 #[test]
-fn a_load_that_lost_a_part_once_is_an_error() {
+fn a_load_that_lost_an_agent_once_is_an_error() {
     let mut results = trials(5, |_, _, _| 1000.0);
     let partial = Finding::new(FindingId::Partial, Severity::Error, "Half of it.");
     results[2].record = Some(record(vec![partial]));
@@ -169,7 +169,7 @@ fn service_events_are_reported_once_per_variant() {
 }
 
 #[test]
-fn the_same_of_several_variants_is_said_once() {
+fn the_same_finding_of_several_variants_is_reported_once() {
     let mut results = trials(3, |_, _, _| 1000.0);
     let starved = Finding::new(FindingId::GeneratorStarved, Severity::Warning, "No core.");
     results
@@ -264,7 +264,7 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
 }
 
 #[test]
-fn idle_services_are_no_finding_where_any_cores_are_full() {
+fn idle_services_are_no_finding_if_any_cores_are_full() {
     let mut results = trials(3, |_, _, _| 1000.0);
     let group = |service: &str, percent: f64, others: f64| CoreUse {
         services: vec![service.to_owned()],
@@ -331,7 +331,7 @@ fn a_trial_that_speeds_up_has_not_settled() {
 }
 
 #[test]
-fn strangers_on_the_machine_are_named() {
+fn foreign_processes_are_named() {
     let mut results = trials(3, |_, _, _| 1000.0);
     results[0].telemetry.foreign_percent = 60.0;
     results[0].telemetry.top_foreign = Some("cron".to_owned());
@@ -348,7 +348,7 @@ fn strangers_on_the_machine_are_named() {
 }
 
 #[test]
-fn few_blocks_are_said_to_be_few() {
+fn few_blocks_are_reported() {
     assert_eq!(few_blocks(4).unwrap().finding.severity, Severity::Note);
     assert_eq!(few_blocks(2).unwrap().finding.severity, Severity::Warning);
     assert!(few_blocks(0).unwrap().finding.text.contains("No block"));
@@ -407,12 +407,13 @@ fn a_saturated_generator_withholds_only_distorted_metrics() {
         verdicts(1.0, FindingId::GeneratorSaturated, 1),
         [Withheld, Equivalent]
     );
-    // The faster one, unix, hit the generator's limit: tcp is slower all the same.
+    // The faster variant, unix, was limited by the generator, so tcp is slower in any case.
     assert_eq!(
         verdicts(0.8, FindingId::GeneratorSaturated, 1),
         [Slower, Slower]
     );
-    // The slower one did: perhaps only the generator is slow with it.
+    // The slower variant was limited by the generator, so perhaps only the generator is slow with
+    // it.
     assert_eq!(
         verdicts(0.8, FindingId::GeneratorSaturated, 0),
         [Withheld, Slower]
@@ -420,7 +421,7 @@ fn a_saturated_generator_withholds_only_distorted_metrics() {
 }
 
 #[test]
-fn a_generator_that_stood_still_withholds_rate_and_times_in_one_trial_of_many() {
+fn a_stalled_generator_in_one_of_many_trials_withholds_rate_and_times() {
     use Verdict::{Slower, Withheld};
     assert_eq!(
         verdicts(0.8, FindingId::GeneratorStalled, 0),

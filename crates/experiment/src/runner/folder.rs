@@ -26,7 +26,7 @@ const STUDY_DIR: &str = "study";
 struct StoredState {
     seed: u64,
     variants: Vec<String>,
-    /// The way in which the trials share the time; `None` in folders of versions that could not interleave.
+    /// Mode of the trials; `None` in folders of versions that could not interleave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trial_mode: Option<TrialMode>,
     /// Plan of the last run; `None` in folders of earlier versions.
@@ -97,7 +97,7 @@ impl ExperimentFolder {
         fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
         let lock = FolderLock::take(dir)?;
         clear_unused(plan, dir).map_err(|error| failed(dir, &error))?;
-        // The files of a ready-made study are written before the experiment begins.
+        // Files of a ready-made study are written before the experiment begins.
         let is_others = |entry: &fs::DirEntry| {
             entry.file_name() != STUDY_DIR && entry.file_name() != lock::LOCK_FILE
         };
@@ -226,22 +226,22 @@ impl ExperimentFolder {
         Ok(())
     }
 
-    /// Reads how the trials of the experiment in `dir` share the time. `None` if the folder doesn't name it
-    /// or can't be read; [`ExperimentFolder::open`] reports the latter.
+    /// Reads whether the trials of the experiment in `dir` are interleaved. Returns `None` if the
+    /// folder doesn't contain this or can't be read; [`ExperimentFolder::open`] reports the latter.
     pub(crate) fn stored_mode(dir: &Path) -> Option<TrialMode> {
         let state: StoredState = read_json(&dir.join("state.json")).ok()?;
         state.trial_mode
     }
 
-    /// The way in which the trials share the time; `None` if the folder doesn't name it.
+    /// Mode of the trials; `None` if the folder doesn't contain this.
     pub(crate) fn trial_mode(&self) -> Option<&TrialMode> {
         self.state.trial_mode.as_ref()
     }
 
-    /// Changes the way in which the trials share the time, before the first block.
+    /// Changes whether trials are interleaved, before the first block.
     ///
     /// # Errors
-    /// If the folder can't be written.
+    /// The folder can't be written.
     pub(crate) fn set_trial_mode(&mut self, mode: TrialMode) -> Result<(), ExperimentFolderError> {
         self.state.trial_mode = Some(mode);
         write_json(&self.dir.join("state.json"), &self.state)
@@ -416,7 +416,8 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ExperimentFold
     write_whole(path, &json)
 }
 
-/// Replaces a file atomically: it may be read at the same time, and the machine may lose power.
+/// Replaces a file atomically, because it may be read at the same time and the machine may lose
+/// power.
 fn write_whole(path: &Path, text: &str) -> Result<(), ExperimentFolderError> {
     let draft = path.with_extension("json.new");
     let write = || {

@@ -42,7 +42,7 @@ pub fn forecast(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> 
     let blocks = block_range(plan, settings);
     let budget = settings.budget.or(plan.trials.budget);
     let time = block_time.known().map(|each| {
-        // The first block runs whatever the budget is.
+        // The first block runs regardless of the budget.
         let limit = budget.unwrap_or(Duration::MAX).max(each);
         let within = |blocks| each.saturating_mul(blocks).min(limit);
         (within(blocks.0), within(blocks.1))
@@ -238,8 +238,8 @@ pub fn probe_block_time(
 }
 
 impl ProbePace {
-    /// Returns the time of a trial with this load. `None` if most requests failed: failures such as
-    /// refused connections are too fast to say anything about the pace.
+    /// Returns the time of a trial with this load. `None` if most requests failed, because failures
+    /// such as refused connections are too fast to extrapolate from.
     fn trial(&self, settings: &LoadSettings) -> Option<Duration> {
         let asked = settings.requests?;
         if self.ok == 0 || self.failed > self.ok {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_extrapolates_to_the_requests_asked_for() {
+    fn a_probe_extrapolates_to_the_requested_number() {
         let load = settings(&["requests=60000", "warmup=2s"]);
         let trial = |pace: ProbePace| pace.trial(&load);
         let seconds = Duration::from_secs_f64;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_time_is_bounded_by_the_budget_alone() {
+    fn an_unknown_time_is_limited_by_the_budget() {
         let forecast = |time, budget| Forecast {
             variants: 2,
             blocks: (5, 12),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_without_successes_says_nothing_about_time() {
+    fn a_probe_without_successes_gives_no_time() {
         let load = settings(&["requests=1000"]);
         assert_eq!(pace(1000, 0, 0).trial(&load), None);
         assert_eq!(pace(1000, 0, 9).trial(&load), None);

@@ -173,7 +173,7 @@ impl InterleavedBlock<'_> {
                     scope.spawn(move || {
                         let run = || run_in_slices(load.spec, control, &load.slices);
                         let record = inside(running.netns.as_ref(), run);
-                        // Without a network to run in, no worker ends the turns.
+                        // If the load's network can't be entered, no worker ends the turns.
                         load.slices.end(Nanos::ZERO);
                         record.and_then(|record| record.map_err(TrialError::Engine))
                     })

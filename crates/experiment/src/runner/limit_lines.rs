@@ -7,13 +7,13 @@ const QUOTED_CHARS_MAX: usize = 240;
 
 /// A known kind of line.
 struct KnownLine {
-    /// Text that identifies it, in lower case.
+    /// Text that identifies the line, in lower case.
     part: &'static str,
     hint: &'static str,
 }
 
-/// Known lines of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn and uWSGI, and system errors that any program
-/// prints. The first match counts.
+/// Known lines of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn and uWSGI, and system errors that
+/// any program prints. The first match applies.
 const KNOWN_LINES: [KnownLine; 19] = [
     KnownLine {
         part: "worker_connections are not enough",
@@ -149,12 +149,12 @@ pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Opti
                 count => format!(", {count} times"),
             };
             sentences.push(format!(
-                "Service \"{service}\" was at a limit of its own and logged{more}: \"{}\" ({}).",
+                "Service \"{service}\" reached a limit of its own and logged{more}: \"{}\" ({}).",
                 limit.line, limit.hint
             ));
         }
     }
-    let meaning = "The figures show that limit. Unless it is what you compare, change it.";
+    let meaning = "The figures reflect this limit. Change the limit unless you want to compare it.";
     (!sentences.is_empty()).then(|| {
         let text = format!("{} {meaning}", sentences.join(" "));
         Finding::new(FindingId::ServiceLimit, Severity::Warning, text)
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_not() {
+    fn other_lines_are_ignored() {
         let log = "started\nGET /reached HTTP/1.1\nmaxconn is 100\n[notice] 1 worker_connections\n";
         assert_eq!(in_log(log), Vec::new());
         assert_eq!(finding([("web", log.to_owned())].into_iter()), None);

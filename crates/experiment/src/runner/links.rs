@@ -57,11 +57,11 @@ impl LoadLinkTraffic {
     /// Share of the rate that the busier direction carried; `None` without a rate.
     pub(crate) fn used_share(self) -> Option<f64> {
         let most = self.limit_per_s? * self.elapsed_s;
-        // The bucket allows short bursts above the rate.
+        // The token bucket allows short bursts above the rate.
         Some((self.responses_bytes.max(self.requests_bytes) / most).min(1.0))
     }
 
-    /// Returns its metrics.
+    /// Returns the metrics of the link.
     pub(crate) fn values(self, record: &Record) -> Values {
         let mut values = Values::new();
         let totals = &record.totals;
@@ -73,8 +73,9 @@ impl LoadLinkTraffic {
             let both = self.responses_bytes + self.requests_bytes;
             values.insert(Metric::LinkBytesPerRequest, both / ended);
         }
-        // The two byte counts differ slightly at the edges: body bytes count with the end of their
-        // response, link bytes when they are sent. Without bodies there is no payload to compare with.
+        // The two byte counts differ slightly at the edges, because body bytes count when their
+        // response ends and link bytes when they are sent. Without bodies, there is no payload to
+        // compare with.
         let bodies = totals.body_bytes_in as f64;
         if bodies > 0.0 && self.responses_bytes > 0.0 {
             let overhead = 1.0 - bodies / self.responses_bytes;

@@ -76,7 +76,7 @@ pub struct RunSettings {
     pub accept_plan_changes: bool,
     /// Comparison of response bodies. Overrides the plan's.
     pub bodies: Option<BodyComparison>,
-    /// The way in which the trials of a block share the time. Overrides the plan's.
+    /// Mode of the trials. Overrides the plan's setting.
     pub interleave: Option<Interleave>,
     /// Start each variant once before the first block, to find variants that can't run.
     pub precheck: bool,

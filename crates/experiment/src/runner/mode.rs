@@ -1,4 +1,4 @@
-//! Chooses how the trials of a run share the time.
+//! Chooses if the trials of a run are interleaved.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::{RunSettings, RunnerError};
 use crate::interleaving::{self, MachineResources};
 use crate::plan::{Interleave, Plan, PlanError};
 
-/// Reason why a requested way to run trials is refused.
+/// Reason why a requested mode of the trials is refused.
 #[derive(Debug)]
 pub enum ModeError {
     /// The plan requests slices that are not possible.
@@ -22,7 +22,7 @@ pub enum ModeError {
         /// The reason why it is not possible.
         reason: String,
     },
-    /// The experiment that is resumed ran its trials in another way.
+    /// The resumed experiment ran its trials in another mode.
     Changed {
         /// Path of its folder.
         dir: PathBuf,
@@ -31,7 +31,7 @@ pub enum ModeError {
         /// The mode in which its trials ran.
         stored: TrialMode,
     },
-    /// The trials of the experiment that is resumed were interleaved, which is no longer possible.
+    /// The trials of the resumed experiment were interleaved, which is no longer possible.
     NotPossible {
         /// Path of its folder.
         dir: PathBuf,
@@ -61,9 +61,9 @@ impl fmt::Display for ModeError {
                 };
                 write!(
                     f,
-                    "--interleave {requested}: trials of the experiment in {} were {before}, and both \
-                     ways can't be combined in one result (leave --interleave out, or start a new \
-                     experiment)",
+                    "--interleave {requested}: trials of the experiment in {} were {before}, and \
+                     both modes can't be combined in one result (leave --interleave out, or start \
+                     a new experiment)",
                     dir.display()
                 )
             }
@@ -79,11 +79,11 @@ impl fmt::Display for ModeError {
 
 impl std::error::Error for ModeError {}
 
-/// Chooses how the trials of a run share the time. A resumed experiment continues as it began.
+/// Chooses if the trials of a run are interleaved. A resumed experiment keeps its mode.
 ///
 /// # Errors
-/// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an experiment
-/// would be resumed in a different mode from the one it began in.
+/// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an
+/// experiment would be resumed in another mode.
 pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<TrialMode, RunnerError> {
     let mode = match settings.resume {
         true => {
@@ -214,7 +214,7 @@ mod tests {
             let mode = resume(typed, Some(sequential())).unwrap();
             assert_eq!(mode, sequential());
         }
-        // Folders of earlier versions name no mode.
+        // Folders of earlier versions contain no mode.
         assert!(!resume(None, None).unwrap().is_interleaved());
         let mode = resume(Some(Interleave::Auto), Some(sliced(None))).unwrap();
         assert_eq!(mode, sliced(None));

@@ -1,9 +1,9 @@
 //! CPU that neighbors took from an experiment, and the verdicts that this can have distorted.
 //!
-//! A noisy machine widens intervals, which is honest: the order of trials is random, so noise falls
-//! on all variants alike. Three things are judged here because no interval shows them: noise that happened
-//! to differ between the two variants compared, too few blocks for the interval to hold on a crowded
-//! machine, and a crowded machine that may favor one variant. docs/validation.md has the
+//! On a noisy machine, intervals are wider, which is correct: the order of trials is random, so
+//! noise affects all variants alike. This module judges three problems that intervals don't show:
+//! noise that happened to differ between two variants, too few blocks for valid intervals on a
+//! crowded machine, and a crowded machine that may favor one variant. docs/validation.md has the
 //! thresholds and their reasons. All functions here are pure.
 
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use super::trial_result::TrialResult;
 
 /// CPU that a trial may lose to others: percent of one core.
 const NOISE_PERCENT: f64 = 5.0;
-/// Neighbors that had this share of the cores in a variant's median trial may have changed what is
-/// compared.
+/// Share of the cores that neighbors used in a variant's median trial above which the comparison
+/// may have been changed.
 const CROWDED_SHARE: f64 = 0.1;
-/// A smaller difference between the shares that two variants lost is of no interest.
+/// Minimum difference between the shares that two variants lost.
 const DIFFERENCE_MIN: f64 = 0.01;
 
 /// The effect of noise on one comparison.
@@ -27,12 +27,13 @@ const DIFFERENCE_MIN: f64 = 0.01;
 pub(crate) enum NoiseEffect {
     /// Noise has no significant effect.
     Negligible,
-    /// The verdict holds only for a machine with these neighbors; they used this share of the cores.
+    /// The verdict may hold only on a machine with these neighbors, which used this share of the
+    /// cores.
     Doubtful(f64),
-    /// The CPU that the neighbors took differs between the variants so much that the verdict would not
-    /// be reached without that: the mean change of the rate that the difference explains.
+    /// The neighbors' CPU usage differs so much between the variants that the verdict depends on
+    /// it. Contains the mean change of the rate that the difference explains.
     Explains(f64),
-    /// The machine was crowded, and there are too few blocks for an interval to contain that.
+    /// The machine was crowded, and there are too few blocks for intervals to account for this.
     TooFewBlocks,
 }
 
@@ -77,7 +78,7 @@ fn judge_one(
     let Some(direction) = direction(comparison.metric).filter(|_| is_claim) else {
         return NoiseEffect::Negligible;
     };
-    // What is left of the cores sets the rate, as far as it depends on them at all.
+    // The rate is proportional to the remaining share of the cores, as far as it depends on them.
     let explained = this.iter().filter_map(|(block, lost)| {
         let other = other.get(block)?;
         Some(((1.0 - lost) / (1.0 - other)).ln())
@@ -122,9 +123,9 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// The largest share of cores that neighbors used in a trial: of the cores of a group of services, of
-/// the load's cores, or of the whole machine if any service may use all of it.
-/// Kernel threads are not counted, as they work for the experiment, too.
+/// The largest share of cores that neighbors used in a trial: of the cores of a group of services,
+/// of the load's cores, or of the whole machine if any service may use all of it. Kernel threads
+/// are excluded because they also work for the experiment.
 fn lost_share(trial: &TrialResult) -> f64 {
     let capacity = &trial.capacity;
     let groups = capacity.tied.iter().filter_map(|it| it.parties.as_ref());
@@ -134,11 +135,11 @@ fn lost_share(trial: &TrialResult) -> f64 {
         (None, Some(machine)) => machine.taken_share(),
         (None, None) => lost_percent(trial) / 100.0 / capacity.machine_cores.max(1) as f64,
     };
-    // A core that was taken whole would explain everything.
+    // If a core were completely taken, it would explain any difference.
     share.clamp(0.0, 0.99)
 }
 
-/// CPU that somebody else took during the trial, percent of one core.
+/// CPU that other processes and guests used during the trial, in percent of one core.
 pub(crate) fn lost_percent(result: &TrialResult) -> f64 {
     result.telemetry.foreign_percent + result.telemetry.steal_percent
 }
@@ -175,9 +176,9 @@ pub(crate) fn finding(
     });
     let (severity, meaning) = if let Some(change) = explains {
         let meaning = format!(
-            "What they took differs between variants: by itself it would change the rate by \
-             {:+.1}%, and without that a verdict would not be reached. Run it on a quieter machine, \
-             or tie the services and the load to cores that nothing else uses.",
+            "Their usage differs between variants: it alone would change the rate by {:+.1}%, and \
+             without it a verdict would not be reached. Use a quieter machine, or pin the \
+             services and the load to cores that nothing else uses.",
             change * 100.0
         );
         (Severity::Error, meaning)
@@ -192,14 +193,14 @@ pub(crate) fn finding(
     } else if has(|effect| matches!(effect, NoiseEffect::Doubtful(_))) {
         let meaning = format!(
             "That is over {:.0}% of the cores in the median trial. The random order of trials \
-             spreads it over all variants and the intervals contain it, but on a crowded machine \
-             variants may differ otherwise than on a quiet one.",
+             spreads this over all variants and the intervals account for it, but variants may \
+             differ in another way on a crowded machine than on a quiet one.",
             CROWDED_SHARE * 100.0
         );
         (Severity::Warning, meaning)
     } else {
-        let meaning = "The random order of trials spreads it over all variants and the intervals \
-                       contain it; on a quieter machine they would be narrower.";
+        let meaning = "The random order of trials spreads this over all variants and the intervals \
+                       account for it; on a quieter machine they would be narrower.";
         let severity = match noisy.len() * 2 > results.len() {
             true => Severity::Warning,
             false => Severity::Note,
@@ -214,7 +215,7 @@ pub(crate) fn finding(
     ))
 }
 
-/// Withholds the verdicts that noise can have made, and says the doubt in the sentences of those
+/// Withholds the verdicts that noise may have caused, and adds a note to the sentences of those
 /// that it may have changed.
 pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
     for (index, effect) in effects.iter().enumerate() {
@@ -223,8 +224,8 @@ pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
         };
         if let NoiseEffect::Doubtful(share) = effect {
             comparison.doubt(&format!(
-                "other processes had {:.0}% of the cores meanwhile, so a quiet machine may show \
-                 another difference",
+                "other processes used {:.0}% of the cores, so the difference may be another one on \
+                 a quiet machine",
                 share * 100.0
             ));
         }

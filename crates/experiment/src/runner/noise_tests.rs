@@ -62,7 +62,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
     }
 }
 
-/// A generator of numbers from 0 to 1, the same ones each time (splitmix64).
+/// A generator of reproducible numbers from 0 to 1 (splitmix64).
 struct Draws(u64);
 
 impl Draws {
@@ -74,7 +74,7 @@ impl Draws {
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// About normal, with a standard deviation of 1.
+    /// Returns an approximately normal number with a standard deviation of 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.next()).sum::<f64>() - 6.0
     }
@@ -122,8 +122,8 @@ fn verdicts(evaluation: &Evaluation) -> Vec<Verdict> {
 }
 
 #[test]
-fn a_difference_that_the_neighbors_made_is_withheld() {
-    // Equal servers; the neighbors were busier in the old one's trials.
+fn a_difference_caused_by_neighbors_is_withheld() {
+    // The servers are equal, and the neighbors were busier in the trials of the old one.
     let (evaluation, effects, found) = judged(10, 1.0, |_, variant| [0.30, 0.38][variant]);
     assert_eq!(verdicts(&evaluation), [Verdict::Withheld; 2]);
     let NoiseEffect::Explains(change) = effects[0] else {
@@ -145,7 +145,7 @@ fn a_difference_larger_than_the_neighbors_effect_is_kept() {
 }
 
 #[test]
-fn a_crowded_machine_is_in_the_verdicts_sentence() {
+fn a_crowded_machine_is_mentioned_in_the_verdicts_sentence() {
     let (evaluation, effects, found) = judged(10, 1.5, |draws, _| 0.3 + 0.04 * draws.next());
     assert_eq!(verdicts(&evaluation), [Verdict::Faster; 2]);
     assert!(
@@ -177,12 +177,12 @@ fn a_quiet_machine_changes_nothing() {
     assert_eq!(found, None);
 }
 
-/// Neighbors that come and go in bursts of some trials, on equal servers: an interval alone is
-/// wrong in 5% of the experiments; nearly all of those are the ones in which the neighbors happened
-/// to prefer one variant, and those are withheld. Where they prefer one always, an interval alone is
-/// nearly always wrong.
+/// Simulates equal servers with neighbors that come and go in bursts of several trials. An interval
+/// alone is wrong in 5% of the experiments. In nearly all of these, the neighbors happened to
+/// affect one variant more, and the verdict is withheld. If neighbors always affect the same
+/// variant more, an interval alone is nearly always wrong.
 #[test]
-fn false_verdicts_on_a_crowded_machine_become_rare() {
+fn false_verdicts_on_a_crowded_machine_are_rare() {
     const EXPERIMENTS: usize = 300;
     const BLOCKS: u32 = 8;
     let design = design(BLOCKS);

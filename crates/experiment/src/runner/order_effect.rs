@@ -1,10 +1,11 @@
 //! The finding `order-effect`: the result depends on the position of a trial within its block, or of a
 //! slice within its round.
 //!
-//! Both are judged alike: the slope of the logarithm over the position, after the effects of the row (a
-//! block or a round) and of the variant are taken out, against its error. Rows are grouped: a variant's
-//! effect is the same within a group only. All blocks are one group of trials. In interleaved blocks,
-//! each block is a group of rounds, because its services started afresh.
+//! Both are judged in the same way. The effects of the row (a block or a round) and of the variant
+//! are removed, and the slope of the logarithm over the position is compared with its error. Rows
+//! are grouped, because a variant's effect is constant only within a group. All blocks are one
+//! group of trials. In interleaved blocks, each block is a group of rounds, because its services
+//! started afresh.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,12 @@ use super::experiment_finding::ExperimentFinding;
 use super::rounds;
 use super::trial_result::TrialResult;
 
-/// The probability of the finding by chance.
+/// Probability of reporting the finding by chance.
 const ORDER_ALPHA: f64 = 0.01;
-/// Rows that a test needs.
+/// Minimum number of rows for a test.
 const ROWS_MIN: usize = 3;
-/// Slopes over the positions of slices that are smaller than this are not reported: many rounds can
-/// establish a slope that matters to nobody.
+/// Minimum slope over the positions of slices that is reported, because many rounds can establish a
+/// slope that is too small to matter.
 const SLICE_SLOPE_MIN: f64 = 0.005;
 
 /// Position and logarithm of the value of each variant in one block or round.
@@ -51,9 +52,9 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     }
     let slope = slope(&[complete(blocks.into_values(), variants)], variants)?;
     Some(format!(
-        "Each later position in a block changes the rate by {:+.1}%: a trial leaves something behind \
-         for the next one (heat, ports, caches). The random order spreads it over all variants. Use a \
-         pause between trials or a longer warm-up to remove it.",
+        "Each later position in a block changes the rate by {:+.1}%: a trial affects the next one \
+         (by heat, ports, caches). The random order spreads it over all variants. Use a pause \
+         between trials or a longer warm-up to remove it.",
         percent(slope)
     ))
 }
@@ -84,9 +85,9 @@ fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
         RoundMetric::MeanResponseUs => "mean response time",
     };
     Some(format!(
-        "Each later position in a round changes the {noun} by {:+.1}%: a slice leaves something behind \
-         for the next one (caches, unfinished work, heat). The random order spreads it over all \
-         variants. Use longer slices (--interleave 1s) to reduce it.",
+        "Each later position in a round changes the {noun} by {:+.1}%: a slice affects the next \
+         one (by caches, unfinished work, heat). The random order spreads it over all variants. \
+         Use longer slices (--interleave 1s) to reduce it.",
         percent(slope)
     ))
 }
@@ -95,7 +96,7 @@ fn percent(slope: f64) -> f64 {
     (slope.exp() - 1.0) * 100.0
 }
 
-/// The rows that have a cell of each variant.
+/// The rows that contain a value for each variant.
 fn complete(rows: impl Iterator<Item = BTreeMap<usize, (f64, f64)>>, variants: usize) -> Vec<Row> {
     let complete = rows.filter(|row| row.len() == variants);
     complete.map(|row| row.into_values().collect()).collect()

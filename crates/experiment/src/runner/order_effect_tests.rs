@@ -1,4 +1,4 @@
-//! Effects of position, made up for trials and for slices.
+//! Tests with simulated effects of position, for trials and for slices.
 
 use prony_record::Record;
 use prony_stats::Values;
@@ -6,7 +6,7 @@ use prony_stats::Values;
 use super::*;
 use crate::runner::SliceResult;
 
-/// A little noise that depends on nothing but its arguments.
+/// A little noise that depends only on its arguments.
 fn noise(seed: u32) -> f64 {
     let mixed = seed.wrapping_mul(2_654_435_761) >> 16;
     1.0 + f64::from(mixed % 1000) / 1e5
@@ -42,16 +42,15 @@ fn trials(blocks: u32, loss: f64) -> Vec<TrialResult> {
     (1..=blocks).flat_map(of_block).collect()
 }
 
-/// Interleaved blocks in which the machine and the difference between the variants change from block
-/// to block, and the machine from round to round. Their trials have a position, too, which means
-/// nothing.
+/// Interleaved blocks. The speed of the machine changes with blocks and rounds, and the difference
+/// between the variants with blocks. The trials also have positions, which have no effect.
 fn interleaved(rounds: u32, loss: f64) -> Vec<TrialResult> {
     let mut results = trials(4, 0.5);
     for result in &mut results {
         let start = [1.0, 1.2 + 0.05 * f64::from(result.block)][result.variant];
         let slices = (0..rounds).map(|round| {
             let cell = (result.block * rounds + round) * 2;
-            // The first bits of the noise decide the order.
+            // The first bits of the noise determine the order.
             let flipped = ((noise(cell + 1) - 1.0) * 1e5) as u32 % 2;
             let position = (result.variant as u32 + flipped) % 2;
             let machine = if round % 7 < 3 { 0.5 } else { 1.0 };

@@ -62,7 +62,7 @@ impl PlanCopy {
                 (Some(one), Some(other)) if one != other => {
                     changes.push(format!("{name} has other contents"));
                 }
-                // An added or removed file is also a changed line of the plan.
+                // An added or removed file also changes a line of the plan.
                 _ => {}
             }
         }

@@ -11,7 +11,7 @@ use super::responses::{self, ResponseDigests};
 use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
-/// Share of the checked requests with an unexpected status beyond which nothing is compared; the
+/// Share of the checked requests with an unexpected status above which nothing is compared. The
 /// limit of the finding `errors` is the same.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
@@ -32,7 +32,7 @@ pub(crate) fn of(
         .collect();
     let pairs = (0..variants).map(|variant| (variant, baseline(variant)));
     let pairs: Vec<(usize, usize)> = pairs
-        // A page about a failure is not a response to compare.
+        // An error page is not a response to compare.
         .filter(|(one, other)| !failing.contains(one) && !failing.contains(other))
         .collect();
     for &(one, other) in &pairs {
@@ -43,8 +43,8 @@ pub(crate) fn of(
     found
 }
 
-/// The first unexpected status, where every response of every variant has one: nothing can be
-/// compared then.
+/// The first unexpected status, if every response of every variant has one, so that nothing can be
+/// compared.
 pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
     let is_failing = |of_variant: &ResponseDigests| {
         let unexpected = responses::unexpected(of_variant).len();
@@ -171,7 +171,7 @@ fn bodies_changing(
     ))
 }
 
-/// Bodies that differ as sent where `rule` allows that.
+/// Bodies that differ as sent, although `rule` allows this.
 fn bodies_as_sent(
     responses: &[ResponseDigests],
     pairs: &[(usize, usize)],
@@ -270,7 +270,7 @@ pub(crate) fn withhold_effects(
     ))
 }
 
-/// The first difference in responses between variants that differ in one factor's level alone.
+/// The first difference in responses between variants that differ only in the level of one factor.
 fn step_difference(
     responses: &[ResponseDigests],
     design: &Design,

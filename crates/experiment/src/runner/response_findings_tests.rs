@@ -1,4 +1,4 @@
-//! Each finding about responses provoked, and its absence.
+//! Tests that provoke each finding about responses, and that it is absent otherwise.
 
 use prony_stats::{Factor, Metric, Trials, Values, evaluate};
 

@@ -1,4 +1,5 @@
-//! Responses of variants: a comparison of speed requires that all variants return the same.
+//! Responses of variants. Their speeds can be compared only if all variants return the same
+//! responses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -149,7 +150,7 @@ impl ResponseDigest {
         match &self.decoded {
             DecodedBody::AsSent => self.as_sent(),
             DecodedBody::Body(body) => Content::Body(body),
-            // Bodies that can't be decoded are equal if their bytes are.
+            // Bodies that can't be decoded are equal if their bytes are equal.
             DecodedBody::Undecodable(why) => match self.as_sent() {
                 Content::Body(body) => Content::Undecodable(body, why),
                 changing => changing,
@@ -252,7 +253,7 @@ pub(crate) fn difference(
         let b = other.digests.get(index)?;
         let what = match (a.status, b.status) {
             (Some(a), Some(b)) if a != b => Some(format!("status {a} against {b}")),
-            // A failure is reported as a failure; its body does not matter.
+            // A failure is reported as a failure, so its body does not matter.
             _ if a.expected_statuses.is_some() && b.expected_statuses.is_some() => None,
             _ => body_difference(a, b, rule),
         };
@@ -279,7 +280,10 @@ fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison)
             format!("{} against {}{decoded}", bytes(a.length), b.length)
         }
         (Content::Body(a), Content::Body(_)) => {
-            format!("{} each{decoded}, but not the same ones", bytes(a.length))
+            format!(
+                "{} each{decoded}, but with different content",
+                bytes(a.length)
+            )
         }
         (Content::Undecodable(a, _), Content::Undecodable(b, _)) if a == b => return None,
         (Content::Undecodable(_, why), _) | (_, Content::Undecodable(_, why)) => {
@@ -308,7 +312,10 @@ pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests
         if ours != theirs {
             Some(format!("{}: {ours} against {theirs}", a.request))
         } else if both_known && a.body != b.body {
-            Some(format!("{}: {ours} each, but not the same ones", a.request))
+            Some(format!(
+                "{}: {ours} each, but with different content",
+                a.request
+            ))
         } else {
             None
         }

@@ -100,7 +100,7 @@ fn changing_bodies_are_not_compared_with_one_another() {
 }
 
 #[test]
-fn compression_that_changes_by_itself_is_constant_once_decoded() {
+fn varying_compression_is_constant_after_decoding() {
     let trials = ["cc", "dd"].map(|hash| {
         let decoded = DecodedBody::Body(body(1000, "aa"));
         gzip(body(90, hash), decoded)

@@ -23,7 +23,8 @@ pub(crate) fn compare(
     compare_rounds(design, evaluation, metric, &values)
 }
 
-/// Number by which slices are compared: the rate of an open loop is that of its schedule.
+/// Metric by which slices are compared. It is not the rate for an open loop, whose rate is set by
+/// its schedule.
 pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
     let mut records = results.iter().filter_map(|it| it.record.as_ref());
     match records.any(|record| record.load.model == "open") {

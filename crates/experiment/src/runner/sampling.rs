@@ -9,7 +9,7 @@ use crate::telemetry::TelemetrySample;
 
 /// Interval at which the end of the load is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Minimum time after the end in which a sample still counts.
+/// Time after the end of the load within which a sample always counts.
 const LATE_SAMPLE_TOLERANCE: Duration = Duration::from_millis(250);
 
 /// The latest sample, for viewers on other threads.
@@ -59,7 +59,7 @@ pub fn collect(
         let now = began.elapsed();
         if now >= due {
             samples.push(taken(host));
-            // After a late sample, missed ones are skipped.
+            // After a late sample, the samples that were missed are skipped.
             while due <= began.elapsed() {
                 due += interval.max(Duration::from_millis(1));
             }
@@ -74,7 +74,7 @@ pub fn collect(
     until(samples, latest)
 }
 
-/// Returns the samples that were taken by then.
+/// Returns the samples that were taken by this time.
 fn until(
     samples: Vec<(TelemetrySample, Instant)>,
     latest: Option<Instant>,

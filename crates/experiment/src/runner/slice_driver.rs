@@ -1,4 +1,5 @@
-//! Alternates the loads of an interleaved block: decides which one runs, and takes the samples between.
+//! Alternates the loads of an interleaved block: decides which load runs, and takes samples between
+//! slices.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::service::ScopedName;
 use crate::system::avoid_cores;
 use crate::telemetry::{SlicedTelemetry, TelemetrySample};
 
-/// Requests that every variant has in a slice at least.
+/// Minimum number of requests of every variant in a slice.
 const SLICE_REQUESTS_MIN: f64 = 50.0;
 /// CPU in percent of one core that the services of a variant may use in the slices of others.
 const IDLE_PERCENT_MAX: f64 = 2.0;
@@ -73,7 +74,7 @@ pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(Exper
     }
 }
 
-/// Decides which load runs when, and takes the samples between.
+/// Decides when each load runs, and takes samples between slices.
 pub(super) struct Driver<'a> {
     pub(super) loads: &'a [SlicedLoad<'a>],
     pub(super) services: Vec<(usize, String)>,
@@ -290,9 +291,9 @@ fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos)
     (rounds, Nanos(duration.0 / u64::from(rounds)))
 }
 
-/// The time that the usage between two samples belongs to: that of the counted requests, extended by the
-/// share of the requests that were not counted. Usage per second and requests per second then belong
-/// to the same requests.
+/// The time that the usage between two samples is attributed to: that of the counted requests,
+/// extended in proportion to the requests that were not counted. Usage per second and requests per
+/// second then refer to the same requests.
 fn usage_time_s(
     length: Nanos,
     report: &SliceReport,

@@ -40,14 +40,14 @@ pub enum TrialError {
         service: String,
         /// Exit status.
         status: String,
-        /// The end of its log.
+        /// The requested slices contain too few requests for a percentile that is judged.
         log: String,
     },
     /// The slices that were requested hold too few requests for a percentile that is judged.
     TooFewRequests {
         /// Counted requests of the slowest variant in a block.
         expected: u64,
-        /// The duration that would do.
+        /// The minimum duration.
         duration: Duration,
     },
     /// The target does not respond.

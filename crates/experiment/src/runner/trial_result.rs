@@ -76,8 +76,8 @@ pub struct SliceResult {
 pub struct TrialTelemetry {
     /// CPU of all services, percent of one core.
     pub services_percent: f64,
-    /// Number of cores that the services may use together. 1 if any of them may use every core; 0 if
-    /// prony started none of them.
+    /// Number of cores that the services may use together; 1 if any of them may use every core, 0
+    /// if prony started none of them.
     pub services_cores: usize,
     /// CPU of processes outside the experiment, percent of one core. 0 if prony did not start a server
     /// of the experiment, because that server can't be distinguished from them.

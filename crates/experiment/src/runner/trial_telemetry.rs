@@ -64,7 +64,8 @@ pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Tri
     cores.sort_unstable();
     cores.dedup();
     let services = summary.services.values();
-    // A server that prony did not start may run on this machine, like a foreign process.
+    // A server that prony did not start may run on this machine, where it looks like a foreign
+    // process.
     let remote = resolved
         .services
         .iter()

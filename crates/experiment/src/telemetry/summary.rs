@@ -16,7 +16,7 @@ use super::{
 /// Resource use of one service between the first and the last sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceSummary {
-    /// Agent on whose machine the service runs; none for this machine.
+    /// Agent on whose machine the service runs; `None` for this machine.
     pub host: Option<String>,
     /// CPU seconds from the most precise source.
     pub cpu_s: f64,
@@ -83,7 +83,7 @@ pub struct HostSummary {
     pub steal_percent: f64,
     /// The foreign processes that used most CPU in this time, busiest first.
     pub foreign: Vec<ForeignUse>,
-    /// Times of each core by its number; none if the operating system reports only their sum.
+    /// Times of each core by its number; `None` if the operating system reports only their sum.
     pub core_times: BTreeMap<usize, CoreTimes>,
     /// The CPU time of processes contains interrupts; see [`HostSample::softirq_included`].
     pub softirq_included: Option<bool>,

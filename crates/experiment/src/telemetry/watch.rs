@@ -45,7 +45,7 @@ pub struct RemoteMachine {
 pub struct WatchSpec {
     /// The way in which the processor's counters are read.
     pub counters: CounterMode,
-    /// The cores that the load is bound to; none if it may run on all.
+    /// The cores that the load is bound to; empty if it may run on all.
     pub load_cores: Vec<usize>,
     /// The load runs on another machine and uses none of the cores.
     pub load_is_elsewhere: bool,

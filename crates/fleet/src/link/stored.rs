@@ -157,7 +157,7 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// As [`NatsLink::store`].
+    /// Those of [`NatsLink::store`].
     pub fn remove(&self, subject: &str) -> Result<(), LinkError> {
         let mut headers = async_nats::HeaderMap::new();
         headers.insert("KV-Operation", "DEL");

@@ -198,7 +198,7 @@ fn delay(typed: &str) -> Result<f64, String> {
     }
 }
 
-/// Seconds of `30S`, `5M` or `1H`; minutes without a letter. None if invalid.
+/// Seconds of `30S`, `5M` or `1H`; minutes without a letter. `None` if invalid.
 pub(super) fn seconds_of(typed: &str) -> Option<u64> {
     let typed = typed.trim();
     let end = typed.bytes().take_while(u8::is_ascii_digit).count();

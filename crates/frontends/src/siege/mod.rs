@@ -139,7 +139,7 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
     };
     if list.is_empty() {
         let text = format!(
-            "{}: no URL in it; write one a line",
+            "{}: the file contains no URL; write one per line",
             settings.file.display()
         );
         return Err(Refusal::Wrong(text));

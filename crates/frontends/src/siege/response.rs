@@ -15,7 +15,7 @@ pub(super) enum Coding {
 /// A parsed response head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head<'a> {
-    /// Such as `HTTP/1.1`.
+    /// For example `HTTP/1.1`.
     pub(super) protocol: &'a str,
     pub(super) status: u16,
     /// True if the body is a page to parse.

@@ -29,7 +29,7 @@ pub(super) enum Line {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Done {
     pub(super) user: u32,
-    /// Such as `HTTP/1.1`.
+    /// For example `HTTP/1.1`.
     pub(super) protocol: String,
     pub(super) status: u16,
     pub(super) took_s: f64,

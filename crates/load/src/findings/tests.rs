@@ -91,7 +91,11 @@ fn an_overloaded_generator_of_an_open_loop_is_saturated_and_the_server_is_not_bl
     assert_eq!(saturated.id, FindingId::GeneratorSaturated);
     assert_eq!(saturated.severity, Severity::Error);
     assert_eq!(missed.id, FindingId::ScheduleMissed);
-    assert!(missed.text.contains("The generator does not keep up"));
+    assert!(
+        missed
+            .text
+            .contains("The generator or the server does not keep up")
+    );
     // With short queues at the worker, the server is the bottleneck.
     record.generator.queue_share = 0.1;
     let findings = of(&record, &[], 0);
@@ -163,7 +167,7 @@ fn requests_that_found_no_connection_miss_the_schedule() {
     assert!(findings[0].text.contains("over 10 connections."));
     (record.load.connections, record.load.streams) = (1, 4);
     let text = &of(&record, &[], 0)[0].text;
-    assert!(text.contains("no free stream until"), "{text}");
+    assert!(text.contains("no free stream before"), "{text}");
     assert!(text.contains("over 1 connection of 4 streams."), "{text}");
 }
 

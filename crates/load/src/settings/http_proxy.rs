@@ -23,7 +23,8 @@ impl FromStr for HttpProxy {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) => {
                 return Err(format!(
-                    "{scheme}: only cleartext HTTP proxies are supported; write HOST:PORT"
+                    "the scheme {scheme} is not supported for proxies; write HOST:PORT for a \
+                     cleartext HTTP proxy"
                 ));
             }
         };
@@ -48,7 +49,7 @@ impl FromStr for HttpProxy {
 }
 
 impl HttpProxy {
-    /// Name of the proxy in results: without its credentials.
+    /// Name of the proxy in results, without its credentials.
     pub(crate) fn name(&self) -> String {
         let url = self.url();
         format!("{}:{}", url.bracketed_host(), url.port)
@@ -62,7 +63,7 @@ impl HttpProxy {
         }
     }
 
-    /// Replaces the credentials by `USER:PASSWORD`, which is used unchanged.
+    /// Replaces the credentials by `login` (`USER:PASSWORD`), which is used unchanged.
     #[must_use]
     pub fn with_login(self, login: String) -> HttpProxy {
         HttpProxy {
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_typed_in_several_ways() {
+    fn proxies_can_be_written_in_several_ways() {
         for (typed, host, port, credentials) in [
             ("h:3128", "h", 3128, None),
             ("h", "h", 80, None),
@@ -115,7 +116,7 @@ mod tests {
         }
         for (typed, why) in [
             ("https://h:1", "cleartext"),
-            ("socks5://h:1", "socks5: only cleartext HTTP"),
+            ("socks5://h:1", "the scheme socks5 is not supported"),
             ("h:0", "port 0"),
             ("h:x", "port"),
             ("", "URL"),

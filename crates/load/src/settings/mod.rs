@@ -1,7 +1,8 @@
 //! The settings of a load: one type that is filled from flags, plans and agents' messages.
 //!
-//! A setting that was not given is absent; [`LoadSettings::resolve`] applies the defaults. Names
-//! are those of a plan's `[load]`; the flags of `prony load` are the same with `-` for `_`.
+//! Settings that were not given are absent; [`LoadSettings::resolve`] applies the defaults. Names
+//! are those of a plan's `[load]` table. The flags of `prony load` have the same names with `-` for
+//! `_`.
 
 mod combined;
 mod http_proxy;
@@ -29,7 +30,7 @@ use crate::pacing::Arrivals;
 use crate::status_set::StatusSet;
 use crate::url_list;
 
-/// The settings of a load that were given.
+/// The settings of a load, as far as they were given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadSettings {
@@ -97,7 +98,7 @@ pub struct LoadSettings {
     /// Requests in flight on each HTTP/2 connection; by default 1.
     #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
     pub streams: Option<u64>,
-    /// True if each request gets its own connection.
+    /// Each request uses its own connection.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_keepalive: bool,
     /// File with one request per line.
@@ -144,10 +145,10 @@ pub struct LoadSettings {
     /// Version of the PROXY protocol whose header begins each connection.
     #[serde(skip_serializing_if = "is_none")]
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Addresses for that header, in place of the connection's own.
+    /// Addresses in that header, in place of the connection's own.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
     pub proxy_source: Vec<SourceRange>,
-    /// Addresses of names, each as `HOST:PORT:ADDR`.
+    /// Addresses of host names, each as `HOST:PORT:ADDR`.
     #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
     pub resolve: Vec<String>,
     /// Time after which a request fails, 0 for never; by default 20 s.
@@ -188,7 +189,7 @@ pub struct LoadSettings {
     #[serde(skip_serializing_if = "is_none")]
     pub expect_sha256: Option<Sha256>,
 
-    /// True if any server certificate is accepted.
+    /// Any server certificate is accepted.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub insecure: bool,
     /// PEM file of trusted certificates; by default the system's.
@@ -224,11 +225,11 @@ pub struct LoadSettings {
     /// Cipher suites to offer, by IANA or OpenSSL names; by default the library's.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
     pub ciphers: Vec<String>,
-    /// True if every connection makes a full handshake.
+    /// Every connection makes a full handshake.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_resumption: bool,
 
-    /// True if targets outside the loopback, private and link-local ranges are allowed.
+    /// Targets outside the loopback, private and link-local ranges are allowed.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub public: bool,
 }
@@ -254,19 +255,19 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// One setting that was given, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenSetting {
-    /// Its key, such as `no_keepalive`.
+    /// Key of the setting, such as `no_keepalive`.
     pub key: String,
-    /// Its values; empty for a switch.
+    /// Values of the setting; empty for a switch.
     pub values: Vec<String>,
 }
 
 impl GivenSetting {
-    /// The flags that give it on the command line: `--header=A: 1`, or `--insecure`.
+    /// The flags that set this value on the command line: `--header=A: 1`, or `--insecure`.
     pub fn flags(&self) -> Vec<String> {
         let flag = flag_of(&self.key);
         match self.values.as_slice() {
             [] => vec![flag],
-            // With "=", a value that begins with a dash is still a value.
+            // With "=", a value may begin with a dash.
             values => values
                 .iter()
                 .map(|value| format!("{flag}={value}"))
@@ -276,7 +277,7 @@ impl GivenSetting {
 }
 
 impl LoadSettings {
-    /// The keys of all settings, in their order.
+    /// The keys of all settings, in the order of the fields.
     pub const KEYS: &[&str] = &[
         "connections",
         "requests",
@@ -328,7 +329,7 @@ impl LoadSettings {
         "public",
     ];
 
-    /// Settings from the environment, which can only set `public`.
+    /// Settings from the environment, which can set only `public`.
     pub fn from_environment() -> LoadSettings {
         LoadSettings {
             public: is_public_by_environment(),
@@ -336,7 +337,7 @@ impl LoadSettings {
         }
     }
 
-    /// The settings that were given, in the order of [`LoadSettings::KEYS`], passwords included.
+    /// The given settings, in the order of [`LoadSettings::KEYS`], including passwords.
     pub fn given(&self) -> Vec<GivenSetting> {
         use serde_json::Value;
         let Ok(Value::Object(settings)) = serde_json::to_value(self) else {
@@ -344,7 +345,7 @@ impl LoadSettings {
         };
         let text = |value: Value| match value {
             Value::String(text) => text,
-            // JSON's writer adds a fraction to every float.
+            // The JSON writer would add a fraction to a whole float.
             Value::Number(number) => match number.as_f64() {
                 Some(float) if number.is_f64() => float.to_string(),
                 _ => number.to_string(),
@@ -362,7 +363,7 @@ impl LoadSettings {
         settings.collect()
     }
 
-    /// Length of the measured part, if time ends it.
+    /// Length of the measured part, if it is limited by time.
     pub fn planned(&self) -> Option<Duration> {
         match (self.duration, self.requests) {
             _ if !self.stages.is_empty() => self.stages_length(),
@@ -371,12 +372,12 @@ impl LoadSettings {
         }
     }
 
-    /// Every file that the load reads, each as it is opened. This includes the files named by its
-    /// list of URLs.
+    /// Every file that the load reads, under the path by which it is opened. This includes the
+    /// files named in its list of URLs.
     ///
     /// # Errors
     ///
-    /// Fails if the list can't be read.
+    /// The list can't be read.
     pub fn files(&self) -> Result<Vec<PathBuf>, SettingsError> {
         let named = [
             &self.body_file,
@@ -398,7 +399,7 @@ impl LoadSettings {
     ///
     /// # Errors
     ///
-    /// Returns the first contradiction.
+    /// The first contradiction.
     pub fn check(&self) -> Result<(), SettingsError> {
         let (body, body_file) = (self.body.is_some(), self.body_file.is_some());
         let (proxy, source) = (self.proxy.is_some(), !self.source.is_empty());
@@ -485,8 +486,7 @@ impl LoadSettings {
     }
 }
 
-/// Returns true if `PRONY_PUBLIC` is set to something other than `0`, `false`, `no`, `off` and the
-/// like.
+/// Returns true if `PRONY_PUBLIC` is set, except to `0`, `false`, `no`, `off` and similar values.
 fn is_public_by_environment() -> bool {
     let Some(value) = std::env::var_os(PUBLIC_VARIABLE) else {
         return false;

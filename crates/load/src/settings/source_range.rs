@@ -1,4 +1,4 @@
-//! Typed addresses: a single address, a network or a range.
+//! Source addresses as typed: a single address, a network or a range.
 //!
 //! A network of millions of addresses costs as little as a single address, because only its ends
 //! are stored.
@@ -7,8 +7,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Maximum number of addresses of a range that are used: no load has more connections at the same
-/// time.
+/// Maximum number of addresses of a range that are used, because no load has more connections at
+/// the same time.
 const ADDRESSES_MAX: u64 = 1 << 32;
 
 /// A `--source` or `--proxy-source`: an address or a range of at most 2^32 addresses.
@@ -23,8 +23,9 @@ pub struct SourceRange {
 impl FromStr for SourceRange {
     type Err = String;
 
-    /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: without the first address
-    /// and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1), unless it has no others.
+    /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: all addresses but the
+    /// first one and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1), unless it has no
+    /// others.
     fn from_str(typed: &str) -> Result<SourceRange, String> {
         let range = if let Some((network, length)) = typed.split_once('/') {
             network_range(typed, network, length)?
@@ -86,12 +87,12 @@ impl SourceRange {
         self.count
     }
 
-    /// Its first address.
+    /// First address of the range.
     pub fn first(self) -> IpAddr {
         self.first
     }
 
-    /// Its last address.
+    /// Last address of the range.
     pub fn last(self) -> IpAddr {
         self.nth(self.count - 1)
     }
@@ -106,8 +107,8 @@ impl SourceRange {
         self.first <= address && address <= self.last()
     }
 
-    /// The smallest set of networks that contains exactly these addresses. A range that was typed
-    /// as a network yields that network. The prefix length is in bits.
+    /// The smallest set of networks that together contain exactly these addresses, each with the
+    /// length of its prefix in bits. A range that was typed as a network yields that network.
     pub(crate) fn networks(self) -> Vec<(IpAddr, u32)> {
         if let Some(length) = self.network {
             return vec![(self.network_address(length), length)];
@@ -116,7 +117,7 @@ impl SourceRange {
         let bits = bits(self.first);
         let mut networks = Vec::new();
         loop {
-            // The largest network that begins here and doesn't extend past the last address.
+            // The largest network that begins at this address and doesn't extend past the last one.
             let left = last - from + 1;
             let free = from.trailing_zeros().min(left.ilog2()).min(bits);
             networks.push((like(self.first, from), bits - free));
@@ -140,7 +141,7 @@ fn bits(address: IpAddr) -> u32 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with this number, in the family of `family`.
+/// Converts a number to an address of the same family as `family`.
 fn like(family: IpAddr, number: u128) -> IpAddr {
     match family {
         IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
@@ -197,12 +198,14 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
     })
 }
 
-/// Reason that no connection can use an address as its source, if there is one.
+/// Reason why no connection can use an address as its source, if there is one.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     match address {
         _ if address.is_unspecified() => Some("can't be a source address"),
-        _ if address.is_multicast() => Some("is a group's, not a machine's"),
-        IpAddr::V4(v4) if v4.is_broadcast() => Some("is everybody's, not a machine's"),
+        _ if address.is_multicast() => Some("is a multicast address, which can't be a source"),
+        IpAddr::V4(v4) if v4.is_broadcast() => {
+            Some("is the broadcast address, which can't be a source")
+        }
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             Some("is link-local and would need a zone; use an address that is not link-local")
         }
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_a_source() {
+    fn sources_can_be_written_in_all_forms() {
         for (typed, first, last, count) in [
             ("127.0.0.5", "127.0.0.5", "127.0.0.5", 1),
             ("127.0.0.2-127.0.1.1", "127.0.0.2", "127.0.1.1", 256),
@@ -257,8 +260,8 @@ mod tests {
             ("fd00::/x", "0 to 128 bits"),
             ("0.0.0.0", "a source address"),
             ("::", "a source address"),
-            ("224.0.0.1", "group"),
-            ("255.255.255.255", "everybody's"),
+            ("224.0.0.1", "multicast"),
+            ("255.255.255.255", "broadcast"),
             ("fe80::1", "link-local"),
             ("fe80::1%lo", "zone"),
         ] {
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_the_sum_of_its_networks() {
+    fn the_networks_of_a_range_add_up_to_the_range() {
         for (typed, networks) in [
             ("10.4.0.0/14", "10.4.0.0/14"),
             ("10.0.0.7", "10.0.0.7/32"),

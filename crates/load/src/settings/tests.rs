@@ -1,10 +1,11 @@
-//! Settings are read from every form that flags, plans and messages use, and written back.
+//! Tests that settings are read from every form that flags, plans and messages use, and written
+//! back.
 
 use serde_json::json;
 
 use super::*;
 
-/// The flags of `prony load`, in which other tests write loads.
+/// The flags of `prony load`, with which other tests describe loads.
 #[path = "../../tests/flags/mod.rs"]
 mod flags;
 
@@ -21,7 +22,7 @@ impl LoadSettings {
 }
 
 #[test]
-fn defaults_are_those_of_the_contract() {
+fn defaults_are_the_documented_ones() {
     let load = LoadSettings::default();
     assert_eq!(load.connections(), 50);
     assert_eq!(load.timeout(), Duration::from_secs(20));
@@ -117,7 +118,7 @@ const BAD: &[&str] = &[
     "--proxy-source x --proxy-protocol v1",
 ];
 
-/// Flags that contradict each other, or lack another; the error names the first.
+/// Flags that contradict each other or need another flag. The error names the first of them.
 const CONTRADICTORY: &[&str] = &[
     "--cert f",
     "--key f",
@@ -164,7 +165,7 @@ fn values_round_trip() {
 }
 
 #[test]
-fn keys_are_those_of_the_fields() {
+fn keys_are_the_names_of_the_fields() {
     let all = GOOD.join(" ") + " --expect-sha256 " + &"0f".repeat(32);
     let given = LoadSettings::typed(&all).given();
     let given: Vec<&str> = given.iter().map(|setting| setting.key.as_str()).collect();
@@ -172,7 +173,7 @@ fn keys_are_those_of_the_fields() {
 }
 
 #[test]
-fn values_of_any_scalar_type_are_read_by_their_text() {
+fn values_of_any_scalar_type_are_parsed_from_their_text() {
     let json = json!({
         "connections": 10, "requests": "1k", "rate": 2.5, "http": 1.0, "duration": 3,
         "cores": [0, "2-3"], "expect_status": [200, "300-303"], "ciphers": "a,b",

@@ -59,7 +59,8 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
-        // `1.0` keeps its fraction because it may be a version. The parsers accept no exponents.
+        // Keeps the fraction of `1.0`, because it may be a version. The parsers accept no
+        // exponents.
         let text = format!("{number:?}");
         Ok(match text.contains('e') {
             true => number.to_string(),
@@ -67,7 +68,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         })
     }
 
-    /// Reads an array of one element like the element.
+    /// Accepts an array of one element in place of the element.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
         let first: Option<Scalar> = items.next_element()?;
         match (first, items.next_element::<Scalar>()?) {
@@ -217,7 +218,7 @@ pub(super) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     deserializer.deserialize_any(Headers)
 }
 
-/// Values in an array, in a string separated by commas, or both.
+/// Reads values from an array, from a string separated by commas, or from both.
 pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -230,7 +231,7 @@ where
         .collect()
 }
 
-/// Values in an array or in a string, read as one string with commas between them.
+/// Reads a value from an array or a string, after joining the elements with commas.
 fn joined<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -297,7 +298,7 @@ as_text! {
     TlsVersion: one,
 }
 
-/// Includes the password. No type that holds a password implements `Display`, so that none is
+/// Includes the password. No type that contains a password implements `Display`, so no password is
 /// printed by accident.
 impl Serialize for Credentials {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

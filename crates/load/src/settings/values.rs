@@ -61,7 +61,7 @@ words! {
     pub enum RequestOrder {
         /// As listed, across all workers.
         Sequence = "sequence",
-        /// Each drawn at random with equal chance, repeatable by the seed.
+        /// Each request drawn at random with equal probability, reproducible by the seed.
         Random = "random",
         /// Each drawn at random by its weight, repeatable by the seed.
         Weighted = "weighted",
@@ -97,7 +97,7 @@ words! {
         /// Each connection takes the next address.
         #[default]
         RoundRobin = "round-robin",
-        /// Each connection draws an address, repeatable by the seed.
+        /// Each connection draws an address at random, reproducible by the seed.
         Random = "random",
         /// Each virtual user, which is one of the load's connections, keeps its address when it
         /// reconnects.
@@ -118,7 +118,7 @@ words! {
 words! {
     /// Kernel interface for sockets.
     pub enum IoChoice {
-        /// The best that this system allows.
+        /// The best interface that this system supports.
         Auto = "auto",
         /// Completions: io_uring, on Linux 6.1 and later.
         Uring = "uring",
@@ -167,10 +167,10 @@ impl FromStr for TlsVersion {
             "1.2" => Ok(TlsVersion::Tls12),
             "1.3" => Ok(TlsVersion::Tls13),
             "1.0" | "1.1" => Err(format!(
-                "TLS {text} is not in this TLS library; it has 1.2 and 1.3"
+                "TLS {text} is not supported by this TLS library; use 1.2 or 1.3"
             )),
             _ => Err(format!(
-                "\"{text}\" is not in this TLS library; it has 1.2 and 1.3"
+                "\"{text}\" is not supported by this TLS library; use 1.2 or 1.3"
             )),
         }
     }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn words_are_parsed_as_they_are_written() {
         for name in SourceOrder::NAMES {
             assert_eq!(name.parse::<SourceOrder>().unwrap().name(), *name);
         }
@@ -255,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn tls_versions_that_the_library_lacks_are_refused_by_name() {
+    fn unsupported_tls_versions_are_refused_by_name() {
         for (text, error) in [
-            ("1.1", "TLS 1.1 is not in this TLS library"),
-            ("1.0", "it has 1.2 and 1.3"),
-            ("ssl3", "\"ssl3\" is not in this TLS library"),
+            ("1.1", "TLS 1.1 is not supported by this TLS library"),
+            ("1.0", "use 1.2 or 1.3"),
+            ("ssl3", "\"ssl3\" is not supported by this TLS library"),
         ] {
             let refused = text.parse::<TlsVersion>().unwrap_err();
             assert!(refused.contains(error), "{text}: {refused}");

@@ -16,7 +16,8 @@ fn slice_from(from: u64) -> LoadSlice {
     }
 }
 
-/// Does a worker's part in the slices of a load until it ends. Returns its slices and the end.
+/// Takes the part of a worker in the slices of a load until the load ends. Returns the worker's
+/// slices and the end.
 fn work(slices: &Slices, report: SliceReport) -> (Vec<LoadSlice>, Nanos) {
     let _end = EndOnDrop(slices);
     let (mut last, mut done) = (0, Vec::new());
@@ -139,7 +140,7 @@ fn a_load_may_end_while_it_is_paused_and_ends_once() {
 }
 
 #[test]
-fn only_the_part_of_a_drain_beyond_the_usual_times_is_excess() {
+fn only_the_part_of_a_drain_beyond_the_usual_length_is_excess() {
     let report = |drain, p99| SliceReport {
         drain: Nanos(drain),
         p99: Nanos(p99),
@@ -147,9 +148,9 @@ fn only_the_part_of_a_drain_beyond_the_usual_times_is_excess() {
     };
     assert_eq!(report(500, 20).excess(&[]), Nanos(480));
     assert_eq!(report(19, 20).excess(&[]), Nanos::ZERO);
-    // Without any response, nothing is known about the usual times.
+    // Without any response, the usual length is unknown.
     assert_eq!(report(500, 0).excess(&[]), Nanos::ZERO);
-    // A server that freezes often has a high p99, but not in most drains.
+    // If a server freezes often, the p99 is high but most drains are short.
     let earlier = [4, 900, 3, 5, 800].map(Nanos);
     assert_eq!(report(1_000, 950).excess(&earlier), Nanos(985));
     assert_eq!(report(1_000, 950).excess(&earlier[..4]), Nanos(50));

@@ -16,7 +16,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Its name in records.
+    /// Name of the backend in records.
     pub(crate) fn name(self) -> &'static str {
         match self {
             #[cfg(target_os = "linux")]
@@ -25,12 +25,12 @@ impl Backend {
         }
     }
 
-    /// The backend for a flag, with the reason if it is not the best one although the choice was
-    /// free. Each of the `workers` has up to `capacity` connections.
+    /// Chooses the backend for a flag. Also returns the reason if the choice was automatic and did
+    /// not yield the best backend. Each of the `workers` has up to `capacity` connections.
     ///
     /// # Errors
     ///
-    /// This system lacks the requested backend.
+    /// The requested backend is not available on this system.
     pub(crate) fn choose(
         flag: IoChoice,
         workers: u32,
@@ -57,7 +57,7 @@ impl Backend {
     }
 }
 
-/// io_uring, if a trial shows that it works for this number of workers.
+/// Returns io_uring, if a trial shows that it works for this number of workers.
 #[cfg(target_os = "linux")]
 fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
     super::uring::try_out(workers, capacity as usize).map(|()| Backend::Uring)
@@ -73,7 +73,8 @@ fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
 mod tests {
     use super::*;
 
-    /// Runs on a thread for which the system forbids a call, as containers do (seccomp(2)).
+    /// Runs a function on a thread on which a system call is forbidden, as in containers
+    /// (seccomp(2)).
     fn without<T: Send>(call: libc::c_long, run: impl FnOnce() -> T + Send) -> T {
         let step = |code: u32, jf, k| libc::sock_filter {
             code: code as u16,
@@ -82,7 +83,7 @@ mod tests {
             k,
         };
         let mut filter = [
-            // The system call's number is the first word of the data.
+            // The number of the system call is the first word of the data.
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
             step(
@@ -97,7 +98,7 @@ mod tests {
                 len: filter.len() as u16,
                 filter: filter.as_mut_ptr(),
             };
-            // SAFETY: the program and its steps live until the calls are done, which copy them.
+            // SAFETY: the program and its steps outlive the calls, which copy them.
             unsafe {
                 assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
                 let mode = libc::SECCOMP_MODE_FILTER;

@@ -9,32 +9,33 @@ use std::os::fd::AsRawFd;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// The system's setting for the range of local ports.
+/// Name of the system setting for the range of local ports.
 #[cfg(target_os = "linux")]
 pub(crate) const PORT_RANGE_NAME: &str = "net.ipv4.ip_local_port_range";
-/// The system's setting for the range of local ports.
+/// Name of the system setting for the range of local ports.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 
-/// A local address and ports, in place of the system's choice.
+/// A local address and local ports to use instead of the system's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Source {
     /// The local address.
     pub(crate) address: Option<IpAddr>,
-    /// The way to bind to it.
+    /// The kind of bind that the address needs.
     pub(crate) binding: Binding,
     /// The ports to choose from.
     pub(crate) ports: Option<LocalPorts>,
 }
 
-/// The permission that a bind to an address needs, the least first.
+/// The permission that a bind to an address needs, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Binding {
-    /// Nothing: the machine has the address, or for IPv4 a local route to it.
+    /// None: the machine has the address or, for IPv4, a local route to it.
     #[default]
     Usual,
     /// Permission to bind to an address that no interface has (IP_FREEBIND, ip(7)). For IPv6, Linux
-    /// accepts only the interfaces' addresses, and a local route to a block adds none.
+    /// otherwise accepts only the interfaces' own addresses; a local route to a block is not
+    /// enough.
     Free,
 }
 
@@ -55,18 +56,19 @@ impl LocalPorts {
 /// Ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HeldPorts {
-    /// All of them.
+    /// Number of held ports.
     pub(crate) count: u64,
-    /// Those of them in TIME_WAIT.
+    /// Number of held ports that are in TIME_WAIT.
     pub(crate) waiting: u64,
 }
 
 /// Binds a socket to its source before it connects.
 ///
-/// A bind leaves the port to the connect, which can then share one between destinations
-/// (IP_BIND_ADDRESS_NO_PORT, ip(7)). Naming the ports that the system has anyway makes Linux 6.8
-/// take them one after another; by itself it looks through all of one parity before it takes one of
-/// the other, which costs a connect half a millisecond once half of them are taken.
+/// The bind chooses only the address. The connect chooses the port, so that one port can be used
+/// for several destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set
+/// explicitly, even to the system's own, Linux 6.8 tries ports one after another. By default it
+/// searches all ports of one parity before those of the other, which takes half a millisecond per
+/// connect once half of the ports are in use.
 ///
 /// # Errors
 ///
@@ -74,7 +76,8 @@ pub(crate) struct HeldPorts {
 pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
-        // IP_LOCAL_PORT_RANGE of ip(7), Linux 6.3; it is refused before, which changes nothing.
+        // IP_LOCAL_PORT_RANGE of ip(7), since Linux 6.3. Older kernels refuse it, which changes
+        // nothing.
         set_ip_option(socket, 51, u32::from(high) << 16 | u32::from(low));
     }
     let Some(address) = source.address else {
@@ -82,23 +85,19 @@ pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     };
     #[cfg(target_os = "linux")]
     {
-        // If that is refused, the bind takes a port of its own.
+        // If the system refuses this option, the bind chooses a port.
         set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
         if source.binding == Binding::Free {
-            // If that is refused, the bind fails with an error.
+            // If the system refuses this option, the bind fails with an error.
             set_ip_option(socket, libc::IP_FREEBIND, 1);
         }
     }
     socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
 }
 
-/// Sets the size of a socket's send and receive buffers. This happens before it connects, because
-/// the connect announces the receive window to the peer (RFC 7323 §2.2). The system may round, and
-/// has an upper bound (net.core.rmem_max and wmem_max of socket(7)).
-///
-/// # Errors
-///
-/// The system's error.
+/// Sets the size of a socket's send and receive buffers. Must be called before the connect, which
+/// announces the receive window to the peer (RFC 7323 §2.2). The system may round the size, and has
+/// an upper bound (net.core.rmem_max and wmem_max of socket(7)).
 pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
     socket.set_send_buffer_size(bytes as usize)?;
     socket.set_recv_buffer_size(bytes as usize)
@@ -118,11 +117,11 @@ fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
     }
 }
 
-/// Finds out by a trial whether connections can come from an address, and the permission for it.
+/// Tries whether connections can come from an address. Returns the permission that this needs.
 ///
 /// # Errors
 ///
-/// The system's error if they can't.
+/// The system's error if connections can't come from the address.
 pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let bind = |binding| {
@@ -135,13 +134,14 @@ pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
         Ok(binding)
     };
     bind(Binding::Usual).or_else(|error| match address {
-        // With IP_FREEBIND any address can be bound. Responses have to reach this machine, too.
+        // With IP_FREEBIND, any address can be bound. A local route is needed so that responses
+        // reach this machine.
         IpAddr::V6(v6) if has_local_route(v6) => bind(Binding::Free),
         _ => Err(error),
     })
 }
 
-/// Returns true if a local route delivers packets to an IPv6 address to this machine.
+/// Returns true if a local route delivers packets for an IPv6 address to this machine.
 fn has_local_route(address: Ipv6Addr) -> bool {
     let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
     routes
@@ -153,8 +153,9 @@ fn has_local_route(address: Ipv6Addr) -> bool {
         })
 }
 
-/// Parses a line of /proc/net/ipv6_route with a local route into network and prefix length. Fields:
-/// destination, length, source, length, gateway, metric, two counts, flags, interface.
+/// Parses a line of /proc/net/ipv6_route. Returns the network and the prefix length of a local
+/// route. Fields: destination, length, source, length, gateway, metric, two counts, flags,
+/// interface.
 fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
     /// RTF_LOCAL of linux/ipv6_route.h.
     const LOCAL: u32 = 0x8000_0000;
@@ -185,8 +186,8 @@ pub(crate) fn sockets_in_use() -> u64 {
 }
 
 /// The ports that other sockets hold towards these destinations, from addresses for which
-/// `is_source` returns true. It reads the list of all connections, which takes about 100 ms for
-/// 100,000 of them.
+/// `is_source` returns true. Reads the list of all connections, which takes about 100 ms for
+/// 100,000 connections.
 pub(crate) fn held_ports(
     destinations: &BTreeSet<SocketAddr>,
     is_source: impl Fn(IpAddr) -> bool,
@@ -197,7 +198,7 @@ pub(crate) fn held_ports(
         let Ok(file) = File::open(format!("/proc/thread-self/net/{name}")) else {
             continue;
         };
-        // Line by line: 100,000 of them are 15 MB.
+        // Read line by line, because 100,000 connections are 15 MB.
         for line in BufReader::new(file).lines().map_while(Result::ok).skip(1) {
             let Some(seen) = connection(&line) else {
                 continue;
@@ -217,7 +218,7 @@ pub(crate) fn held_ports(
     held
 }
 
-/// Returns true if the system gives a port in TIME_WAIT to a new connection (net.ipv4.tcp_tw_reuse
+/// Returns true if the system assigns ports in TIME_WAIT to new connections (net.ipv4.tcp_tw_reuse
 /// in ip-sysctl.txt: 1 always, 2 within the loopback).
 fn is_reused(setting: &str, remote: IpAddr) -> bool {
     match setting {
@@ -265,7 +266,8 @@ fn connection(line: &str) -> Option<TcpTableEntry> {
     })
 }
 
-/// `0100007F:1F90`: words of four bytes, each written as this machine's number, and the port.
+/// Parses `0100007F:1F90`: words of four bytes, each as a number in this machine's byte order, and
+/// the port.
 fn endpoint(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let word = |index: usize| {
@@ -295,7 +297,7 @@ mod tests {
         size_buffers(&socket, 20_000).unwrap();
         let sizes = [socket.recv_buffer_size(), socket.send_buffer_size()];
         for size in sizes.map(Result::unwrap) {
-            // Linux counts its own expense in and says twice as much.
+            // Linux adds its own overhead and reports twice the size.
             assert!((20_000..=40_000).contains(&size), "{size}");
         }
     }
@@ -315,7 +317,7 @@ mod tests {
 
     #[cfg(target_endian = "little")]
     #[test]
-    fn lines_of_the_list_of_connections_are_read() {
+    fn lines_of_the_connection_list_are_parsed() {
         let line = "   3: 0100007F:9C40 0200007F:1F90 06 00000000:00000000 03:00001770 00000000";
         let seen = connection(line).unwrap();
         assert_eq!(seen.local, "127.0.0.1:40000".parse().unwrap());
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_ours_holds_a_port() {
+    fn an_open_connection_holds_a_port() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let _client = std::net::TcpStream::connect(address).unwrap();

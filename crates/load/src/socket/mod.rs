@@ -1,23 +1,23 @@
 //! The contract between the worker and the sockets that carry its bytes.
 //!
-//! It is built on *completions*: the worker submits an operation, continues, and later reaps one
-//! [`Completion`] for it. io_uring maps to it directly; the readiness backend emulates it by
-//! performing the operation once the system says that it won't block. A user-space stack or a
-//! simulation with its own clock fits the same contract. Nothing above this module may assume a
-//! kernel socket.
+//! The contract is built on *completions*: the worker submits an operation, continues, and later
+//! reaps one [`Completion`] for it. io_uring maps to the contract directly; the readiness backend
+//! emulates it by performing the operation once the system reports that it won't block. A
+//! user-space stack or a simulation with its own clock fits the same contract. Nothing above this
+//! module may assume a kernel socket.
 //!
-//! The contract, which tests force on every backend:
+//! The contract, which every backend is tested against:
 //!
 //! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation that this
 //!    index has not had before.
-//! 2. [`Sockets::connect`] leads to exactly one `Connected` or `Failed`. After `Connected`, receiving
-//!    has begun without a request for it. Nothing is sent before the worker submits it, so that the
-//!    worker's clock reading before a send is never later than the send.
-//! 3. [`Sockets::send`] leads to one `Sent` once the last byte was taken over, or to a `Failed`. If it
-//!    returns [`Sending::Done`], only a `Failed` may follow. One send per connection is in flight at a
-//!    time, and none follows one that failed. The `Sent` of a request comes before the `Received` of
-//!    its response: a response that is reaped while its request is in flight counts as early, and
-//!    costs the connection.
+//! 2. [`Sockets::connect`] leads to exactly one `Connected` or `Failed`. After `Connected`,
+//!    receiving begins without being requested. Nothing is sent before the worker submits it, so
+//!    that the worker's clock reading before a send is never later than the send.
+//! 3. [`Sockets::send`] leads to one `Sent` once the system has accepted the last byte, or to a
+//!    `Failed`. If it returns [`Sending::Done`], only a `Failed` may follow. One send per
+//!    connection is in flight at a time, and none follows one that failed. The `Sent` of a request
+//!    comes before the `Received` of its response: a response that is reaped before the `Sent` of
+//!    its request counts as premature, and the worker closes the connection.
 //! 4. The bytes of a `Received` stay readable by [`Sockets::received`] until the next call of
 //!    [`Sockets::next`]. They come in order. `Closed` is the peer's orderly end. Nothing is received
 //!    after it, but a send may still go out.
@@ -51,16 +51,16 @@ pub(crate) use poll::PollSockets;
 #[cfg(target_os = "linux")]
 pub(crate) use uring::UringSockets;
 
-/// Names one connection for as long as it lives.
+/// Identifies one connection for as long as it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// A small number, reused.
+    /// A small number, which is reused.
     pub(crate) index: u32,
     /// Differs for each connection with the same index.
     pub(crate) generation: u32,
 }
 
-/// The other end of a connection.
+/// The remote end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Peer {
     /// An address and port.
@@ -73,23 +73,24 @@ pub(crate) enum Peer {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route<'a> {
     pub(crate) peer: &'a Peer,
-    /// The local address. The system chooses by default.
+    /// The local source; `None` leaves the choice to the system.
     pub(crate) source: Option<local::Source>,
-    /// Bytes of a TCP socket's send and receive buffers. The system chooses by default.
+    /// Size of a TCP socket's send and receive buffers in bytes; `None` leaves the choice to the
+    /// system.
     pub(crate) buffers: Option<u32>,
-    /// A send may follow one that the peer has not acknowledged, and must not wait for the
-    /// acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
+    /// Send without waiting for the peer's acknowledgement of earlier bytes (TCP_NODELAY, RFC 9293
+    /// §3.7.4).
     pub(crate) nodelay: bool,
-    /// The connection will carry many requests, which is worth some preparation.
+    /// The connection will carry many requests, so costly preparation pays off.
     pub(crate) keepalive: bool,
 }
 
 /// Bytes to send.
 #[derive(Debug)]
 pub(crate) enum Outgoing<'run> {
-    /// Bytes that outlive the run: a request serialised beforehand.
+    /// Bytes that outlive the run: a request that was serialized beforehand.
     Shared(&'run [u8]),
-    /// Bytes whose buffer the `Sent` completion gives back.
+    /// Bytes in a buffer that the `Sent` completion returns.
     Owned(Vec<u8>),
 }
 
@@ -105,7 +106,8 @@ impl Outgoing<'_> {
 /// The state of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// No completion follows unless it fails: all bytes were taken over, or certainly will be.
+    /// The system has accepted all bytes, or certainly will. No completion follows unless the send
+    /// fails.
     Done,
     /// `Sent` or `Failed` will follow.
     InFlight,
@@ -114,16 +116,16 @@ pub(crate) enum Sending {
 /// The way in which a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// In order: TCP sends FIN.
+    /// Orderly: TCP sends FIN.
     Orderly,
-    /// At once. Unsent and unread bytes are dropped: TCP sends RST, and no TIME_WAIT remains.
+    /// Immediate: unsent and unread bytes are dropped, TCP sends RST, and no TIME_WAIT remains.
     Abort,
 }
 
 /// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Making the connection.
+    /// Connecting.
     Connect,
     /// Sending.
     Send,
@@ -131,23 +133,23 @@ pub(crate) enum Operation {
     Receive,
 }
 
-/// Something that happened to a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum Completion {
-    /// It is made, and receiving has begun.
+    /// The connection is established, and receiving has begun.
     Connected(Key),
-    /// All bytes of the send were taken over. An owned buffer comes back.
+    /// All bytes of the send were accepted. An owned buffer is returned.
     Sent(Key, Option<Vec<u8>>),
     /// Bytes arrived: see [`Sockets::received`].
     Received(Key),
-    /// The peer closed its side in order.
+    /// The peer closed its side in an orderly way.
     Closed(Key),
-    /// The operation failed and the connection with it.
+    /// The operation failed, and the connection with it.
     Failed(Key, Operation, io::Error),
 }
 
 impl Completion {
-    /// The connection that it concerns.
+    /// The key of the connection.
     pub(crate) fn key(&self) -> Key {
         match self {
             Completion::Connected(key)
@@ -159,12 +161,12 @@ impl Completion {
     }
 }
 
-/// A batch of completions that a wait may gather: see [`Sockets::wait_coalesced`].
+/// Limits of the batch of completions that a wait may gather; see [`Sockets::wait_coalesced`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitBatch {
     /// The wait ends with this number of completions.
     pub(crate) max_completions: u32,
-    /// Time to wait for them, from the beginning of the wait.
+    /// Maximum time to wait for the batch, from the beginning of the wait.
     pub(crate) max_wait: Nanos,
 }
 
@@ -173,12 +175,12 @@ pub(crate) trait Sockets<'run> {
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
-    /// The time of the last wait's end, or of the completion that [`Sockets::next`] returned last.
-    /// It may be some microseconds old: reading a clock for each completion costs as much as
-    /// parsing a response.
+    /// The time at which the last wait ended, or of the completion that [`Sockets::next`] returned
+    /// last. It may be some microseconds old. Reading a clock for each completion would cost as
+    /// much as parsing a response.
     fn cached_now(&self) -> Nanos;
 
-    /// Begins a connection.
+    /// Begins to connect.
     fn connect(&mut self, key: Key, route: Route<'_>);
 
     /// Begins to send. Owned bytes are always in flight until `Sent` returns them.
@@ -187,27 +189,27 @@ pub(crate) trait Sockets<'run> {
     /// The local address of an open connection. UNIX sockets have none.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
 
-    /// Bytes of the send in flight on a connection, or of the one that failed last, that were not
-    /// sent as far as that is known. A backend may count up to 128 KiB too much.
+    /// Number of bytes that were not sent, as far as known, of the send in flight on a connection
+    /// or of the last failed one. A backend may count up to 128 KiB too many.
     fn unsent(&self, key: Key) -> u64;
 
-    /// Ends a connection with all operations on it. Does nothing if it has ended.
+    /// Ends a connection and all operations on it. Does nothing if the connection has already
+    /// ended.
     fn close(&mut self, key: Key, how: Close);
 
-    /// Sleeps until a completion can be reaped or the time `until` has come. Sometimes it ends
-    /// sooner.
+    /// Sleeps until a completion can be reaped or the time `until` is reached. May return earlier.
     ///
     /// # Errors
     ///
-    /// The system's own waiting fails. The load can't continue.
+    /// The system can't wait for events. The load can't continue.
     fn wait(&mut self, until: Nanos) -> io::Result<()>;
 
-    /// Like [`Sockets::wait`], but early completions may be left until the batch is full or its
-    /// time is up. A backend without an efficient way to do this just waits.
+    /// Like [`Sockets::wait`], but may continue to sleep after the first completions until the
+    /// batch is full or its time is up. A backend without an efficient way to do this just waits.
     ///
     /// # Errors
     ///
-    /// As for [`Sockets::wait`].
+    /// Those of [`Sockets::wait`].
     fn wait_coalesced(&mut self, until: Nanos, _batch: WaitBatch) -> io::Result<()> {
         self.wait(until)
     }

@@ -1,9 +1,9 @@
 //! The readiness backend: epoll on Linux, kqueue on FreeBSD, through the `polling` crate.
 //!
-//! Events are level-triggered: a short read needs no second one to prove that nothing is left, and
-//! the next wait reports an end of stream that came together with the last bytes. A connection
-//! changes its interest from writing to reading when it is made, and around a send that would
-//! block.
+//! Events are level-triggered: after a short read, no second read is needed to prove that nothing
+//! is left, and an end of stream that arrives with the last bytes is reported by the next wait. A
+//! connection's interest changes from writing to reading when it is established, and around a send
+//! that would block.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -19,22 +19,22 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 
-/// Large enough for a body of 100 KiB in one read if the kernel has it.
+/// Large enough to read a body of 100 KiB at once, if the kernel has all of it.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Events per wait at most. It is at least the number that a worker handles in a turn, so that the
-/// worker never takes events left behind for an empty queue.
+/// Maximum number of events per wait. It is at least the number that a worker handles in a turn, so
+/// that an empty queue means that no events are left.
 const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// The readiness backend. See [`Sockets`].
 pub(crate) struct PollSockets<'run> {
     poller: Poller,
     events: Events,
-    /// Unhandled events of the last wait. The next one comes last.
+    /// Unhandled events of the last wait, in reverse order.
     batch: Vec<Event>,
     /// Completions that did not need an event.
     ready: VecDeque<Completion>,
-    /// The open key of each index, even if its socket could not be made.
+    /// The open key of each index, even if its socket could not be created.
     live: Vec<Option<Key>>,
     connections: Vec<Option<PollConnection<'run>>>,
     buffer: Box<[u8]>,
@@ -46,9 +46,9 @@ struct PollConnection<'run> {
     socket: Socket,
     key: Key,
     stage: PollStage,
-    /// Bytes in flight, and the number of them that were taken over.
+    /// Bytes of the send in flight, and the number of them that the system has accepted.
     sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a failed send that were not taken over.
+    /// Bytes of a failed send that the system had not accepted.
     unsent: usize,
     /// The interest registered with the poller.
     interest: Interest,
@@ -71,7 +71,7 @@ struct Interest {
 }
 
 impl Interest {
-    /// Such a socket is not registered at all, because the poller would still report its errors.
+    /// A failed socket is not registered at all, because the poller would still report its errors.
     const NONE: Interest = Interest {
         reading: false,
         writing: false,
@@ -149,7 +149,7 @@ impl<'run> PollSockets<'run> {
     fn on_event(&mut self, event: Event) -> Option<Completion> {
         let index = event.key & u32::MAX as usize;
         let connection = self.connections.get_mut(index)?.as_mut()?;
-        // An event of the same batch may concern the previous connection with this index.
+        // The event may concern an earlier connection with the same index.
         if event_key(connection.key) != event.key {
             return None;
         }
@@ -176,13 +176,13 @@ impl<'run> PollSockets<'run> {
         completion
     }
 
-    /// Registers a connection's present interest with the poller.
+    /// Registers a connection's current interest with the poller.
     fn update_interest_at(&mut self, index: usize) {
         let Some(connection) = &mut self.connections[index] else {
             return;
         };
         if let Err(error) = connection.update_interest(&self.poller) {
-            // The poller is full and would never report the event.
+            // The poller is full and would never report an event of this connection.
             let operation = match connection.stage {
                 PollStage::Connecting => Operation::Connect,
                 _ => Operation::Receive,
@@ -213,7 +213,7 @@ impl<'run> PollConnection<'run> {
         }
     }
 
-    /// Begins to send. Returns a completion unless the send is done.
+    /// Begins a send. Returns a completion unless the send is already done.
     fn send(&mut self, bytes: Outgoing<'run>) -> (Sending, Option<Completion>) {
         self.sending = Some((bytes, 0));
         match self.write() {
@@ -270,7 +270,7 @@ impl<'run> PollConnection<'run> {
         Completion::Failed(self.key, operation, error)
     }
 
-    /// Notes that the rest of the send in progress will not be sent.
+    /// Marks the rest of the send in flight as lost.
     fn lose_sending(&mut self) {
         self.unsent = self.unsent();
         self.sending = None;
@@ -313,7 +313,7 @@ impl<'run> PollConnection<'run> {
     /// Removes the socket from the poller. Call it before the socket is closed.
     fn forget(&self, poller: &Poller) {
         if self.interest != Interest::NONE {
-            // It can only fail for a socket that was never added.
+            // This can fail only for a socket that was never added.
             let _ = poller.delete(&self.socket);
         }
     }
@@ -331,7 +331,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         Nanos::from(self.epoch.elapsed())
     }
 
-    /// Each completion took a system call, compared with which the clock is cheap.
+    /// Each completion took a system call, compared with which reading the clock is cheap.
     fn cached_now(&self) -> Nanos {
         self.now()
     }
@@ -399,7 +399,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
             _ => {}
         }
         self.batch.extend(self.events.iter());
-        // Handled from the end: the first event that was reported is handled first.
+        // Events are taken from the end, so that the first reported event is handled first.
         self.batch.reverse();
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! A backend with a virtual clock and scripted servers. The real worker runs over it in no time,
-//! and each run is the same to the nanosecond.
+//! A backend with a virtual clock and scripted servers. The real worker runs over it faster than
+//! real time, and each run is reproducible to the nanosecond.
 //!
-//! It also checks the worker's side of the contract: a violation panics here.
+//! The backend also checks the worker's side of the contract: a violation causes a panic.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -17,12 +17,13 @@ use crate::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
-/// With this number of waits, which no test needs, the worker spins.
+/// Limit on the number of waits. No test needs as many, so reaching it means that the worker spins.
 const WAITS_MAX: u64 = 5_000_000;
-/// Waits in a row at which time stood still and nothing happened. With more, the worker spins.
+/// Limit on consecutive waits in which time did not advance and nothing happened. Reaching it means
+/// that the worker spins.
 const IDLE_WAITS_MAX: u32 = 100;
-/// Waits in a row at which time stood still. With more, the worker spins, because no server does
-/// that much at once.
+/// Limit on consecutive waits in which time did not advance. Reaching it means that the worker
+/// spins, because no server does as much at one time.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server.
@@ -30,12 +31,12 @@ pub(crate) trait Server {
     /// Responds to a connect.
     fn connect(&mut self, now: Nanos) -> Connect;
 
-    /// Steps on a new connection that follow without a request. Connections count from 0.
+    /// Steps on a new connection that need no request. Connections are numbered from 0.
     fn greet(&mut self, _connection: u64) -> Vec<(Nanos, Step)> {
         Vec::new()
     }
 
-    /// The bytes that a step on a connection puts on the wire, at its time.
+    /// The bytes that a step on a connection sends, computed when the step is due.
     fn sealed(&mut self, _connection: u64, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
@@ -47,11 +48,11 @@ pub(crate) trait Server {
 /// The result of a connect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Connect {
-    /// Made after this time.
+    /// Established after this time.
     Accept(Nanos),
-    /// Failed after this time with this error of the system.
+    /// Failed after this time with this system error.
     Fail(Nanos, i32),
-    /// Neither made nor failed.
+    /// Neither established nor failed.
     Never,
 }
 
@@ -60,24 +61,25 @@ pub(crate) enum Connect {
 pub(crate) struct ReceivedRequest {
     /// Real time.
     pub(crate) now: Nanos,
-    /// Counts connections, from 0.
+    /// Number of the connection, from 0.
     pub(crate) connection: u64,
     /// The target's port.
     pub(crate) port: u16,
-    /// Counts sends on the connection, from 0; with HTTP/1 and without TLS each is a request.
+    /// Number of the send on the connection, from 0. With HTTP/1 without TLS, each send is a
+    /// request.
     pub(crate) number: u64,
     /// The bytes sent.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The response to a request. Times count from its arrival.
+/// The response to a request. Times are relative to the arrival of the request.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) taken: SendTiming,
     pub(crate) steps: Vec<(Nanos, Step)>,
 }
 
-/// Time at which the request's bytes are taken over.
+/// Time at which the socket accepts the bytes of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum SendTiming {
     #[default]
@@ -95,23 +97,23 @@ pub(crate) enum Step {
     Fail(i32),
 }
 
-/// Calls of the backend, for tests.
+/// Calls of the backend, for assertions.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Start times of connects.
     pub(crate) connects: Vec<Nanos>,
-    /// Sends: their time and bytes. With HTTP/1 each is a request.
+    /// Time and bytes of each send. With HTTP/1, each is a request.
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// The ways in which connections were closed.
     pub(crate) closes: Vec<Close>,
-    /// The calls before the clock was started again, by the clock before.
+    /// The calls before the clock was restarted, timed by the earlier clock.
     pub(crate) before: Option<Box<Log>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DueEvent {
     at: Nanos,
-    /// Events of the same time happen in the order in which they were planned.
+    /// Orders events of the same time by when they were planned.
     order: u64,
     key: (u32, u32),
     action: DueAction,
@@ -146,11 +148,12 @@ struct SimulatedLink<'run> {
 pub(crate) struct SimulatedSockets<'run> {
     /// The worker's clock.
     clock: Nanos,
-    /// The server's clock minus the worker's, which does not advance between the slices of a load.
+    /// The server's clock minus the worker's clock. The worker's clock does not advance between the
+    /// slices of a load.
     server_ahead: Nanos,
-    /// Time that it takes to reap a completion.
+    /// Time that reaping a completion takes.
     cost: Nanos,
-    /// The load is interrupted at this real time.
+    /// Real time at which the load is interrupted.
     interrupt: Option<(Nanos, Rc<Control>)>,
     /// Real time at which the worker is stopped, and the duration of the stop.
     stop: Option<(Nanos, Nanos)>,
@@ -192,13 +195,13 @@ impl<'run> SimulatedSockets<'run> {
         }
     }
 
-    /// Sets the time that it takes the worker to reap a completion.
+    /// Sets the time that reaping a completion takes.
     pub(crate) fn with_cost(mut self, cost: Nanos) -> SimulatedSockets<'run> {
         self.cost = cost;
         self
     }
 
-    /// Stops the worker at the time `at`, while it waits, for the time `length`.
+    /// Stops the worker for the time `length` during its first wait after `at`.
     pub(crate) fn with_stop(mut self, at: Nanos, length: Nanos) -> SimulatedSockets<'run> {
         self.stop = Some((at, length));
         self
@@ -215,13 +218,12 @@ impl<'run> SimulatedSockets<'run> {
         self.log.clone()
     }
 
-    /// Lets time pass without a wait.
+    /// Advances the clock without a wait.
     pub(crate) fn pass(&mut self, time: Nanos) {
         self.clock = self.clock + time;
     }
 
-    /// Sets the worker's clock after a pause of this length. Pending events of the server keep their
-    /// real times.
+    /// Sets the worker's clock after a pause. Pending events of the server keep their real times.
     pub(crate) fn set_clock(&mut self, pause: Nanos, clock: Nanos) {
         let now = self.server_clock() + pause;
         assert!(clock <= now, "the worker's clock is ahead of real time");
@@ -229,7 +231,7 @@ impl<'run> SimulatedSockets<'run> {
         self.server_ahead = now - clock;
     }
 
-    /// The real time, by which servers act.
+    /// The real time, which servers use.
     pub(crate) fn server_clock(&self) -> Nanos {
         self.clock + self.server_ahead
     }
@@ -275,7 +277,7 @@ impl<'run> SimulatedSockets<'run> {
             .expect("the worker uses a key that is not open")
     }
 
-    /// The completion of a due event, if its connection is still open.
+    /// Handles a due event. Returns its completion, if the connection is still open.
     fn happen(&mut self, due: DueEvent) -> Option<Completion> {
         let (index, generation) = due.key;
         let key = Key { index, generation };

@@ -19,7 +19,7 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN) => {
             Outcome::ConnectUnreachable
         }
-        // The error depends on whether the port or the address is missing. Both mean that there is
+        // The error depends on whether the port or the address is missing. In both cases there is
         // nothing to connect from.
         Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::NoLocalPort,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::TooManyFiles,
@@ -28,8 +28,8 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
-/// Returns true if a connect failed because nothing listens at the address, or no socket is at the
-/// path.
+/// Returns true if a connect failed because nothing listens at the address, or because no socket
+/// exists at the path.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -37,18 +37,18 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Returns true if a connect failed because the backlog of a UNIX socket is full (connect(2)). Then
-/// it is worth another try within its timeout.
+/// Returns true if a connect failed because the backlog of a UNIX socket is full (connect(2)). The
+/// connect can then be retried until its timeout.
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Bytes that the system took over for a TCP connection and has not sent; 0 if it does not report
-/// them.
+/// Number of bytes of a TCP connection that the system has accepted but not sent; 0 if it does not
+/// report them.
 pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     #[cfg(target_os = "linux")]
     {
-        /// The part of the send queue that was not sent (tcp(7)).
+        /// Reads the part of the send queue that was not sent (tcp(7)).
         const SIOCOUTQNSD: libc::Ioctl = 0x894b;
         let mut bytes: libc::c_int = 0;
         // SAFETY: the call writes one integer to a local variable.
@@ -63,10 +63,10 @@ pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
 }
 
 /// Closes a connection at once. Unsent and unread bytes are dropped, TCP sends RST, and no
-/// TIME_WAIT remains. Threads that wait for the socket are woken.
+/// TIME_WAIT remains. Threads that are waiting for the socket wake up.
 #[cfg(target_os = "linux")]
 pub(crate) fn abort(socket: &Socket) {
-    // SAFETY: an address is plain numbers, for which zero is a value.
+    // SAFETY: an address consists of integers, for which zero is valid.
     let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
     nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
     // Connecting to no family dissolves the association (connect(2)).
@@ -79,7 +79,8 @@ pub(crate) fn abort(socket: &Socket) {
         )
     };
     if dissolved != 0 {
-        // A UNIX socket has no association and no unsent bytes. A failure means that it is closed.
+        // A UNIX socket has no association and no unsent bytes. Failure means that the socket is
+        // already closed.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }
@@ -90,7 +91,7 @@ pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
     (span(usage.ru_utime), span(usage.ru_stime))
 }
 
-/// Time for which the calling thread was ready to run and had no core. None if the system does not
+/// Time for which the calling thread was ready to run but had no core; zero if the system does not
 /// report it (Linux: the second figure of schedstat, proc(5)).
 pub(crate) fn thread_run_delay() -> Nanos {
     #[cfg(target_os = "linux")]
@@ -102,8 +103,8 @@ pub(crate) fn thread_run_delay() -> Nanos {
     Nanos::ZERO
 }
 
-/// Time for which the machine was suspended since it started, or a little less. None if the system
-/// does not report it (Linux: CLOCK_BOOTTIME counts it and CLOCK_MONOTONIC does not,
+/// Time for which the machine was suspended since it started, or slightly less. Zero if the system
+/// does not report it (Linux: CLOCK_BOOTTIME includes it and CLOCK_MONOTONIC does not,
 /// clock_gettime(2)).
 pub(crate) fn suspended_time() -> Nanos {
     #[cfg(target_os = "linux")]
@@ -114,7 +115,7 @@ pub(crate) fn suspended_time() -> Nanos {
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
             Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
         };
-        // In this order, as the thread may lose its core between the two.
+        // Read in this order, because the thread may lose its core between the two readings.
         let since_boot = nanos(ClockId::Boottime);
         since_boot.since(nanos(ClockId::Monotonic))
     }
@@ -163,10 +164,10 @@ pub(crate) fn open_files_limit() -> u64 {
 ///
 /// # Errors
 ///
-/// This process may not run on that core.
+/// This process is not allowed to run on that core.
 pub(crate) fn pin_thread(core: usize) -> Result<(), String> {
     let mut cores = CpuSet::new();
-    // A set panics for cores that it can't hold.
+    // `CpuSet::set` panics for cores beyond its size.
     if core < CpuSet::MAX_CPU {
         cores.set(core);
     }

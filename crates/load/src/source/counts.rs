@@ -14,13 +14,13 @@ type Counts = [u64; 3];
 /// Counts of one worker, by the index of the source ([`Sources::place`]).
 #[derive(Debug, Default)]
 pub(crate) struct SourceCounts {
-    /// Zeros take no memory until they are written to. Empty if no sources were given.
+    /// Zeros use no memory until they are written to. Empty if no sources were given.
     each: Vec<Counts>,
     beyond: Counts,
 }
 
 impl SourceCounts {
-    /// Creates the counts of this number of sources.
+    /// Creates the counts for `sources` sources.
     pub(crate) fn new(sources: u64) -> SourceCounts {
         SourceCounts {
             each: vec![[0; 3]; sources.min(COUNTED_ADDRESSES_MAX) as usize],
@@ -59,7 +59,7 @@ impl SourceCounts {
     pub(crate) fn merge(&mut self, other: &SourceCounts) {
         let others = other.each.iter().chain([&other.beyond]);
         for (mine, theirs) in self.each.iter_mut().chain([&mut self.beyond]).zip(others) {
-            // Unwritten entries take no memory.
+            // Unwritten entries use no memory.
             if *theirs != [0; 3] {
                 for (mine, theirs) in mine.iter_mut().zip(theirs) {
                     *mine += theirs;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn of_millions_the_last_are_counted_together() {
+    fn with_millions_of_sources_the_last_are_counted_together() {
         let sources = sources("--source 127.0.0.0/8");
         let mut counts = SourceCounts::new(sources.counted());
         for place in [

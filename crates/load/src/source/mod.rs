@@ -28,9 +28,9 @@ pub(crate) struct Sources {
     order: SourceOrder,
     /// Ports to choose from, if the system's own search would take long.
     ports: Option<LocalPorts>,
-    /// Method by which connections are bound to IPv6 addresses.
+    /// Kind of bind that the IPv6 addresses need.
     binding_v6: Binding,
-    /// The workers that use these addresses, if some run in other processes.
+    /// The workers that use these addresses; `None` if all workers run in this process.
     shards: Option<ShardRange>,
     proxy_protocol: Option<ProxyProtocol>,
 }
@@ -40,7 +40,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// Fails if an address was given twice, or an order without addresses.
+    /// An address was given twice, or an order was given without addresses.
     pub(crate) fn new(settings: &LoadSettings) -> Result<Sources, SpecError> {
         let (v4, v6): (Vec<_>, Vec<_>) = settings
             .source
@@ -65,12 +65,12 @@ impl Sources {
         })
     }
 
-    /// Sets the ports from which each connection's port is chosen from now on.
+    /// Sets the range from which the connections' local ports are chosen.
     pub(crate) fn choose_ports(&mut self, ports: Option<LocalPorts>) {
         self.ports = ports;
     }
 
-    /// Restricts these addresses to the workers in this process; other processes have their own.
+    /// Restricts the addresses to those of the workers in this process; other processes use others.
     pub(crate) fn restrict_to(&mut self, shards: ShardRange) {
         self.shards = (shards.workers < shards.of).then_some(shards);
     }
@@ -187,12 +187,12 @@ impl Sources {
         }
     }
 
-    /// Checks that every address has a target to connect to, and that some addresses of each range,
-    /// including the first and the last, belong to this machine.
+    /// Checks that every address has a target to connect to. Also checks that some addresses of
+    /// each range, including the first and the last, belong to this machine.
     ///
     /// # Errors
     ///
-    /// Names the address and gives a hint.
+    /// An error that names the address and gives a hint.
     pub(crate) fn check(&mut self, targets: &[Target]) -> Result<(), SpecError> {
         for (addresses, family) in [(&self.v4, "an IPv4"), (&self.v6, "an IPv6")] {
             let Some(range) = addresses.ranges().first() else {
@@ -204,8 +204,8 @@ impl Sources {
             });
             if !is_used {
                 let error = SettingsError::value("source", range).text(format!(
-                    ": {family} address can't connect to a target of the other family; give sources \
-                     and target of one family ("
+                    ": {family} address can't connect to a target of the other address family; use \
+                     the same family for sources and target ("
                 ));
                 let error = error.name("resolve").text(" sets a target's address)");
                 return Err(error.into());
@@ -229,7 +229,7 @@ fn addresses(setting: &'static str, given: &[SourceRange]) -> Result<AddressList
     })
 }
 
-/// Finds the way in which connections can be bound to the addresses of a range.
+/// Tests which kind of bind the addresses of a range need.
 fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
     let mut all = Binding::Usual;
     for address in tried(range) {
@@ -320,7 +320,7 @@ mod tests {
             counts.values().all(|n| n.abs_diff(1000) < 120),
             "{counts:?}"
         );
-        // The draws don't follow a sequence.
+        // Draws are independent, so the same address often comes twice in a row.
         assert!(seen.windows(2).filter(|pair| pair[0] == pair[1]).count() > 800);
     }
 
@@ -373,7 +373,7 @@ mod tests {
         );
         let error = refused("--source-order random");
         assert!(error.contains("add --source"), "{error}");
-        // Repeating an address in headers does not conflict with connecting from it.
+        // The same address may be used in headers and for connecting.
         sources("--source 127.0.0.2 --proxy-protocol v1 --proxy-source 127.0.0.2");
     }
 }

@@ -32,7 +32,7 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
-/// The version's explicit tag.
+/// Tag of the explicit version field.
 const VERSION: u8 = 0xa0;
 
 /// 1.2.840.113549.1.1.1 (RFC 3279 §2.3.1)
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_as_long_as_they_were_made() {
+    fn key_lengths_are_read_from_certificates() {
         for (algorithm, bits) in [
             (&rcgen::PKCS_ECDSA_P256_SHA256, 256),
             (&rcgen::PKCS_ECDSA_P384_SHA384, 384),
@@ -108,7 +108,7 @@ mod tests {
         for place in 0..whole.len() {
             let mut other = whole.clone();
             other[place] ^= 0xff;
-            // The result doesn't matter, as long as there is no panic.
+            // Only the absence of a panic is tested.
             let _ = key_bits(&other);
         }
     }

@@ -233,7 +233,7 @@ impl RecordCipher {
                     .seal_in_place_separate_tag(nonce, Aad::from(additional), text)
             }
         };
-        let tag = tag.expect("a record is far shorter than what a cipher takes");
+        let tag = tag.expect("a record is far shorter than the limit of a cipher");
         out.extend_from_slice(tag.as_ref());
         self.sequence += 1;
     }
@@ -251,5 +251,5 @@ fn inner(opened: &[u8]) -> Result<(u8, &[u8]), Error> {
 }
 
 fn unknown_cipher() -> Error {
-    Error::General("the cipher agreed on is not one that prony can use".to_owned())
+    Error::General("prony does not support the negotiated cipher".to_owned())
 }

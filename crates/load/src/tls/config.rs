@@ -22,8 +22,8 @@ use crate::settings::{HttpVersion, LoadSettings, TlsVersion};
 ///
 /// A key share is sent for the first group only: X25519 is the cheapest, and nearly every server
 /// with TLS 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered at
-/// all. They cost a client several times as much, and a server that prefers them (OpenSSL from 3.5
-/// on) would require another round trip.
+/// all. They cost the client several times as much. If only their names were offered, a server that
+/// prefers them (OpenSSL 3.5 and later) would require another round trip.
 const KEY_EXCHANGE_GROUPS: [&dyn SupportedKxGroup; 3] = [
     aws_lc_rs::kx_group::X25519,
     aws_lc_rs::kx_group::SECP256R1,

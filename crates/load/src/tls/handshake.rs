@@ -12,19 +12,20 @@ use super::{NegotiatedTls, TlsBuffers, TlsClient, certificate};
 /// Largest amount of application data during a handshake that a correct server sends, in bytes.
 const EARLY_BYTES_MAX: usize = 64 * 1024;
 
-/// A connection until it can be used.
+/// A connection until its handshake is complete.
 ///
-/// It can be used when the handshake is done and no partial record is left: only then can the keys
-/// be handed to [`TlsTraffic`], which decrypts the next record. In practice nothing waits for this,
-/// because servers send what follows the handshake (tickets) in complete records.
+/// The handshake is complete when TLS is established and no partial record remains. Only then can
+/// the keys be handed to [`TlsTraffic`], which decrypts the next record. In practice this delays
+/// nothing, because servers send the messages that follow the handshake (tickets) in complete
+/// records.
 pub(crate) struct TlsHandshake {
-    /// `None` once its keys are handed over.
+    /// `None` once the keys were handed over.
     connection: Option<Box<UnbufferedClientConnection>>,
     /// Received records that aren't processed yet.
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// Application data that arrived before this side was done, from a server that sends first (RFC
-    /// 8446 §4.4.4).
+    /// Application data that arrived before this side had completed the handshake, from a server
+    /// that sends first (RFC 8446 §4.4.4).
     early: Vec<u8>,
     done: bool,
     peer_has_closed: bool,
@@ -101,7 +102,7 @@ impl TlsHandshake {
                         self.early.extend_from_slice(record?.payload);
                     }
                     if self.early.len() > EARLY_BYTES_MAX {
-                        let text = "the server sent too much before the handshake was done";
+                        let text = "the server sent too much data before the end of the handshake";
                         return Err(Error::General(text.to_owned()));
                     }
                     true
@@ -114,7 +115,7 @@ impl TlsHandshake {
                     self.done = true;
                     false
                 }
-                // Blocked or closed, or a state of servers only.
+                // Blocked or closed, or a state that only servers have.
                 _ => false,
             };
             used += status.discard;

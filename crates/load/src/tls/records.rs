@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleartext_close_notify_is_found_wherever_it_is() {
+    fn a_cleartext_close_notify_is_found_at_any_offset() {
         const HELLO: &[u8] = &[22, 3, 3, 0, 4, 2, 0, 0, 0];
         const EMPTY: &[u8] = &[22, 3, 3, 0, 0];
         const CLOSE: &[u8] = &[21, 3, 3, 0, 2, 1, 0];

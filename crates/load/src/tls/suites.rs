@@ -57,7 +57,7 @@ fn find(typed: &str) -> Result<SupportedCipherSuite, SettingsError> {
     all.iter().find(is_meant).copied().ok_or_else(|| {
         let known: Vec<_> = all.iter().map(|suite| name(*suite)).collect();
         SettingsError::of("ciphers").text(format!(
-            ": \"{typed}\" is not in this TLS library; it has {}",
+            ": \"{typed}\" is not supported by this TLS library; choose from {}",
             known.join(", ")
         ))
     })

@@ -58,7 +58,8 @@ impl TlsTraffic {
     ) -> Result<TlsTraffic, Error> {
         let worn_after = match agreed.suite.tls13() {
             Some(suite) => suite.common.confidentiality_limit,
-            // Only TLS 1.3 can replace keys. In 1.2 nonces don't repeat, and a load has no secrets.
+            // Only TLS 1.3 can replace keys. In TLS 1.2, nonces don't repeat and the data of a load
+            // is not secret, so keys are kept.
             None => u64::MAX,
         };
         Ok(TlsTraffic {
@@ -250,7 +251,8 @@ impl TlsTraffic {
                     }
                 }
                 (KEY_UPDATE, true) => {
-                    // Data after a key update uses the next keys, and therefore another record.
+                    // Data after a key update must be in another record, because it uses the next
+                    // keys.
                     if !rest.is_empty() {
                         return Err(PeerMisbehaved::KeyEpochWithPendingFragment.into());
                     }

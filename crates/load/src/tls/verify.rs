@@ -52,10 +52,10 @@ const RESULT_LIFETIME: Duration = Duration::from_secs(60);
 /// Largest number of cached chains.
 const CACHED_CHAINS_MAX: usize = 32;
 
-/// Caches for a minute which chains another verifier accepted, as browsers do for longer, so that a
-/// load of full handshakes doesn't verify the same chain each time. A result applies only to the
-/// same bytes and the same name. The signature that proves possession of the certificate's key is
-/// checked every time, and rejections aren't cached.
+/// Caches for a minute which certificate chains another verifier accepted, so that a load of full
+/// handshakes doesn't verify the same chain each time. (Browsers cache them for longer.) A result
+/// applies only to the same bytes and the same server name. The signature that proves possession of
+/// the certificate's key is checked every time, and rejections aren't cached.
 #[derive(Debug)]
 pub(super) struct CachingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -106,7 +106,7 @@ impl ServerCertVerifier for CachingVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back invalidates a result too.
+        // A result from the future, after the clock was set back, is invalid too.
         good.retain(|one| {
             now.as_secs()
                 .checked_sub(one.from.as_secs())
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_verdict_holds_for_the_same_chain_and_name_for_a_minute() {
+    fn an_accepted_chain_is_cached_for_a_minute_for_the_same_name() {
         let counting = Arc::new(CountingVerifier::default());
         let remembering = CachingVerifier::new(counting.clone());
         let ask = |certificates: &[&[u8]], name: &str, ocsp: &[u8], at: u64| {
@@ -242,7 +242,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(ask(&[b"\0"], b, b"", 1060), (false, 1));
         }
-        // The cache stays small, however many chains there are.
+        // The cache stays small for any number of chains.
         for one in 1..100 {
             ask(&[&[1, one]], b, b"", 1060);
         }

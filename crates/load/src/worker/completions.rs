@@ -1,4 +1,4 @@
-//! Completions of the sockets, and the fate of the connections that they concern.
+//! Handles the sockets' completions, and decides what happens to the connections that they concern.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::connections::SendState;
 use crate::connection::{ConnectionState, Progress, Reason};
 use crate::socket::{Close, Completion, Operation, Sockets};
 
-/// Time for the peer to close a connection first.
+/// Time that the peer has to close a drained connection first.
 const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -36,7 +36,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.on_connect_error(index, &error, now);
             }
             Completion::Failed(_, Operation::Send, _) => {
-                // Bytes that the peer sent before it stopped reading are still to be received.
+                // Bytes that the peer sent before it stopped reading have yet to be received.
                 self.connections[index].send = SendState::Failed;
                 self.close_if_spent(index, now);
             }
@@ -52,8 +52,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if entry.state.is_draining() {
             self.drained(index, Close::Orderly, now);
         } else if entry.send == SendState::Failed {
-            // The failed send has consumed the error of a reset, which looks like an orderly end
-            // now.
+            // The failed send consumed the error of the reset, so the end looks orderly.
             let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
             self.on_receive_error(index, &reset, now);
         } else {
@@ -67,7 +66,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Bytes arrived on a connection, or their end.
+    /// Handles bytes, or the end of them, on a ready connection.
     #[inline]
     fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         match progress {
@@ -102,16 +101,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sink.unsolicited += 1;
                 self.close_idle(index, Close::Abort, now);
             }
-            // These were handled above.
+            // Handled above.
             Progress::Secured(_) | Progress::Tunneled => {}
         }
     }
 
-    /// Bytes arrived on a connection that has served its last request.
+    /// Handles bytes on a connection that has served its last request.
     fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
         self.connections.buffers.events.clear();
         if self.connections[index].is_h2() {
-            // It failed before, and only its GOAWAY is still to be sent.
+            // The connection failed before, and only its GOAWAY has yet to be sent.
             return;
         }
         match progress {
@@ -130,7 +129,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Gives the peer a moment to close a connection that has served its last request.
+    /// Waits for the peer to close a connection that has served its last request.
     pub(super) fn drain(&mut self, index: u32, now: Nanos) {
         self.connections[index].state.drain();
         self.timers.drains.set(index, now + DRAIN_TIMEOUT);
@@ -153,7 +152,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// HTTP/1: sends a request again if a *reused* connection lost it and it is safe to repeat.
+    /// HTTP/1: sends a request again if a *reused* connection lost it and the request is safe to
+    /// repeat.
     fn retry(&mut self, index: u32, now: Nanos) -> bool {
         let slot = self.connections[index].slot;
         if !self.may_repeat(slot) {
@@ -194,8 +194,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Fails a connection and its requests in flight. If it was not ready yet, the
-    /// requests that wait for it fail, too.
+    /// Fails a connection and its requests in flight. If the connection was not ready yet, the
+    /// requests that wait for it fail as well.
     pub(super) fn fail(
         &mut self,
         index: u32,
@@ -221,8 +221,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Notes the negotiated protocols of an HTTP/2 connection. They are known as soon as the peer
-    /// speaks HTTP/2, even if no request succeeds.
+    /// Records the negotiated protocols of an HTTP/2 connection. They are known as soon as the peer
+    /// has sent HTTP/2, even if no request succeeds.
     #[inline]
     pub(super) fn note_negotiated(&mut self, index: u32) {
         if self.sink.negotiated.is_some() {

@@ -11,17 +11,18 @@ use super::timers::Alarm;
 use crate::connection::{ConnectionState, Progress, Reason, Secured};
 use crate::socket::{Close, Peer, Route, Sockets, system};
 
-/// The backoff after a connect that failed. It doubles with each further failure.
+/// The backoff after the first failed connect. It doubles with each further failure.
 pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
-/// The longest backoff.
+/// Maximum backoff.
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
-/// The shortest and longest pause between two tries to connect to a UNIX socket whose backlog is
-/// full. In between it is a quarter of the time waited so far. A thousand connections that each
-/// tried again every millisecond would take a whole core, and perhaps the server's.
+/// Minimum and maximum pause between two attempts to connect to a UNIX socket whose backlog is
+/// full. Between these limits, the pause is a quarter of the time waited so far. If a thousand
+/// connections each retried every millisecond, they would take a whole core, and perhaps the
+/// server's.
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Begins a connection for the requests that wait for it. Its timeout runs from here.
+    /// Begins a connection for the requests that wait for it. The connect timeout starts now.
     pub(super) fn connect(&mut self, index: u32, now: Nanos) {
         let slot = self.dispatcher.first_waiting(index);
         let number = self.connections.take_number();
@@ -33,7 +34,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.submit_connect(index, now);
     }
 
-    /// Tries a connect again that found the backlog full.
+    /// Retries a connect that found the backlog full.
     pub(super) fn retry_connect(&mut self, index: u32) {
         if let ConnectionState::Connecting { since } = self.connections[index].state {
             self.submit_connect(index, since);
@@ -92,8 +93,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         now.since(entry.state.connecting_since().unwrap_or(now))
     }
 
-    /// Asks for a tunnel on a new connection if the target needs one. The time until it is made
-    /// belongs to the connect, and the connect timeout covers it.
+    /// Requests a tunnel on a new connection if the target needs one. The time until the tunnel is
+    /// open is part of the connect, and subject to the connect timeout.
     fn request_tunnel(&mut self, index: u32) -> bool {
         let entry = &mut self.connections[index];
         let Some(tunnel) = &self.targets[entry.target].tunnel else {
@@ -107,7 +108,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// Continues after the proxy made the tunnel.
+    /// Continues after the proxy opened the tunnel.
     pub(super) fn tunneled(&mut self, index: u32, now: Nanos) {
         let connect = self.end_connect(index, now);
         self.begin_tls(index, connect, now);
@@ -118,7 +119,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let entry = &mut self.connections[index];
         let target = &self.targets[entry.target];
         let (Some(name), Some(client)) = (&target.tls, &self.targets.tls) else {
-            // Every target with TLS brings the settings for it.
+            // Not reached: every target with TLS has TLS settings.
             self.fail(index, Outcome::Tls, None, now);
             return;
         };
@@ -158,13 +159,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sink.connection_opened(now, opened, || source);
     }
 
-    /// Lets a connection take requests from now on.
+    /// Makes a connection available for requests.
     fn ready(&mut self, index: u32, now: Nanos) {
         self.note_negotiated(index);
         let session = self.connections[index].session();
         if let Some(h2) = session.and_then(|session| session.http.h2()) {
             if h2.is_going_away() {
-                // GOAWAY arrived with the end of the handshake. A new connection would get it, too.
+                // GOAWAY arrived with the end of the handshake. A new connection would receive it
+                // too.
                 let code = h2.goaway_error().unwrap_or(ErrorCode::NO_ERROR);
                 let reason = Some(Reason::GoneAway(code));
                 self.connect_failed(index, Outcome::Reset, reason, now);
@@ -176,11 +178,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.send_waiting(index, now);
             self.dispatcher.unpark(index, now);
         }
-        // TLS may have the end of its handshake to send.
+        // The last flight of the TLS handshake may have to be sent.
         self.send_ciphertext(index);
     }
 
-    /// Holds the request of a new connection if the ramp asks for it. Its clock stops.
+    /// Holds the request of a new connection if the ramp is in progress, and stops the request's
+    /// clock. Returns true if the request is held.
     fn hold(&mut self, index: u32, now: Nanos) -> bool {
         let Some(ramp) = &mut self.ramp else {
             return false;
@@ -195,7 +198,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// Bytes arrived, or their end, before a connection was ready.
+    /// Handles bytes, or the end of them, on a connection that is not ready.
     pub(super) fn on_early_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         let is_tunneling = matches!(
             self.connections[index].state,
@@ -232,8 +235,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_failed(index, outcome, reason, now);
     }
 
-    /// Handles a failed connect. The requests that waited for it have failed, and the next connect
-    /// waits for a backoff.
+    /// Handles a failed connect. The requests that waited for the connection have failed, and the
+    /// next connect waits for a backoff.
     pub(super) fn connect_failed(
         &mut self,
         index: u32,

@@ -1,4 +1,4 @@
-//! The connections of a worker: a slab whose entries are reused by one connection after another.
+//! The connections of a worker: a slab whose entries are reused by successive connections.
 
 use std::ops::{Index, IndexMut};
 
@@ -13,9 +13,9 @@ use crate::socket::Key;
 pub(super) enum SendState {
     /// Another send may begin.
     Idle,
-    /// It is in flight.
+    /// A send is in flight.
     InFlight,
-    /// It failed. The response, or the reason, is still to be received.
+    /// The send failed. The response or the reason may still be received.
     Failed,
 }
 
@@ -24,18 +24,18 @@ pub(super) struct ConnectionEntry {
     pub(super) state: ConnectionState,
     pub(super) send: SendState,
     pub(super) generation: u32,
-    /// The generation up to which connections were made before the load began.
+    /// The last generation whose connection was made before the load began.
     fresh_generation: u32,
     /// The target that the connection leads to.
     pub(super) target: u32,
-    /// Number of the connection among all of its worker's, from 0. It wraps after 2^32.
+    /// Number of the connection among all connections of its worker, from 0. Wraps after 2^32.
     pub(super) number: u32,
     /// The request slot that opened the connection; with HTTP/1, the one whose request is in
     /// flight.
     pub(super) slot: u32,
     /// The last backoff after a failed connect.
     pub(super) backoff: Nanos,
-    /// Buffer for output, while no send has it. Bytes in it are sent before anything else.
+    /// Buffer for output, unless a send owns it. Bytes in it are sent before any others.
     pub(super) outbox: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl ConnectionEntry {
         self.generation == self.fresh_generation
     }
 
-    /// Connections so far were made before the load began.
+    /// Marks the connections up to now as made before the load began.
     pub(super) fn set_fresh(&mut self) {
         self.fresh_generation = self.generation;
     }
@@ -72,7 +72,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns true if the last send left all bytes of the connection sent.
+    /// Returns true if the system has sent all bytes of the connection's last send.
     pub(super) fn is_all_sent(&self) -> bool {
         self.send == SendState::Idle
     }
@@ -93,7 +93,7 @@ impl ConnectionEntry {
         self.session().is_some_and(|session| session.http.is_h2())
     }
 
-    /// Returns true if the peer announced that it will close the connection, which is open.
+    /// Returns true if the connection is open and the peer announced that it will close it.
     pub(super) fn is_going_away(&self) -> bool {
         match &self.state {
             ConnectionState::Ready(session) => {
@@ -109,9 +109,9 @@ pub(super) struct Connections {
     entries: Vec<ConnectionEntry>,
     pub(super) factory: HttpFactory,
     pub(super) buffers: SharedBuffers,
-    /// Connections whose HTTP/2 has output to send.
+    /// Connections with HTTP/2 output to send.
     dirty: Vec<u32>,
-    /// Connections begun so far.
+    /// Number of the next connection.
     next_number: u32,
 }
 
@@ -130,7 +130,7 @@ impl Connections {
         self.entries.len() as u32
     }
 
-    /// Returns true if a key belongs to the present connection of its entry.
+    /// Returns true if a key belongs to the current connection of its entry.
     #[inline]
     pub(super) fn is_current(&self, key: Key) -> bool {
         self.entries
@@ -194,7 +194,8 @@ impl Connections {
         out
     }
 
-    /// Empties an entry, unless it is empty. Returns the key of the socket to be closed.
+    /// Empties an entry. Returns the key of the socket to be closed, or `None` if the entry was
+    /// already empty.
     pub(super) fn close(&mut self, index: u32) -> Option<Key> {
         let entry = &mut self.entries[index as usize];
         match entry.state {
@@ -208,7 +209,7 @@ impl Connections {
         }
     }
 
-    /// Marks a connection whose HTTP/2 has output to send.
+    /// Marks a connection as having HTTP/2 output to send.
     #[inline]
     pub(super) fn mark_dirty(&mut self, index: u32) {
         if let Some(session) = self.entries[index as usize].state.session_mut()

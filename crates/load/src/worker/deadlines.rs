@@ -1,8 +1,8 @@
-//! Deadlines of things with the same timeout: a doubly linked list through an array.
+//! Deadlines that all have the same timeout, in a doubly linked list within an array.
 //!
-//! Every request has the same timeout, so the one that began first expires first. Adding and
-//! removing cost a few writes, allocate nothing, and leave nothing behind for requests that end in
-//! time.
+//! Every request has the same timeout, so the request that began first expires first. Adding and
+//! removing a deadline takes a few writes, allocates nothing, and leaves nothing behind for
+//! requests that end in time.
 
 use prony_record::Nanos;
 
@@ -38,7 +38,7 @@ impl Deadlines {
         }
     }
 
-    /// Sets the deadline of an index. It must not be earlier than any other that is set.
+    /// Sets the deadline of an index. The deadline must not be earlier than any other.
     pub(super) fn set(&mut self, index: u32, at: Nanos) {
         self.clear(index);
         let before = self.last;
@@ -79,7 +79,7 @@ impl Deadlines {
         }
     }
 
-    /// Removes and returns an index whose deadline has come.
+    /// Removes and returns an index whose deadline has passed.
     pub(super) fn expired(&mut self, now: Nanos) -> Option<u32> {
         let index = self.first;
         if index == NONE || self.next() > now {
@@ -96,7 +96,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn agrees_with_a_plain_queue_under_random_operations() {
+    fn matches_a_plain_queue_under_random_operations() {
         let mut list = Deadlines::new(8);
         let mut plain: VecDeque<(u32, u64)> = VecDeque::new();
         let mut random = 12345u64;

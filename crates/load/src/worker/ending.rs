@@ -39,8 +39,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             None => PastHops::default(),
         };
         let sent = pending.sent.unwrap_or(pending.begun.max(pending.intended));
-        // A request that fails in the turn in which it was sent, or its response began, ends by that
-        // turn's clock, which was read before.
+        // If a request fails in the turn in which it was sent or its response began, `ended` is
+        // that turn's clock reading, which may be older than these times.
         let (sent, ended) = match outcome {
             Outcome::Unfinished => (sent.min(now), now),
             _ => (sent, now.max(received.first_byte.unwrap_or(sent)).max(sent)),
@@ -96,8 +96,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.record_end(slot, Outcome::Unfinished, None, cut_off);
         }
         for index in 0..self.connections.len() {
-            // Aborted. Otherwise the ports of a large load would stay in TIME_WAIT for the next
-            // one.
+            // Connections are aborted. Otherwise the ports of a large load would stay in TIME_WAIT
+            // and be missing in the next load.
             self.close(index, Close::Abort);
         }
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
@@ -116,7 +116,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 }
 
-/// Returns true if a complete response arrived, expected or not.
+/// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
     matches!(

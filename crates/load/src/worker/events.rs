@@ -16,7 +16,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let first = self.dispatcher.slots_of(index).start;
         let mut next = 0;
-        // Handling an event adds no others.
+        // Handling an event adds no other events.
         while let Some(&event) = self.connections.buffers.events.get(next) {
             next += 1;
             self.handle_event(index, first + event.stream, event.kind, now);
@@ -36,7 +36,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 }
                 return;
             }
-            // The peer did not process it: that is safe to repeat, whatever the method.
+            // The peer did not process the request, so repeating it is safe with any method.
             EventKind::Reset {
                 unprocessed: true, ..
             } if !self.is_retried(slot) => {
@@ -87,8 +87,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             self.drain(index, now);
         } else {
-            // Either the response arrived before the request was sent, which leaves bytes that nobody
-            // reads; or the server keeps a connection that the load does not.
+            // Either the response arrived before the request was sent, so bytes remain that the
+            // server does not read, or the server keeps a connection open that the load does not
+            // reuse.
             self.close(index, Close::Abort);
             if is_over {
                 self.dispatcher.set_free(slot, now);
@@ -115,8 +116,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         pending.is_some_and(|pending| pending.retried)
     }
 
-    /// Returns true if a request in flight may be sent again because a connection lost it that had
-    /// served others.
+    /// Returns true if a request in flight may be sent again because it was lost on a connection
+    /// that had served other requests.
     pub(super) fn may_repeat(&self, slot: u32) -> bool {
         let taken = self.dispatcher.slot(slot);
         let index = taken.connection;
@@ -148,7 +149,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Continues an HTTP/2 connection, or closes it if one side is finished with it.
+    /// Continues an HTTP/2 connection, or closes it if one side has no more use for it.
     pub(super) fn continue_h2(&mut self, index: u32, now: Nanos) {
         let session = self.connections[index].session_mut();
         let Some(h2) = session.and_then(|session| session.http.h2_mut()) else {
@@ -223,7 +224,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         self.note_preconnect_failure(outcome, Some(&reason));
-        // No request fails if none is in flight, but the violation is reported.
+        // If no request is in flight, none fails, but the violation is still counted.
         self.sink.unsolicited += u64::from(self.dispatcher.occupancy(index).in_flight == 0);
         for slot in self.dispatcher.slots_of(index) {
             if self.dispatcher.is_in_flight_on(slot, index) {
@@ -231,13 +232,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.dispatcher.park(slot);
             }
         }
-        // GOAWAY gives the peer the reason, and it gets a moment to read it (RFC 9113 §5.4.1).
+        // GOAWAY contains the reason, and the peer gets a short time to read it (RFC 9113 §5.4.1).
         self.drain(index, now);
         self.send_frames(index);
     }
 
-    /// Closes an HTTP/2 connection that carries nothing and takes no more requests. It is aborted,
-    /// because otherwise its port stays in TIME_WAIT.
+    /// Closes an HTTP/2 connection that has no requests in flight and accepts no more. The
+    /// connection is aborted, because otherwise its port would stay in TIME_WAIT.
     pub(super) fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
         let entry = &self.connections[index];
         let (ConnectionState::Ready(session) | ConnectionState::Draining(session)) = &entry.state

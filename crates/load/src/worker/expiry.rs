@@ -1,4 +1,4 @@
-//! Timers expire.
+//! Expiry of timers.
 
 use prony_record::{Nanos, Outcome};
 
@@ -17,8 +17,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Ends all timers early, because their times passed while the worker's clock stood still. No
-    /// request is in flight.
+    /// Ends all timers early, because they passed in real time while the worker's clock stood
+    /// still. No request is in flight.
     pub(super) fn expire_timers(&mut self, now: Nanos) {
         while let Some(expired) = self.timers.expired(Nanos::MAX) {
             self.on_expired(expired, now);
@@ -36,7 +36,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     self.on_alarm(connection, alarm, now);
                 }
             }
-            // An abort, because the side that closes first in order keeps the port in TIME_WAIT.
+            // Aborted, because the side that closes first in an orderly way keeps the port in
+            // TIME_WAIT.
             Expired::Drain(index) => self.drained(index, Close::Abort, now),
             Expired::Connect(index) => {
                 self.sink.refusals.rule_out();
@@ -75,7 +76,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else if is_in_flight || waits_alone {
             self.fail(index, Outcome::Timeout, None, now);
         } else {
-            // Other requests still want the connection, or it is made and only lacks room.
+            // Other requests are waiting for the connection, or it is established and only has no
+            // capacity.
             self.record_end(slot, Outcome::Timeout, None, now);
             self.dispatcher.set_free(slot, now);
             if self.dispatcher.occupancy(index).waiting == 0 {
@@ -84,8 +86,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Cancels a stream that timed out; the others continue. If nothing at all came since it began, the
-    /// connection may be dead.
+    /// Cancels a stream that timed out; the others continue. If no byte arrived since the request
+    /// began, the connection may be dead.
     fn on_stream_timeout(&mut self, slot: u32, now: Nanos) {
         let taken = self.dispatcher.slot(slot);
         let (index, stream) = (taken.connection, taken.stream());

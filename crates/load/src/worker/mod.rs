@@ -1,4 +1,4 @@
-//! The worker's loop. One worker runs on one thread and shares nothing.
+//! The worker's loop. Each worker runs on one thread and shares no data with others.
 //!
 //! ```text
 //!  loop ─► timers ─► start what is due ─► wait ─► reap completions ─┐
@@ -6,7 +6,7 @@
 //!    └──────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The loop joins parts that don't know each other:
+//! The loop joins parts that don't depend on each other:
 //!
 //! | part | owns |
 //! |---|---|
@@ -69,22 +69,22 @@ use crate::shard::Shard;
 use crate::socket::{Close, Completion, Sockets};
 use crate::spec::LoadSpec;
 
-/// The longest sleep, so that an interrupt is noticed.
+/// Maximum length of a sleep, so that an interrupt is noticed in time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(50);
 /// Maximum number of completions handled before timers and the interrupt are checked.
 const COMPLETIONS_MAX: u32 = 4096;
 /// Maximum number of requests started before completions are handled.
 const STARTS_MAX: u32 = 64;
-/// Requests started after each completion, which usually frees one slot.
+/// Maximum number of requests started after each completion, which usually frees one slot.
 const STARTS_PER_COMPLETION: u32 = 4;
-/// Completions after which the output of HTTP/2 connections is sent, if there are more. Sent after
-/// each completion, it would go out in more pieces.
+/// Number of completions after which the output of HTTP/2 connections is sent, even if there are
+/// more completions. Sending after each completion would split the output into more pieces.
 const COMPLETIONS_PER_FLUSH: u32 = 64;
 
 /// Result of one worker.
 pub(crate) struct WorkerResult {
     pub(crate) sink: Sink,
-    /// Time at which its part of the load ended.
+    /// Time at which the worker's part of the load ended.
     pub(crate) ended: Nanos,
     /// Utilization over the measured part.
     pub(crate) utilization: WorkerUtilization,
@@ -106,9 +106,9 @@ pub(crate) struct Worker<'run, S> {
     renderer: Option<Box<Renderer<'run>>>,
     /// The redirects that are followed, if any are.
     redirects: Option<Box<Redirects>>,
-    /// The ramp of a load with many connections, until all are made.
+    /// The ramp of a load with many connections, until all are established.
     ramp: Option<ConnectRamp>,
-    /// Connections are opened before the load, which has not begun.
+    /// Connections are being opened, and the load has not begun.
     is_preconnecting: bool,
     /// End of the load, or of the current part of a slice.
     end: Nanos,
@@ -117,12 +117,12 @@ pub(crate) struct Worker<'run, S> {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// The worker with this shard of the load's connections and requests.
+    /// Creates the worker with this shard of the load's connections and requests.
     pub(crate) fn new(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
         Worker::on_course(LoadCourse::Whole, spec, shard, sockets)
     }
 
-    /// The worker of a load that runs in slices.
+    /// Creates the worker of a load that runs in slices.
     pub(crate) fn in_slices(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
         Worker::on_course(LoadCourse::Slices, spec, shard, sockets)
     }
@@ -186,7 +186,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ///
     /// # Errors
     ///
-    /// The system's waiting fails.
+    /// The system can't wait for events.
     pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<WorkerResult> {
         counter.begin(&mut self.sink.recorder);
         let now = self.sockets.now();
@@ -215,8 +215,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if self.sink.refusals.ends_load(control) {
                 return Ok(now);
             }
-            // Deadlines are checked against the time at which the sockets were last polled. If this
-            // thread had no core since then, the response may have come in time.
+            // Deadlines are compared with the time at which the sockets were last polled. If this
+            // thread had no core since then, a response may have arrived in time.
             self.run_timers(polled);
             if self.ramp.is_some() {
                 self.end_ramp_if_due(now);
@@ -249,7 +249,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles what has happened. The clock was last read at `woke`.
+    /// Handles completions. The clock was last read at `woke`.
     fn reap(&mut self, woke: Nanos) -> LoopTurn {
         let ended_before = self.sink.recorder.ended_count();
         let mut turn = LoopTurn {
@@ -263,7 +263,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 turn.cut_short = false;
                 break;
             };
-            // This one needs no time, so the clock is not read.
+            // A `Sent` needs no time, so the clock is not read.
             if let Completion::Sent(key, buffer) = completion {
                 self.sent(key, buffer);
                 continue;
@@ -271,21 +271,21 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let now = self.sockets.cached_now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             turn.read = now;
-            // In a slice, requests in flight end after it.
+            // In a slice, requests in flight may end after it.
             if now >= self.end && self.course == LoadCourse::Whole {
                 break;
             }
             let index = completion.key().index;
             match completion {
                 Completion::Received(_) => turn.bytes += self.sockets.received().len() as u64,
-                // A completion that comes with a response, such as the connection's end, is not
-                // counted again.
+                // A further completion of the same connection, such as its end after a response, is
+                // not counted again.
                 _ => turn.found += u32::from(last != Some(index)),
             }
             last = Some(index);
             self.on_completion(completion, now);
             let starts = if self.connections.has_dirty() {
-                // Streams end by the dozen.
+                // Dozens of streams may end with one completion.
                 STARTS_MAX
             } else {
                 STARTS_PER_COMPLETION
@@ -319,7 +319,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.next_due().min(self.end).min(other)
     }
 
-    /// Time at which the worker next has something to do other than start requests.
+    /// Time at which the worker next has something to do other than starting requests.
     fn wake_without_starts_at(&self, now: Nanos) -> Nanos {
         let ramp = self.ramp.as_ref();
         let ramp = ramp.map_or(Nanos::MAX, |ramp| ramp.wake_at(now));
@@ -341,7 +341,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Closes an entry's connection, if it has one. Its requests are the caller's affair.
+    /// Closes the connection of an entry, if it has one. The caller must end its requests.
     fn close(&mut self, index: u32, how: Close) {
         self.timers.connects.clear(index);
         self.timers.drains.clear(index);

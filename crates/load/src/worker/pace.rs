@@ -8,20 +8,20 @@ use crate::spec::{LoadSpec, LoopModel};
 
 /// The source of start times.
 pub(super) enum Pace {
-    /// A request starts as soon as a slot is free, `left` more times.
+    /// A request starts as soon as a slot is free, up to `left` more times.
     Closed { left: u64 },
     /// Requests are due on a schedule.
     Open(Box<ArrivalSchedule>),
 }
 
-/// A load runs from its start to its end, or in slices.
+/// The course of a load: from start to end, or in slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadCourse {
     Whole,
     Slices,
 }
 
-/// The source of a worker's start times until `end`, and the requests that are measured.
+/// Returns the source of a worker's start times until `end`, and the requests that are measured.
 pub(super) fn pace(
     spec: &LoadSpec,
     shard: Shard,
@@ -35,9 +35,9 @@ pub(super) fn pace(
                 .requests
                 .map_or(u64::MAX, |limit| shard.items(limit));
             let measured = match (spec.span.requests, course) {
-                // Exactly the requested number of requests is measured.
+                // The measured requests are exactly as many as were requested.
                 (Some(_), _) => MeasuredPart::DueFrom(spec.span.warmup),
-                // The requests that start in a slice end after it.
+                // Requests that start in a slice may end after it.
                 (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),
                 (None, LoadCourse::Whole) => MeasuredPart::EndedFrom(spec.span.warmup),
             };
@@ -56,8 +56,9 @@ pub(super) fn pace(
     }
 }
 
-/// The source of a worker's start times in the settling part of a slice, which begins at `begin`. An
-/// open loop has a schedule of its own there, so that no arrival of the load goes uncounted.
+/// Returns the source of a worker's start times in the settling part of a slice, which begins at
+/// `begin`. In the settling part, an open loop has a schedule of its own, so that no arrival of the
+/// load goes uncounted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
     match &spec.model {
         LoopModel::Closed => Pace::Closed { left: u64::MAX },

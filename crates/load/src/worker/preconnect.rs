@@ -5,9 +5,9 @@
 //!  preconnect ─► ready ─► maintain, while others get ready ─► restart ─► the clock starts ─► run
 //! ```
 //!
-//! Nothing of this belongs to the load. It begins with a new worker, which takes over the
-//! connections that are open. A connection that could not be opened, or that the server closed
-//! again, is opened when a request is due on it.
+//! This phase is not part of the load. The load begins with a new worker, which takes over the open
+//! connections. A connection that could not be opened, or that the server has closed, is opened
+//! when a request is due on it.
 
 use std::io;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::progress::Control;
 use crate::reasons::Reasons;
 use crate::socket::{Close, Sockets};
 
-/// Connects that are still in flight after this time are given up, because the others wait.
+/// Time after which pending connects are abandoned, because other machines are waiting.
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
-/// Reasons that the finding names at most, the most frequent first.
+/// Maximum number of reasons that the finding names, the most frequent first.
 const NAMED_REASONS_MAX: usize = 3;
 
 /// Result of opening connections before a load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreconnectReport {
     wanted: u32,
-    /// Connections that were open when the load began.
+    /// Number of connections that were open when the load began.
     open: u32,
-    /// Reasons why others were not.
+    /// Reasons why other connections were not open.
     reasons: Reasons,
 }
 
@@ -84,10 +84,11 @@ impl PreconnectReport {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Number of connections to open before the load: those that it begins with.
+    /// Number of connections to open before the load, which is the number that the load begins
+    /// with.
     fn preconnect_count(&self) -> u32 {
         let spec = self.spec;
-        // With several servers it is unknown which one a connection's first request goes to.
+        // With several servers, the server of a connection's first request is unknown.
         let can_preconnect =
             spec.transport.keepalive && self.targets.count() == 1 && self.script.is_none();
         if !spec.transport.preconnect || !can_preconnect {
@@ -102,12 +103,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         used.min(self.dispatcher.primary_count)
     }
 
-    /// Opens connections before the load begins, if the spec says so. Returns when all are made or
-    /// have failed, or after [`PRECONNECT_TIMEOUT`].
+    /// Opens connections before the load begins, if the spec says so. Returns when all are
+    /// established or have failed, or after [`PRECONNECT_TIMEOUT`].
     ///
     /// # Errors
     ///
-    /// The system's waiting fails.
+    /// The system can't wait for events.
     pub(crate) fn preconnect(&mut self, control: &Control) -> io::Result<()> {
         let wanted = self.preconnect_count();
         if wanted == 0 {
@@ -129,7 +130,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 begun += 1;
             }
             self.send_dirty();
-            // From the last one on, because settled connections usually stay so.
+            // Checked from the last one on, because settled connections usually stay settled.
             while begun == wanted && unsettled > 0 && self.is_settled(unsettled - 1) {
                 unsettled -= 1;
             }
@@ -141,16 +142,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Returns true if connections were opened before the load, which has not begun.
+    /// Returns true if connections are opened and the load has not begun.
     pub(crate) fn is_preconnecting(&self) -> bool {
         self.is_preconnecting
     }
 
-    /// Handles, without waiting, what happened to connections that wait for the load's start.
+    /// Handles, without waiting, events on connections that wait for the load's start.
     ///
     /// # Errors
     ///
-    /// The system's polling fails.
+    /// The system can't be polled for events.
     pub(crate) fn maintain(&mut self) -> io::Result<()> {
         self.run_timers(self.sockets.now());
         self.sockets.wait(Nanos::ZERO)?;
@@ -159,8 +160,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(())
     }
 
-    /// Returns the worker that begins the load: new, with the connections that are open. No time of
-    /// the sockets' clock is left in it, so that the clock may start again.
+    /// Returns the worker that begins the load: a new one with the open connections. It contains no
+    /// time of the sockets' clock, so the clock may be restarted.
     pub(crate) fn restart(mut self) -> Worker<'run, S> {
         if !self.is_preconnecting {
             return self;
@@ -195,7 +196,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// Returns true if there is nothing to wait for on an entry.
+    /// Returns true if an entry has nothing to wait for.
     fn is_settled(&self, index: u32) -> bool {
         let entry = &self.connections[index];
         match &entry.state {
@@ -220,7 +221,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .min(now + SLEEP_MAX)
     }
 
-    /// Handles what has happened. Starts no requests.
+    /// Handles completions without starting requests.
     fn reap_preconnect(&mut self) {
         for _ in 0..COMPLETIONS_MAX {
             let Some(completion) = self.sockets.next() else {
@@ -233,8 +234,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the PROXY header of a cleartext connection, which otherwise would share a send with
-    /// the first request. A server may not wait for that.
+    /// Sends the PROXY header of a cleartext connection. In a load, the header shares a send with
+    /// the first request, but a server may not wait that long for the header.
     fn send_header(&mut self, index: u32) {
         let entry = &mut self.connections[index];
         let ConnectionState::Ready(session) = &entry.state else {
@@ -246,16 +247,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Keeps an entry's connection if it can take its first request. Otherwise the entry is like
-    /// new.
+    /// Keeps an entry's connection if it can take its first request. Otherwise resets the entry.
     fn keep_or_close(&mut self, index: u32) -> bool {
         let entry = &mut self.connections[index];
         let send = entry.send;
         let mut is_kept = false;
         if let ConnectionState::Ready(session) = &mut entry.state {
             let h2 = session.http.h2();
-            // In cleartext HTTP/1 a request would follow at once, and one send is in flight at a
-            // time.
+            // In cleartext HTTP/1, a request follows at once, and only one send may be in flight.
             let can_send = match send {
                 SendState::Idle => true,
                 SendState::InFlight => h2.is_some() || session.is_tls(),
@@ -278,7 +277,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         is_kept
     }
 
-    /// Notes why a connection was not opened before the load, if this is before the load.
+    /// Records why a connection was not opened, if the load has not begun.
     #[cold]
     pub(super) fn note_preconnect_failure(&mut self, outcome: Outcome, reason: Option<&Reason>) {
         if self.is_preconnecting {
@@ -289,7 +288,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Notes that the server closed an idle connection, if this is before the load.
+    /// Records that the server closed an idle connection, if the load has not begun.
     #[cold]
     pub(super) fn note_preconnect_close(&mut self) {
         if self.is_preconnecting {

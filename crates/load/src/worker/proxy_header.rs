@@ -1,5 +1,5 @@
 //! The PROXY protocol header, which precedes a connection's other bytes, and the source address
-//! that a connection is counted for.
+//! that a connection's requests are counted for.
 
 use super::Worker;
 use crate::address_list::SourceSelector;
@@ -7,8 +7,8 @@ use crate::proxy_protocol::ConnectionEnds;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Data from which the source of an entry's present connection follows. Workers take turns,
-    /// with connections as with virtual users.
+    /// Numbers that determine the source of an entry's current connection. Connections and virtual
+    /// users are assigned to the workers in turn.
     pub(super) fn source_selector(&self, index: u32) -> SourceSelector {
         let among_all = |number: u32| u64::from(number) * self.shard.of + self.shard.worker;
         SourceSelector {
@@ -18,7 +18,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The number of a connection's source among those that are counted.
+    /// Index of a connection's source among the counted sources.
     pub(super) fn source_of(&self, index: u32) -> Option<u64> {
         let target = self.connections[index].target;
         let peer = &self.targets[target].peer;

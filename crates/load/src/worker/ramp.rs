@@ -1,65 +1,67 @@
 //! A closed loop with many connections opens all of them before it sends a request on any.
 //!
-//! A server accepts connections while it serves those that it has. nginx accepts one each time that
-//! it has served a request on all connections: under the load of the first thousands, the last
-//! hundreds of ten thousand wait in its backlog for seconds. That says nothing about how it serves,
-//! and it shows the more the quicker the generator is. So requests on the first connections are
-//! held until all connections have been made or have failed, at most for [`HOLD_TIME_MAX`]. The
-//! clock of a held request is stopped: its response time is that of its connect and of its
-//! response.
+//! A server accepts connections while it serves the existing ones. nginx accepts one connection
+//! each time it has served a request on all others. If the first thousands of ten thousand
+//! connections are already loaded, the last hundreds wait in the backlog for seconds. These waits
+//! say nothing about how well the server serves requests, and they grow with the speed of the
+//! generator. Therefore, requests on the first connections are held until all connections are
+//! established or have failed, but at most for [`HOLD_TIME_MAX`]. The clock of a held request is
+//! stopped: its response time is the sum of its connect time and the time of its response.
 
 use prony_record::Nanos;
 
 use super::pace::Pace;
 use crate::spec::LoadSpec;
 
-/// With fewer connections, a worker sends requests at once.
+/// Minimum number of connections for a ramp. With fewer, a worker sends requests at once.
 const CONNECTIONS_MIN: u32 = 256;
-/// The whole load begins this many connections at a time, once per millisecond. A kernel accepts
-/// connections for its server, so a connect that succeeds does not show how many wait there. If the
-/// server does not run meanwhile, nginx's backlog of 511 is full within 30 ms this way, and within
-/// 10 ms without it.
+/// Number of connections that the whole load begins per millisecond. A kernel accepts connections
+/// on behalf of its server, so a successful connect does not show how many are waiting in the
+/// backlog. If the server does not run in the meantime, nginx's backlog of 511 is full after 30 ms
+/// at this rate, and after 10 ms without the limit.
 const STEP_CONNECTIONS: u32 = 16;
-/// Connects in flight at a time, so that the server is not overrun...
+/// Maximum number of pending connects, so that the server is not overrun.
 const IN_FLIGHT_MAX: u32 = 256;
-/// ...and the time after which as many may begin anyway, if the server leaves them unanswered.
+/// Time after which as many connects may begin again, if the server leaves the pending ones
+/// unanswered.
 const IN_FLIGHT_RENEWAL: Nanos = Nanos::from_millis(100);
-/// After this time no request is held. A SYN that a full backlog dropped is sent again after a
-/// second (RFC 6298 §2).
+/// Maximum time for which a request is held. A SYN that was dropped because of a full backlog is
+/// sent again after a second (RFC 6298 §2).
 const HOLD_TIME_MAX: Nanos = Nanos::from_millis(1_500);
-/// Time for the server to accept the connections that its kernel holds for it.
+/// Time for the server to accept the connections that its kernel has already accepted.
 const ACCEPT_TIME: Nanos = Nanos::from_millis(20);
 
 /// The phase of one of the load's first connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RampPhase {
-    /// It takes no part in the ramp, or not any more.
+    /// The connection is not part of the ramp, or no longer.
     Done,
-    /// It is being made.
+    /// The connection is being established.
     Connecting,
-    /// Its request is held until the others are made.
+    /// The request on the connection is held until the others are established.
     Held,
 }
 
-/// The time until all connections are made.
+/// The ramp: the phase until all connections are established.
 pub(super) struct ConnectRamp {
-    /// By connection.
+    /// One entry per connection.
     phases: Vec<RampPhase>,
-    /// Connections to begin.
+    /// Number of connections that have not begun yet.
     left: u32,
     /// Time between two steps.
     interval: Nanos,
     begun: u32,
-    /// Connections that are being opened.
+    /// Number of connections that are being established.
     in_flight: u32,
-    /// Time at which a connection was last made, or failed.
+    /// Time at which a connection was last established or failed.
     settled: Nanos,
     /// Requests are no longer held.
     is_released: bool,
 }
 
 impl ConnectRamp {
-    /// The ramp of a load that opens this many connections; none if it needs no ramp.
+    /// Creates the ramp of a load that opens this number of connections. Returns `None` if the load
+    /// needs no ramp.
     pub(super) fn new(
         pace: &Pace,
         connections: u32,
@@ -70,13 +72,15 @@ impl ConnectRamp {
             return None;
         };
         let left = u32::try_from(*left).unwrap_or(u32::MAX).min(connections);
-        // If requests are counted after a warm-up, none may move from before its end to after it.
+        // If requests are counted after a warm-up, no request may move from before its end to after
+        // it.
         let is_counted_late = spec.span.requests.is_some() && spec.span.warmup > Nanos::ZERO;
         (spec.transport.keepalive && left > CONNECTIONS_MIN && !is_counted_late)
             .then(|| ConnectRamp::over(left, entries, false, spec))
     }
 
-    /// The ramp of connections that are opened before the load begins. No requests are held.
+    /// Creates the ramp of connections that are opened before the load begins. No requests are
+    /// held.
     pub(super) fn preconnect(connections: u32, entries: u32, spec: &LoadSpec) -> ConnectRamp {
         ConnectRamp::over(connections, entries, true, spec)
     }
@@ -137,7 +141,7 @@ impl ConnectRamp {
         }
     }
 
-    /// Records that the first connection of an entry is made or has failed.
+    /// Records that the first connection of an entry was established or has failed.
     pub(super) fn settle(&mut self, index: u32, now: Nanos) {
         let phase = &mut self.phases[index as usize];
         if *phase == RampPhase::Connecting {
@@ -147,7 +151,8 @@ impl ConnectRamp {
         }
     }
 
-    /// Records that the first connection of an entry is made. Returns true if its request is held.
+    /// Records that the first connection of an entry was established. Returns true if its request
+    /// is held.
     pub(super) fn hold(&mut self, index: u32, now: Nanos) -> bool {
         if self.phases[index as usize] == RampPhase::Done {
             return false;
@@ -203,7 +208,7 @@ mod tests {
         ConnectRamp::new(&Pace::Closed { left }, COUNT, COUNT, &spec("-c 300"))
     }
 
-    /// A ramp all of whose connections have begun.
+    /// A ramp with all of its connections begun.
     fn begun() -> ConnectRamp {
         let mut ramp = ramp(u64::MAX).unwrap();
         (0..COUNT).for_each(|index| ramp.begin(index));
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_held_until_all_connections_are_made() {
+    fn requests_are_held_until_all_connections_are_established() {
         let mut ramp = begun();
         let made = Nanos::from_millis(7);
         assert!((0..COUNT).all(|index| ramp.hold(index, made)));
@@ -238,7 +243,7 @@ mod tests {
         let made = Nanos::from_millis(7);
         assert!((1..COUNT).all(|index| ramp.hold(index, made)));
         assert!(ramp.end_if_due(HOLD_TIME_MAX) && !ramp.is_over(HOLD_TIME_MAX));
-        // A connection that is made afterwards is not held.
+        // A connection that is established afterwards is not held.
         assert!(!ramp.hold(0, HOLD_TIME_MAX) && !ramp.is_held(0));
         assert!(ramp.is_over(HOLD_TIME_MAX + ACCEPT_TIME));
     }

@@ -1,7 +1,7 @@
-//! Redirects that are followed. A redirect chain counts as one request, whose clock runs on.
+//! Redirects that are followed. A redirect chain counts as one request, whose clock keeps running.
 //!
-//! A redirect to a new host waits for its name lookup, which another thread makes. Meanwhile the
-//! request is deferred, and its connection carries nothing.
+//! A redirect to a new host waits for the name lookup, which runs on another thread. In the
+//! meantime, the request is deferred, and no request uses its connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -19,15 +19,16 @@ use crate::spec::LoadSpec;
 use crate::url::Url;
 use crate::writer::{self, TargetLookup, TargetState};
 
-/// Requests whose redirects are cached. With more of them the cache is emptied.
+/// Maximum number of requests whose redirects are cached. When it is exceeded, the cache is
+/// emptied.
 const CACHED_REQUESTS_MAX: usize = 4096;
-/// Redirects of one request that are cached.
+/// Maximum number of cached redirects per request.
 const CACHED_PER_REQUEST_MAX: usize = 16;
-/// Approximate bytes of a worker's cached redirects.
+/// Approximate maximum size of a worker's cached redirects in bytes.
 const CACHED_BYTES_MAX: usize = 16 << 20;
-/// Approximate bytes of a cached redirect besides its texts.
+/// Approximate size of a cached redirect in bytes, without its texts.
 const CACHED_OVERHEAD_BYTES: usize = 1024;
-/// New hosts to which a worker follows redirects.
+/// Maximum number of new hosts to which a worker follows redirects.
 const NEW_HOSTS_MAX: u32 = 32;
 /// Time between two polls of unfinished lookups.
 pub(super) const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
@@ -67,13 +68,14 @@ enum RequestId {
     Own(*const Request),
 }
 
-/// A request that was redirected, with the request itself if it is not in the list.
+/// A redirected request, with the request itself if it is not in the list.
 type Redirected<'a> = (RequestId, Option<&'a Arc<Request>>);
 
 /// Cached redirects of one request.
 #[derive(Default)]
 struct CachedRedirects {
-    /// The request, if it is not in the list. Another request may get its address later.
+    /// The request, if it is not in the list. Weak, because another request may later have the same
+    /// address.
     of: Weak<Request>,
     list: Vec<CachedRedirect>,
 }
@@ -87,12 +89,12 @@ struct CachedRedirect {
 impl CachedRedirect {
     fn bytes(&self) -> usize {
         let request = self.next.as_ref().map_or(0, |request| request.bytes.len());
-        // The request's body is stored a second time, for the next redirect.
+        // The request's body is stored twice, because the next redirect needs it.
         CACHED_OVERHEAD_BYTES + self.location.len() + 2 * request
     }
 }
 
-/// A redirect to a host that is being looked up.
+/// A redirect to a host whose name is being looked up.
 struct PendingRedirect {
     lookup: TargetLookup,
     deadline: Nanos,
@@ -111,7 +113,8 @@ enum Redirect {
 }
 
 impl Redirects {
-    /// The state of a worker with this number of slots; none if the load follows no redirects.
+    /// Creates the state of a worker with this number of slots. Returns `None` if the load follows
+    /// no redirects.
     pub(super) fn new(spec: &LoadSpec, slots: usize) -> Option<Redirects> {
         (spec.responses.follow > 0).then(|| Redirects {
             hops_max: spec.responses.follow,
@@ -172,7 +175,7 @@ impl Redirects {
         cached.list.push(redirect);
     }
 
-    /// Resolves a redirect. Returns none if it is not followed.
+    /// Resolves a redirect. Returns `None` if it is not followed.
     fn resolve(
         &mut self,
         spec: &LoadSpec,
@@ -216,7 +219,7 @@ fn redirected(slot: &RequestSlot) -> Option<Redirected<'_>> {
     Some((id, slot.own.as_ref()))
 }
 
-/// Writes the request that follows from a redirect to a URL.
+/// Creates the request that follows a redirect to a URL.
 fn write(
     spec: &LoadSpec,
     from: &Request,
@@ -240,8 +243,8 @@ fn write(
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Handles a complete response to a slot's request. Ends the request, or follows the redirect:
-    /// then the request waits for its connection again. Returns true if it ended.
+    /// Handles a complete response to a slot's request. Ends the request or follows the redirect,
+    /// in which case the request waits for its connection again. Returns true if the request ended.
     #[inline]
     pub(super) fn end_or_redirect(&mut self, slot: u32, outcome: Outcome, now: Nanos) -> bool {
         if self.redirects.is_some()
@@ -345,7 +348,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sink.recorder.redirected(now);
     }
 
-    /// Replaces a slot's request by the `next` one.
+    /// Replaces a slot's request with `next`.
     fn redirect(&mut self, slot: u32, next: Arc<Request>, now: Nanos) {
         self.learn_target(next.target);
         self.end_hop(slot, now);
@@ -377,7 +380,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.defer_until_idle(slot);
     }
 
-    /// Continues a deferred request if its lookup is done. Returns true if it must wait longer.
+    /// Continues a deferred request if its lookup is done. Returns true if it still has to wait.
     ///
     /// # Errors
     ///

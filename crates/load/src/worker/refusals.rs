@@ -1,8 +1,8 @@
 //! A load ends early when its target refuses every connect.
 //!
-//! Each worker notes its first refusal and whether anything but a refusal happened. A worker that
-//! has seen only refusals for [`REFUSED_TIME`] ends the load, unless another worker reached the
-//! target. The two decisions exclude each other ([`Control::rule_out_refusal`],
+//! Each worker records its first refusal, and whether any connect ended otherwise. A worker whose
+//! connects were all refused for [`REFUSED_TIME`] ends the load, unless another worker reached the
+//! target. Only one of these two decisions can be made ([`Control::rule_out_refusal`],
 //! [`Control::give_up`]).
 
 use std::io;
@@ -13,9 +13,9 @@ use crate::progress::Control;
 use crate::socket::{Peer, system};
 use crate::spec::LoadSpec;
 
-/// Time of nothing but refusals after which a load ends.
+/// Time after which a load ends if every connect is refused.
 pub(crate) const REFUSED_TIME: Nanos = Nanos::from_secs(1);
-/// Targets that the finding names at most.
+/// Maximum number of targets that the finding names.
 const TARGETS_NAMED_MAX: usize = 3;
 
 /// The refused connects of a load in which nothing else has happened.
@@ -24,16 +24,16 @@ pub(crate) struct Refusals {
     count: u64,
     since: Option<Nanos>,
     last: Nanos,
-    /// The system's message for the last one.
+    /// The system's message for the last refusal.
     error: String,
-    /// Something other than a refused connect happened.
+    /// A connect ended other than by refusal.
     ruled_out: bool,
-    /// Other workers know that.
+    /// The other workers were notified that refusals are ruled out.
     announced: bool,
 }
 
 impl Refusals {
-    /// Records a connect that failed with `error`, which is a refusal or rules one out.
+    /// Records a connect that failed with `error`, which is either a refusal or rules refusals out.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;
@@ -58,7 +58,7 @@ impl Refusals {
         self.ruled_out |= other.ruled_out;
     }
 
-    /// Records that something other than a refused connect happened.
+    /// Records that a connect ended other than by refusal.
     #[inline]
     pub(super) fn rule_out(&mut self) {
         self.ruled_out = true;
@@ -94,8 +94,8 @@ impl Refusals {
             ),
         };
         let text = format!(
-            "Nothing listens at {}: {count} ({}). Start the server, correct the address, or wait for \
-             the server with --wait-for-server.",
+            "Nothing listens at {}: {count} ({}). Start the server, correct the address, or wait \
+             for the server with --wait-for-server.",
             target_names(spec),
             self.error
         );

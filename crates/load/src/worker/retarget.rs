@@ -1,8 +1,8 @@
 //! Requests whose target differs from their connection's, and requests whose host is being looked up.
 //!
-//! A slot stays with its connection, and the connection has one target at a time. So a request to
-//! another target is deferred until the others on the connection have ended. Nothing else begins
-//! there meanwhile.
+//! A slot stays with its connection, and a connection has one target at a time. A request to
+//! another target is therefore deferred until all other requests on the connection have ended. In
+//! the meantime, no request begins on the connection.
 
 use prony_record::{Nanos, Outcome};
 
@@ -49,7 +49,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let is_deferred = taken.phase() == Some(RequestPhase::Deferred);
         let request = taken.request(&self.spec.requests);
         let Some(request) = request.filter(|_| is_deferred) else {
-            // It timed out.
+            // The request timed out.
             self.unpark_after_deferral(slot, now);
             return true;
         };

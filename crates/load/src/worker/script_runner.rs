@@ -1,4 +1,4 @@
-//! A script in the worker: it is asked what free virtual users do, and shown what came of that.
+//! Runs a script in the worker: calls it for each free virtual user and for each response.
 
 use prony_record::{Exchange, Nanos, Outcome, TlsHandshake};
 
@@ -15,9 +15,9 @@ const CALLS_MAX: u32 = 64;
 pub(crate) struct ScriptRunner<'run> {
     script: Box<dyn Script + 'run>,
     capture: CaptureSpec,
-    /// Number of the user of slot 0. The others follow in the order of the slots.
+    /// Number of the user of slot 0. The other users follow in the order of the slots.
     first_user: u32,
-    /// Users that have left for good.
+    /// Number of users that have left for good.
     left: u32,
     /// Durations of the connect and of the TLS handshake that each slot's request waited for, if
     /// any.
@@ -54,7 +54,7 @@ impl<'run> ScriptRunner<'run> {
         self.waits = vec![(None, None); slots];
     }
 
-    /// The parts of responses that the script is shown.
+    /// The parts of responses that the script receives.
     pub(super) fn capture(&self) -> CaptureSpec {
         self.capture
     }
@@ -68,7 +68,8 @@ impl<'run> ScriptRunner<'run> {
         self.waits[slot as usize] = (None, None);
     }
 
-    /// Records that the connection of a waiting request was made, or its TLS handshake completed.
+    /// Records that the connection of a waiting request was established, or its TLS handshake
+    /// completed.
     pub(super) fn connection_made(
         &mut self,
         slot: u32,
@@ -104,8 +105,8 @@ impl<'run> ScriptRunner<'run> {
         self.script.ended(self.first_user + slot, &end);
     }
 
-    /// Shows the script a complete response. `view` holds everything but the head, which is left
-    /// out if the script does not want heads.
+    /// Passes a complete response to the script. `view` contains everything but the head, which is
+    /// omitted if the script does not need heads.
     fn show(&mut self, slot: u32, view: ResponseView<'_>, head: &[u8]) {
         let head = if self.capture.heads { head } else { &[] };
         let view = ResponseView { head, ..view };
@@ -132,9 +133,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Asks free users until one sends a request. Returns its slot and the request's index in the
-    /// load's list. If the request is the slot's own, the index is unused. Users whose connection
-    /// can't take a request are parked unasked.
+    /// Calls the script for free users until one of them sends a request. Returns the user's slot
+    /// and the request's index in the load's list. If the request is the slot's own, the index is
+    /// unused. The script is not called for users whose connection can't take a request; their
+    /// slots are parked.
     pub(super) fn ask_users(&mut self, now: Nanos) -> Option<(u32, u32)> {
         for _ in 0..CALLS_MAX {
             let view = ConnectionView {
@@ -157,7 +159,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 }
                 UserStep::Rest(time) => {
                     self.dispatcher.set_away(slot);
-                    // Without any pause it would be asked forever.
+                    // Without a minimum pause, the script would be called forever.
                     self.timers.think(slot, now + time.max(Nanos(1)));
                 }
                 UserStep::Leave => {
@@ -165,20 +167,20 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     script.left += 1;
                 }
             }
-            // Another user on the same connection may use the room.
+            // Another user on the same connection may use the free capacity.
             let index = self.dispatcher.slot(slot).connection;
             self.dispatcher.unpark(index, now);
         }
         None
     }
 
-    /// Loads the data of a target that came up while the load runs.
+    /// Loads the data of a target that was added while the load runs.
     pub(super) fn learn_target(&mut self, target: u32) {
         let connections = self.dispatcher.primary_count;
         self.targets.learn(target, self.spec, connections);
     }
 
-    /// Shows the script the complete response to a slot's request, if it wants responses.
+    /// Passes the complete response to a slot's request to the script, if it needs responses.
     pub(super) fn show_response(&mut self, slot: u32) {
         self.show_pipelined(slot);
         let taken = self.dispatcher.slot(slot);
@@ -204,8 +206,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Shows the script the responses of a pipelined batch before the current one, if it has not
-    /// seen them.
+    /// Passes the earlier responses of a pipelined batch to the script, unless it has already
+    /// received them.
     pub(super) fn show_pipelined(&mut self, slot: u32) {
         let taken = self.dispatcher.slot(slot);
         let session = self.connections[taken.connection].session_mut();

@@ -1,4 +1,4 @@
-//! Bytes are sent: requests, and the output of TLS and HTTP/2.
+//! Sends bytes: requests, and the output of TLS and HTTP/2.
 
 use prony_protocol::h2::StartError;
 use prony_record::{Nanos, Outcome};
@@ -10,8 +10,8 @@ use super::timers::Alarm;
 use crate::connection::{ConnectionState, HttpMachine, Reason};
 use crate::socket::{Key, Outgoing, Sending, Sockets};
 
-/// Bytes of a cleartext request that share a send with the PROXY header. The rest is sent from the
-/// request's own memory.
+/// Maximum number of bytes of a cleartext request that share a send with the PROXY header. The rest
+/// is sent from the request's own memory.
 const SENT_WITH_HEADER_BYTES: usize = 16 * 1024;
 /// Reason for the failure of a raw request on HTTP/2.
 const ONLY_HTTP1: &str = "the request was written for HTTP/1, and the connection speaks HTTP/2";
@@ -87,13 +87,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Err(error @ StartError::FieldsTooLong { .. }) => {
                 self.reject(slot, &Reason::NotStarted(error), now);
             }
-            // It continues to wait.
+            // The request continues to wait.
             Err(_) => {}
         }
     }
 
-    /// Withdraws a request that can't be sent on this connection. Its slot is parked for a while, because the next
-    /// request would fail at once, and so on forever.
+    /// Rejects a request that can't be sent on this connection. Its slot is parked for a while,
+    /// because otherwise further requests would fail at once in an endless loop.
     fn reject(&mut self, slot: u32, reason: &Reason, now: Nanos) {
         let index = self.dispatcher.slot(slot).connection;
         self.record_end(slot, Outcome::Protocol, Some(reason), now);
@@ -131,7 +131,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn send_rest(&mut self, index: u32) {
         let entry = &self.connections[index];
         let slot = self.dispatcher.slot(entry.slot);
-        // A request of the slot's own was sent whole.
+        // A request of the slot's own was sent as a whole.
         if slot.own.is_some() || !self.dispatcher.is_in_flight_on(entry.slot, index) {
             return;
         }
@@ -183,7 +183,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.send_owned(index, out);
     }
 
-    /// Sends the output of the HTTP/2 connections that have some.
+    /// Sends the pending output of HTTP/2 connections.
     #[inline]
     pub(super) fn send_dirty(&mut self) {
         while let Some(index) = self.connections.take_dirty() {
@@ -191,7 +191,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the output of an HTTP/2 connection. If a send is in flight, the output follows it.
+    /// Sends the output of an HTTP/2 connection. If a send is in flight, the output is sent after
+    /// it.
     pub(super) fn send_frames(&mut self, index: u32) {
         let entry = &self.connections[index];
         if entry.send != SendState::Idle || !entry.is_h2() {
@@ -208,7 +209,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.send_owned(index, out);
     }
 
-    /// Lets slots that were parked for a send try again after its completion.
+    /// Lets slots that were parked because of a send try again after the send has completed.
     fn end_backpressure(&mut self, index: u32) {
         let occupancy = self.dispatcher.occupancy_mut(index);
         if std::mem::take(&mut occupancy.write_backpressured) || occupancy.waiting > 0 {

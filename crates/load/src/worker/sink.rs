@@ -18,7 +18,7 @@ pub(crate) struct Sink {
     pub(crate) negotiated: Option<Negotiated>,
     /// Start of the first request.
     pub(crate) first_start: Option<Nanos>,
-    /// Times that bytes arrived while no request was in flight.
+    /// Number of times that bytes arrived while no request was in flight.
     pub(crate) unsolicited: u64,
     pub(crate) sources: SourceCounts,
     /// The lowest limit on concurrent streams that kept requests waiting.
@@ -35,7 +35,7 @@ pub(crate) struct Sink {
 pub(super) struct OpenedConnection {
     pub(super) connect: Nanos,
     pub(super) handshake: Option<TlsHandshake>,
-    /// It is a TCP connection. Connects to UNIX sockets send no SYN.
+    /// The connection uses TCP. Connects to UNIX sockets send no SYN.
     pub(super) is_tcp: bool,
 }
 
@@ -144,7 +144,7 @@ impl Sink {
     }
 }
 
-/// The smaller of two values, of those that exist.
+/// The smaller of two values, or the only one.
 fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

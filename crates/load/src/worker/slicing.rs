@@ -1,20 +1,22 @@
 //! A load in slices: it runs while other loads pause, and pauses while one of them runs.
 //!
-//! The worker's clock is the time within the load's own slices, so that pacing, timers and the time
-//! series know nothing of slices. A slice has three parts:
+//! The worker's clock is the time within the load's own slices, so pacing, timers and the time
+//! series need no special handling of slices. A slice has three parts:
 //!
 //! ```text
 //!  begin ──settling──► from ──counted──► end ──drain──► the last request has ended
 //! ```
 //!
 //! - The requests of the settling part are not counted: they warm up caches that other loads have
-//!   evicted. The clock goes back for it, so that the counted part begins where that of the last slice
-//!   ended, or later by the part of the drain that belongs to the measured time.
+//!   evicted. The clock is set back for it, so that the counted part begins where that of the
+//!   previous slice ended, or later by the part of the drain that belongs to the measured time.
 //! - In the counted part, requests start as in any load.
-//! - In the drain, no requests start. Those in flight end, and are counted with their full times.
+//! - In the drain, no requests start. Requests in flight end, and are counted with their full
+//!   times.
 //!
-//! No request is in flight between two slices, so no time of a request spans a step of the clock. Timers
-//! of connections do: they end with the pause, which is usually longer than they are.
+//! No request is in flight between two slices, so no time of a request spans a step of the clock.
+//! Timers of connections may span it. They expire at the end of the pause, which is usually longer
+//! than the timers.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -27,7 +29,8 @@ use crate::progress::{Control, Counter};
 use crate::slices::{LoadSlice, SliceReport};
 use crate::socket::Sockets;
 
-/// Maximum completions of an idle connection during a pause: unsolicited bytes, and its end.
+/// Maximum number of completions of an idle connection during a pause: unsolicited bytes, and the
+/// end of the connection.
 const COMPLETIONS_PER_IDLE_CONNECTION: u32 = 2;
 
 /// A worker's source of slices.
@@ -48,7 +51,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ///
     /// # Errors
     ///
-    /// The system's waiting fails.
+    /// The system can't wait for events.
     pub(crate) fn run_in_slices(
         mut self,
         control: &Control,
@@ -75,8 +78,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(result)
     }
 
-    /// Runs one slice, and returns its results. Breaks with the time at which the load ended in it, if it
-    /// did.
+    /// Runs one slice and returns its results. If the load ended in the slice, breaks with the time
+    /// of the end.
     fn run_slice(
         &mut self,
         slice: LoadSlice,
@@ -112,10 +115,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }))
     }
 
-    /// Catches up on the time since the last slice, before requests start: handles what the peers did to
-    /// connections, ends timers, and sets back the times that are ahead of the clock.
+    /// Catches up on the time since the previous slice before requests start: handles the peers'
+    /// actions on connections, ends timers, and resets times that are ahead of the clock.
     fn end_pause(&mut self, begin: Nanos) -> io::Result<()> {
-        // No request starts until this is changed.
+        // This value prevents requests from starting.
         self.end = Nanos::ZERO;
         let completions = self.connections.len() * COMPLETIONS_PER_IDLE_CONNECTION;
         for _ in 0..=completions / COMPLETIONS_MAX {
@@ -163,7 +166,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         counter: &Counter,
     ) -> io::Result<Nanos> {
         if counted_before == Nanos::ZERO {
-            // They were due before the first slice, and would start at once.
+            // These requests were due before the first slice, and would otherwise start at once.
             self.dispatcher.skip_schedule_until(slice.from);
         }
         self.meter.resume(counted_before, slice.from, slice.end());
@@ -215,7 +218,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Counts so far.
+    /// Counts up to now.
     fn progress(&self) -> SliceReport {
         let recorder = &self.sink.recorder;
         let (ok, response_ns) = recorder.succeeded();

@@ -9,7 +9,7 @@ use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Starts requests that are due and find a free slot, at most `max`. The limit exists because a
-    /// connect can take the system a millisecond when local ports grow scarce, and thousands may be
+    /// connect can take a millisecond when local ports are scarce, and thousands of requests may be
     /// due at once. Returns the number of requests started.
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, max: u32) -> u32 {
@@ -61,9 +61,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Some((slot, request))
     }
 
-    /// The time since which a slot could have taken this request. A slot whose connection was never
-    /// used is free from now: that the worker can't begin thousands of connections at once is not
-    /// the server's fault.
+    /// Time since which a slot could have taken this request. A slot whose connection was never
+    /// used counts as free from `now` on, because it is not the server's fault that the worker
+    /// can't begin thousands of connections at once.
     fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
         let slot = self.dispatcher.slot(slot);
         if self.connections[slot.connection].is_fresh() {
@@ -118,7 +118,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else if occupancy.waiting + occupancy.in_flight > 1 {
             self.dispatcher.defer_until_idle(slot);
         } else {
-            // A connection to another target is aborted. Otherwise its port stays in TIME_WAIT.
+            // A connection to another target is aborted. Otherwise its port would stay in
+            // TIME_WAIT.
             self.close(index, Close::Abort);
             let entry = &mut self.connections[index];
             entry.target = target;
@@ -131,7 +132,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Goes on with the ramp. Sends what was held once it is over or has lasted long enough.
+    /// Continues the ramp. Sends the held requests once the ramp is over or its time limit is
+    /// reached.
     pub(super) fn end_ramp_if_due(&mut self, now: Nanos) {
         let Some(ramp) = &mut self.ramp else {
             return;
@@ -146,7 +148,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends what the ramp holds, and lets it hold nothing more.
+    /// Sends the requests that the ramp holds, and stops holding requests.
     pub(super) fn end_hold(&mut self, now: Nanos) {
         if self.ramp.as_mut().is_some_and(|ramp| ramp.end_hold()) {
             self.release_all(now);
@@ -159,7 +161,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the request on a connection that was held, if it was.
+    /// Sends the request on a connection, if it was held.
     fn release(&mut self, index: u32, now: Nanos) {
         if !self.ramp.as_mut().is_some_and(|ramp| ramp.release(index)) {
             return;
@@ -174,7 +176,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
         }
         if let ConnectionState::Vacant = self.connections[index].state {
-            // The server closed it before its request was sent.
+            // The server closed the connection before its request was sent.
             self.vacated(index, now);
         } else {
             self.fill(index, now);

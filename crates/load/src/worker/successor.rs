@@ -1,5 +1,5 @@
-//! Successor connections: where the peer takes no more requests on a connection that still carries
-//! some (GOAWAY), and what happens when a connection is gone.
+//! Successor connections, which take over when a peer accepts no more requests on a connection that
+//! has some in flight (GOAWAY); and the end of connections.
 
 use prony_record::Nanos;
 
@@ -8,8 +8,8 @@ use super::ramp::ConnectRamp;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Moves the idle slots of a connection whose peer takes no more requests to the successor
-    /// connection. If that one is still closing itself, they wait.
+    /// Moves the idle slots of a connection whose peer accepts no more requests to the successor
+    /// connection. If the successor is still closing, the slots wait.
     pub(super) fn use_successor_if_going_away(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
         let successor = self.dispatcher.successor(index);
@@ -39,7 +39,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles the end of a connection. Slots that wait for one get another, unless their requests are held.
+    /// Handles the end of a connection. Slots that wait for one get another, unless their requests
+    /// are held.
     pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
         let is_held = |ramp: &ConnectRamp| ramp.is_held(index);
         if self.ramp.as_ref().is_some_and(is_held) {
@@ -50,7 +51,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             && let Some(successor) = self.dispatcher.successor(index)
         {
             self.move_to_successor(index, successor, now);
-            // The successor may have waited for that.
+            // The successor may have waited for this.
             self.use_successor_if_going_away(successor, now);
             return;
         }

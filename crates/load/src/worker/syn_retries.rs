@@ -1,14 +1,14 @@
-//! Connects that took about as long as with a SYN that was lost and sent again.
+//! Connects that took about as long as a connect whose SYN was lost and sent again.
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
-/// Times at which a SYN is sent again, in seconds after the first one: 1 and 3 by RFC 6298, the
-/// others by Linux if it retries linearly at first.
+/// Times at which a SYN is retransmitted, in seconds after the first one: 1 and 3 by RFC 6298, the
+/// others by Linux if its first retries are linear.
 const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
-/// The time after a retry in which its connect succeeds. Timers of the kernel are late, and so is
-/// the generator.
+/// Time after a retransmission within which its connect succeeds. Timers of the kernel are late,
+/// and so is the generator.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
-/// The window grows by one part of this many of the time until the retry.
+/// The window grows by this fraction (1/25) of the time until the retransmission.
 const RETRY_WINDOW_PART: u64 = 25;
 /// Share of retransmitted connects above which the finding is a warning.
 const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;
@@ -17,7 +17,7 @@ const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectCounts {
     made: u64,
-    /// Connects that took as long as with a SYN that was sent again.
+    /// Connects that took about as long as a connect with a retransmitted SYN.
     retransmitted: u64,
 }
 
@@ -34,7 +34,7 @@ impl ConnectCounts {
         self.retransmitted += u64::from(is_retransmitted(took));
     }
 
-    /// The finding about connects whose SYN was sent again.
+    /// The finding about connects whose SYN was retransmitted.
     pub(crate) fn finding(&self) -> Option<Finding> {
         if self.retransmitted == 0 {
             return None;
@@ -46,8 +46,9 @@ impl ConnectCounts {
         };
         let text = format!(
             "{} of {} connects took about 1 s, 3 s or another time after which a lost SYN is sent \
-             again: the server's listen queue overflowed, or packets were lost. Raise the server's \
-             backlog (on Linux with net.core.somaxconn), or look for loss on the way.",
+             again: the server's listen queue overflowed, or packets were lost. Raise the \
+             server's backlog (on Linux with net.core.somaxconn), or look for packet loss on the \
+             path.",
             self.retransmitted, self.made
         );
         Some(Finding::new(FindingId::SynRetransmitted, severity, text))

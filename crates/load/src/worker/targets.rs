@@ -1,4 +1,4 @@
-//! The targets of a load, including those that come up while it runs.
+//! The targets of a load, including those added while it runs.
 
 use std::ops::Index;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::tls;
 /// A worker's targets, and the TLS settings for them.
 pub(super) struct Targets {
     list: Vec<Arc<Target>>,
-    /// None as long as all targets are cleartext.
+    /// `None` as long as all targets use cleartext.
     pub(super) tls: Option<tls::TlsClient>,
 }
 

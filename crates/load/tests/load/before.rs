@@ -59,8 +59,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Runs a load that opens its connections before it begins. It begins a while after `begin` has
-/// returned.
+/// Runs a load that opens its connections first, and begins shortly after `begin` has returned.
 fn load(mut spec: LoadSpec, begin: impl Fn()) -> RunResult {
     spec.open_before_start();
     let begin = || {
@@ -75,7 +74,7 @@ fn all_connections_are_open_before_the_first_request() {
     let (server, seen) = counting(0);
     let spec = resolve(&server.url(), &["-c", "40", "-n", "400", "-t", "2"]).unwrap();
     let loaded = load(spec, || {
-        // The kernel accepted the connections, but the server's threads may be late.
+        // The kernel accepts the connections, but the server's threads may be late.
         until("not all are there", || seen.connections() == 40);
         assert_eq!(seen.requests.load(Ordering::SeqCst), 0);
     });

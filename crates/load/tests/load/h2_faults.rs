@@ -98,8 +98,8 @@ fn a_refused_request_is_retried() {
     expect(&record, &[(Reset, 12)], "REFUSED_STREAM");
     assert_eq!(record.totals.retried, 12);
     assert_eq!(server.seen().requests, 24);
-    // Only the first request on each connection. A POST is retried as well, because the server did
-    // not process it.
+    // The server refuses only the first request on each connection. A POST is retried as well,
+    // because the server did not process it.
     for words in ["", "-X POST --body hello"] {
         let server = Scripted::clear(|peer| {
             peer.send_settings(&[])?;

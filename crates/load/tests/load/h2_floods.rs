@@ -25,7 +25,7 @@ fn nothing(_: u32) -> Vec<u8> {
     Vec::new()
 }
 
-/// Alternatively, the server makes the client write and never reads.
+/// The load may also end because the server makes the client write and never reads.
 const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
 
 /// Frames that never end and make no progress.
@@ -66,7 +66,7 @@ const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
         |stream| frame(CONTINUATION, 0, stream, &field("a", "b").repeat(1_000)),
         "header block over",
     ),
-    // The first 32 are read. The rest is for a closed stream.
+    // The first 32 frames are read. The rest is for a closed stream.
     (
         nothing,
         |stream| headers(stream, END_HEADERS, &status(103)),
@@ -144,7 +144,7 @@ fn a_server_that_never_reads() {
     expect_all(&record, Timeout, "");
 }
 
-/// A server that lets clients send everything, then does something else, and never reads.
+/// A server that allows clients to send everything, then runs `then`, and never reads.
 fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     Scripted::clear(move |peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, MAX_U31)])?;
@@ -240,8 +240,8 @@ fn is_alone(test: &str) -> bool {
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args([&name, "--exact", "--nocapture"])
         .env(ALONE, "1")
-        // Otherwise each thread may have its own arena that keeps its freed memory, and a busy
-        // machine has more of them.
+        // Otherwise each thread may have an arena of its own that keeps freed memory, and a busy
+        // machine has more threads.
         .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();

@@ -281,8 +281,8 @@ fn bytes_between_requests_fail_no_request() {
                 misbehave(peer)?;
             }
         });
-        // The rate is so low that the connection idles for a long time afterwards, however busy the
-        // machine is.
+        // The rate is so low that the connection idles for a long time afterwards, even on a busy
+        // machine.
         let record = server.load("-n 4 -c 1 --streams 2 -r 1");
         assert_eq!(outcomes(&record), [(Fine, 4)], "{n}: {}", errors(&record));
         let opened = if n < 2 { 1 } else { 4 };

@@ -1,5 +1,5 @@
-//! Random HTTP/2 servers: each load ends and accounts for every request, whatever frames arrive in
-//! whatever order.
+//! Random HTTP/2 servers: each load ends and accounts for every request, for any frames in any
+//! order.
 
 use crate::h2_frames::*;
 use crate::h2_peer::Peer;
@@ -76,7 +76,7 @@ fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
     }
 }
 
-/// Serves most requests correctly, and misbehaves now and then.
+/// Serves most requests correctly, and violates the protocol in between.
 fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
     if random.below(10) > 0 {
         peer.send_settings(&[])?;

@@ -96,7 +96,7 @@ fn each_part_uses_all_of_its_addresses() {
 }
 
 #[test]
-fn a_load_begins_at_the_given_moment() {
+fn a_load_begins_at_the_given_time() {
     let served = Served::clear();
     let spec = resolve(&served.url("/"), &["-n", "5", "-c", "1"]).unwrap();
     let moment = Instant::now() + Duration::from_millis(200);

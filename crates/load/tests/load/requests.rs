@@ -95,7 +95,7 @@ fn connections_are_reused_or_not() {
 }
 
 #[test]
-fn head_and_statuses_without_a_body_leave_the_connection_in_order() {
+fn head_and_statuses_without_a_body_leave_the_connection_usable() {
     let served = Served::clear();
     let list = "/bytes/100 HEAD\n/status/204\n/status/304\n/bytes/100\n/ OPTIONS\n";
     let list = served.file("urls.txt", list);

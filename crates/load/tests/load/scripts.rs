@@ -112,7 +112,7 @@ fn run_posting(spec: &LoadSpec) -> (Result<RunResult, RunError>, PostingDirector
 }
 
 #[test]
-fn own_requests_go_over_every_protocol() {
+fn a_scripts_own_requests_are_sent_over_every_protocol() {
     for via in [Via::Tcp, Via::Tls] {
         let served = Served::via(via);
         for words in [

@@ -483,7 +483,7 @@ fn a_close_notify_within_the_handshake_ends_it_at_once() {
         let _ = stream.write_all(&[21, 3, 3, 0, 2, 1, 0]);
         until_gone(&mut stream);
     });
-    // Without its own end it would take forever.
+    // Without a limit of its own, the handshake would never end.
     let record = load(
         &raw.tls_url(),
         "-n 2 -c 1 --insecure --timeout 0s --connect-timeout 10m",

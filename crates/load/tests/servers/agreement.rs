@@ -31,7 +31,8 @@ fn http_1_1_is_used_on_request() {
         for way in Transport::BOTH {
             let record = server.load(way, "/bytes/1024", "-n 20 -c 2 --http 1.1");
             if (name, way) == ("nginx", Transport::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
-                // Before 1.25.1 it supported nothing else if HTTP/2 was enabled.
+                // Before version 1.25.1, nginx supported only HTTP/2 on a port for which it was
+                // enabled.
                 let errors = finding(&record, "errors");
                 assert!(errors.contains("an HTTP/1 request with HTTP/2"), "{errors}");
                 continue;

@@ -88,7 +88,7 @@ fn early_hints_come_before_the_response() {
 
 #[test]
 fn a_body_after_expect_continue_is_sent() {
-    // HAProxy 2.6 loses response bodies after a status 100, with every client.
+    // HAProxy 2.6 loses response bodies after a status 100, with any client.
     for (name, server) in servers_but("HAProxy") {
         let body = server.site.path("www/bytes/16385");
         let words = format!(

@@ -99,7 +99,7 @@ fn refusal(url: &str, source: &str) -> String {
 }
 
 #[test]
-fn one_local_route_makes_twelve_thousand_sources() {
+fn one_local_route_allows_twelve_thousand_sources() {
     in_namespace(|| {
         let (server, mut seen) = (nginx(), 0);
         let url = server.url(Transport::Clear, "/");
@@ -135,7 +135,7 @@ fn one_local_route_makes_twelve_thousand_sources() {
 }
 
 #[test]
-fn a_local_route_makes_ipv6_sources_too() {
+fn a_local_route_allows_ipv6_sources_too() {
     in_namespace(|| {
         let (server, mut seen) = (nginx(), 0);
         let url = server
@@ -154,7 +154,7 @@ fn a_local_route_makes_ipv6_sources_too() {
             assert_eq!(outcomes(&record), [(Outcome::Ok, 500)], "{io}");
             assert_eq!(peers(&server, &mut seen, 500).len(), 500, "{io}");
         }
-        // An address next to the block is still not this machine's.
+        // An address next to the block still does not belong to this machine.
         let error = refusal(&url, "fd00:5:0:1::1");
         assert!(error.contains("is not an address"), "{error}");
     });

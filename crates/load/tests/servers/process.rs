@@ -83,14 +83,14 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output)
-            // A group of its own, so that its children can be ended with it.
+            // A process group of its own, so that the server's children can be ended with it.
             .process_group(0);
         // SAFETY: prctl with these arguments only sets a property of the new process; it is safe to
         // call between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                // The tests' process may be killed, or interrupted by Ctrl-C, which doesn't reach
-                // the server because it has its own process group.
+                // The process of the tests may be killed, or interrupted by Ctrl-C, which doesn't
+                // reach the server because the server has its own process group.
                 match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
                     0 => Ok(()),
                     _ => Err(std::io::Error::last_os_error()),
@@ -167,7 +167,7 @@ impl Drop for Process {
 }
 
 #[test]
-fn a_server_ends_with_its_test_however_that_ends() {
+fn a_server_ends_with_its_test_even_if_the_test_panics() {
     let (sent, kept) = std::sync::mpsc::channel();
     let owner = std::thread::spawn(move || {
         let server = crate::nginx::start("");

@@ -174,10 +174,10 @@ fn check_own_addresses(proxied: &ProxiedServer) {
         let url = proxied.server.url(crate::server::Transport::Clear, "");
         let port = url.rsplit_once(':').unwrap().1;
         assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
-        // There are as many ports as connections, so they are the real ones.
+        // The log shows as many ports as connections, so these are the real ports.
         assert_eq!(counts(&lines, 2).len(), 3);
     }
-    // These come last, because their log lines may be late and must not be counted elsewhere.
+    // These loads come last, because their log lines may be late and must not be counted elsewhere.
     for version in ["v1", "v2"] {
         let record = load_unix(proxied, version);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{version}");

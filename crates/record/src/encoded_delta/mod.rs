@@ -73,23 +73,23 @@ impl<'de> Deserialize<'de> for EncodedDelta {
 /// separately, would take megabytes per agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeltaTotals {
-    /// As [`Delta::span`].
+    /// See [`Delta::span`].
     pub span: Option<(Nanos, Nanos)>,
-    /// As [`Delta::started`].
+    /// See [`Delta::started`].
     pub started: u64,
-    /// As [`Delta::unmeasured`].
+    /// See [`Delta::unmeasured`].
     pub unmeasured: u64,
-    /// As [`Delta::outcomes`].
+    /// See [`Delta::outcomes`].
     pub outcomes: OutcomeCounts,
 }
 
 impl DeltaTotals {
-    /// As [`Delta::ended`].
+    /// See [`Delta::ended`].
     pub fn ended(&self) -> u64 {
         self.unmeasured.saturating_add(self.outcomes.ended())
     }
 
-    /// As [`Delta::in_flight`].
+    /// See [`Delta::in_flight`].
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.ended())
     }

@@ -175,8 +175,8 @@ impl Canvas {
     }
 }
 
-/// Splits a name that doesn't fit on one line into two parts of similar length; none if it fits or has
-/// no separator.
+/// Splits a name that doesn't fit on one line into two parts of similar length; `None` if it fits
+/// or has no separator.
 fn halves(name: &str, style: TextStyle, width: f64) -> Option<(&str, &str)> {
     if style.width_of(name) <= width {
         return None;

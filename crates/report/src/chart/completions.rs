@@ -8,7 +8,7 @@ use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// The most variants that a reader can distinguish in one chart.
+/// Maximum number of variants that a reader can distinguish in one chart.
 pub(crate) const VARIANTS_MAX: usize = 8;
 
 /// One variant's trials.

@@ -12,7 +12,7 @@ pub(crate) struct ForestRow {
     pub(crate) name: String,
     /// The variant's color.
     pub(crate) color: Color,
-    /// The ratio to the reference; none for the reference itself or without an estimate.
+    /// The ratio to the reference; `None` for the reference itself or without an estimate.
     pub(crate) ratio: Option<f64>,
     /// Its interval.
     pub(crate) interval: Option<(f64, f64)>,
@@ -24,7 +24,7 @@ pub(crate) struct ForestRow {
     pub(crate) verdict: String,
 }
 
-/// The least distance from no change to the ends of the axis.
+/// Minimum distance from no change to the ends of the axis.
 const REACH_MIN: f64 = 0.03;
 /// From this ratio between the ends on, marks are at 1, 2 and 5 times powers of ten.
 const DECADES_FROM_RATIO: f64 = 3.0;

@@ -19,7 +19,7 @@ pub(crate) struct Strip {
 /// One percentile.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StripGroup {
-    /// Such as `p99`.
+    /// For example `p99`.
     pub(crate) title: String,
     /// One for each variant, in the same order in every group.
     pub(crate) strips: Vec<Strip>,

@@ -389,7 +389,7 @@ fn environment(experiment: &Experiment) -> DataTable {
     table
 }
 
-/// All samples of all trials with their stored columns; none without telemetry.
+/// All samples of all trials with their stored columns; `None` without telemetry.
 fn telemetry(experiment: &Experiment) -> Option<DataTable> {
     let mut table = DataTable::new("telemetry", &["block", "variant"]);
     for (trial, variant) in with_variants(experiment) {

@@ -5,7 +5,7 @@ use prony_stats::{RoundMetric, VerdictDocument};
 use super::{DataCell, DataTable};
 use crate::Experiment;
 
-/// The slices of all trials, and the comparisons by rounds; none without interleaved blocks.
+/// The slices of all trials, and the comparisons by rounds; empty without interleaved blocks.
 pub(super) fn of_experiment(experiment: &Experiment) -> Vec<DataTable> {
     match experiment.is_interleaved() {
         true => vec![slices(experiment), rounds(&experiment.verdict)],

@@ -7,8 +7,8 @@ use crate::Experiment;
 use crate::chart::{self, VARIANTS_MAX, VariantTrials, palette};
 use crate::document::Figure;
 
-/// Completions until all requests were done; none if the load ends by the clock, or if there are more
-/// variants than one chart can hold.
+/// Completions until all requests were done; `None` if the load ends by the clock, or if there are
+/// more variants than one chart can hold.
 pub(crate) fn until_done(experiment: &Experiment) -> Option<Figure> {
     let variants = &experiment.verdict.variants;
     let counted = |trial: &crate::Trial| trial.record.load.requests.is_some();

@@ -9,7 +9,7 @@ use crate::tables::{Standing, effect_of};
 use crate::wording::captions;
 use crate::wording::verdict::capitalized;
 
-/// The ratios of one metric to the reference, with their intervals; none for shares, which are
+/// The ratios of one metric to the reference, with their intervals; `None` for shares, which are
 /// compared by difference.
 pub(crate) fn forest(
     verdict: &VerdictDocument,

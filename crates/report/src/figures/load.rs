@@ -11,7 +11,7 @@ use crate::tables::times;
 use crate::wording::captions;
 use crate::wording::load::{headline, time_at};
 
-/// The most bars of the distribution.
+/// Maximum number of bars of the distribution.
 const BARS_MAX: u32 = 36;
 
 /// All charts of a load in the report's order, each with the remark above it.
@@ -169,7 +169,7 @@ fn percentiles(record: &Record) -> Option<Chart> {
     ))
 }
 
-/// Failures per second; none if nothing failed.
+/// Failures per second; `None` if nothing failed.
 fn failures(record: &Record) -> Option<Chart> {
     if record.series.iter().all(|slice| slice.failed == 0) {
         return None;
@@ -199,7 +199,7 @@ fn failures(record: &Record) -> Option<Chart> {
     ))
 }
 
-/// The distribution of response times; none if the record has no histogram.
+/// The distribution of response times; `None` if the record has no histogram.
 fn distribution(record: &Record) -> Option<Chart> {
     let bins = times::bins(record, BARS_MAX);
     if bins.is_empty() {

@@ -8,7 +8,7 @@ use crate::chart::{self, RoundBlock, RoundLines, RoundPoint, palette, short};
 use crate::document::Figure;
 use crate::{Experiment, TrialSlice, number};
 
-/// A variant and its baseline over all rounds; none without their slices.
+/// A variant and its baseline over all rounds; `None` without their slices.
 pub(crate) fn rounds(experiment: &Experiment, comparison: &RoundComparison) -> Option<Figure> {
     let place = |levels: &Levels| {
         let mut variants = experiment.verdict.variants.iter();

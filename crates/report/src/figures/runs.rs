@@ -9,7 +9,8 @@ use crate::document::Figure;
 use crate::wording::captions;
 use crate::wording::verdict::{capitalized, word};
 
-/// One metric of the new run against the old one, by variant; none if nothing is compared by ratio.
+/// One metric of the new run against the old one, by variant; `None` if nothing is compared by
+/// ratio.
 pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Figure> {
     let rows: Vec<ForestRow> = document
         .comparisons

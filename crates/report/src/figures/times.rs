@@ -8,7 +8,7 @@ use crate::chart::{self, Chart, RatePanel, Strip, StripGroup, palette};
 use crate::document::Figure;
 use crate::wording::load::headline;
 
-/// Successes per second, a panel for each variant; none if no trial has a series.
+/// Successes per second, a panel for each variant; `None` if no trial has a series.
 pub(crate) fn over_time(experiment: &Experiment) -> Option<Figure> {
     let verdict = &experiment.verdict;
     let panels: Vec<RatePanel> = verdict
@@ -75,7 +75,7 @@ pub(crate) fn latency_groups(experiment: &Experiment) -> Vec<StripGroup> {
         .collect()
 }
 
-/// The percentiles as dots; none without trials.
+/// The percentiles as dots; `None` without trials.
 pub(crate) fn latency(groups: &[StripGroup]) -> Option<Figure> {
     let strips = || groups.iter().flat_map(|group| &group.strips);
     strips().any(|strip| !strip.values_us.is_empty()).then(|| {
@@ -94,7 +94,7 @@ pub(crate) fn latency(groups: &[StripGroup]) -> Option<Figure> {
     })
 }
 
-/// Successes per second of one load; none if it has no series.
+/// Successes per second of one load; `None` if it has no series.
 pub(super) fn of_one_load(record: &Record) -> Option<Chart> {
     (!record.series.is_empty()).then(|| {
         let headline = headline(record);

@@ -27,7 +27,7 @@ pub(super) enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StructureElement {
     pub(super) role: Role,
-    /// The enclosing element; none for the top level.
+    /// The enclosing element; `None` for the top level.
     pub(super) parent: Option<ElementId>,
 }
 

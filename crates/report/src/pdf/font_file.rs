@@ -21,7 +21,7 @@ pub(super) struct FontFile {
 }
 
 impl FontFile {
-    /// Reads a font; none if a table is missing or cut.
+    /// Reads a font; `None` if a table is missing or cut.
     pub(super) fn read(data: &[u8]) -> Option<FontFile> {
         let head = table(data, *b"head")?;
         let hhea = table(data, *b"hhea")?;

@@ -17,7 +17,7 @@ const CELL_PADDING: f64 = 4.0;
 const WORD_WIDTH_MAX: f64 = 120.0;
 /// The space above and below a cell's lines in a table to look things up.
 const TIGHT_PADDING: f64 = 2.2;
-/// The most lines of a row that is kept together.
+/// Maximum number of lines of a row that is kept together.
 const ROW_LINES_MAX: usize = 14;
 /// The number of lines in each part of a higher row.
 const PART_LINES: usize = 6;

@@ -72,7 +72,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The position to break a word that is wider than `width`: after a separator in the second half of
-/// the part that fits, otherwise as late as possible. None if the whole word fits.
+/// the part that fits, otherwise as late as possible. `None` if the whole word fits.
 fn cut(word: &str, style: FontStyle, width: f64) -> Option<usize> {
     let mut reach = 0.0;
     let mut fits = 0;

@@ -14,11 +14,11 @@ use crate::wording::{
 };
 use crate::{Experiment, figures, number};
 
-/// The most sentences that the header holds; if there are more, they follow the results.
+/// Maximum number of sentences that the header holds; if there are more, they follow the results.
 const HEADER_SENTENCES_MAX: usize = 4;
-/// The most variants that are columns of one table.
+/// Maximum number of variants that are columns of one table.
 const TABLE_VARIANTS_MAX: usize = 6;
-/// The most changes that a terminal shows of one difference.
+/// Maximum number of changes that a terminal shows of one difference.
 const TERMINAL_CHANGES_MAX: usize = 5;
 /// The most comparisons whose rounds are drawn.
 const ROUNDS_MAX: usize = 8;

@@ -10,7 +10,7 @@ use crate::tables::{self, times};
 use crate::tone::Tone;
 use crate::wording::{captions, load as wording};
 
-/// The most agents that a terminal lists.
+/// Maximum number of agents that a terminal lists.
 const TERMINAL_AGENTS_MAX: usize = 16;
 /// Rows of a terminal's histogram.
 const HISTOGRAM_ROWS: u32 = 10;

@@ -58,7 +58,7 @@ impl Stored {
         matches!(self.content, StoredContent::Loads(_))
     }
 
-    /// The experiment's comparisons; none for loads.
+    /// The experiment's comparisons; empty for loads.
     pub fn comparisons(&self) -> &[Comparison] {
         match &self.content {
             StoredContent::Experiment(experiment) => &experiment.verdict.comparisons,

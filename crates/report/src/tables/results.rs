@@ -36,7 +36,7 @@ struct Cross {
     rows: Vec<(String, Vec<Option<usize>>)>,
 }
 
-/// The cross table of an experiment with two varying factors; none for any other.
+/// The cross table of an experiment with two varying factors; `None` for any other.
 fn cross(verdict: &VerdictDocument) -> Option<Cross> {
     let factors = varying(verdict);
     let [(first, rows), (second, columns)] = factors.as_slice() else {
@@ -241,8 +241,8 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
     tables.collect()
 }
 
-/// The outcomes of each variant's requests, over all its trials; none without trials. Timeouts always
-/// have a column, because readers look for them.
+/// The outcomes of each variant's requests, over all its trials; `None` without trials. Timeouts
+/// always have a column, because readers look for them.
 pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let variants = &experiment.verdict.variants;
     let counts: Vec<Vec<u64>> = (0..variants.len())

@@ -32,7 +32,7 @@ fn counted(run: &RunInfo) -> String {
     number::plural(run.count.into(), &run.unit, &many)
 }
 
-/// The stored facts that differ between the runs; none if nothing differs.
+/// The stored facts that differ between the runs; `None` if nothing differs.
 pub(crate) fn differences(document: &RunsDocument) -> Option<Table> {
     let (old, new) = (&document.old.label, &document.new.label);
     let mut table = Table::new(&["", "what", old, new]);

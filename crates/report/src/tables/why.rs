@@ -21,7 +21,7 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
         .collect()
 }
 
-/// At most `rows_max` changes, the likeliest explanations first; none if nothing changed.
+/// At most `rows_max` changes, the likeliest explanations first; `None` if nothing changed.
 pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     let headings = [
         "what changed",
@@ -48,7 +48,7 @@ pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// The CPU time per request by variant, and the share of each mode; none if it was not measured.
+/// The CPU time per request by variant, and the share of each mode; `None` if it was not measured.
 /// Shares, because means of parts don't add up to the mean of their sum.
 pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
     let modes = [

@@ -25,7 +25,7 @@ pub(crate) fn method(experiment: &Experiment) -> String {
     )
 }
 
-/// The number of rounds and the length of a slice; none without slices.
+/// The number of rounds and the length of a slice; `None` without slices.
 fn slices(experiment: &Experiment) -> Option<String> {
     let trials = experiment
         .trials

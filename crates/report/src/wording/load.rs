@@ -94,7 +94,7 @@ pub(crate) fn all_loads(trials: &[Trial]) -> Vec<String> {
     loads
 }
 
-/// The caveat on a closed loop's percentiles; none for an open loop.
+/// The caveat on a closed loop's percentiles; `None` for an open loop.
 pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
     (record.load.model == "closed").then_some(captions::CLOSED_LOOP)
 }
@@ -113,8 +113,8 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     })
 }
 
-/// The number of requests and of those that succeeded, and separately the number that failed; none if
-/// no request failed.
+/// The number of requests and of those that succeeded, and separately the number that failed;
+/// `None` if no request failed.
 pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
@@ -160,8 +160,8 @@ pub(crate) fn tone(record: &Record) -> Tone {
     }
 }
 
-/// The names of the most severe findings: `Error: generator-stalled`; none if no finding is an error
-/// or a warning.
+/// The names of the most severe findings: `Error: generator-stalled`; `None` if no finding is an
+/// error or a warning.
 pub(crate) fn most_severe(record: &Record) -> Option<String> {
     let (word, severity) = match tone(record) {
         Tone::Bad => ("Error", Severity::Error),
@@ -339,7 +339,7 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
-/// The most agents that are listed; more are summarized.
+/// Maximum number of agents that are listed; more are summarized.
 const LISTED_AGENTS_MAX: usize = 8;
 
 /// The agents that sent the load, and how closely they started together.
@@ -377,7 +377,7 @@ fn agents(fleet: &FleetUse) -> String {
     )
 }
 
-/// The requests that an open loop's schedule offered and started; none for a closed loop.
+/// The requests that an open loop's schedule offered and started; `None` for a closed loop.
 fn starts(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let due = record.totals.started + record.totals.unstarted;

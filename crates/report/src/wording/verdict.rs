@@ -56,7 +56,7 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
     }
 }
 
-/// One sentence over all comparisons on the leading metric. None if there is only one comparison,
+/// One sentence over all comparisons on the leading metric. `None` if there is only one comparison,
 /// which has its own sentence.
 fn summary(verdict: &VerdictDocument) -> Option<String> {
     let metric = lead_metric(verdict);

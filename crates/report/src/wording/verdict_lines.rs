@@ -10,7 +10,7 @@ use super::verdict_word::{verdict_mark, word};
 use crate::document::VerdictLine;
 use crate::number;
 
-/// The most names that are listed; further ones are counted.
+/// Maximum number of names that are listed; further ones are counted.
 const NAMES_MAX: usize = 4;
 
 /// All comparisons: the established differences in the order of the document, then one line for each
@@ -156,8 +156,8 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
     }
 }
 
-/// States that the machine is too noisy for some verdicts, by how much, and what would help; none if
-/// more blocks would decide every undecided comparison.
+/// States that the machine is too noisy for some verdicts, by how much, and what would help; `None`
+/// if more blocks would decide every undecided comparison.
 pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let open: Vec<&Comparison> = verdict
         .comparisons

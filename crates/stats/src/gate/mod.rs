@@ -100,7 +100,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// As for [`Gate::parse`].
+    /// Those of [`Gate::parse`].
     pub fn require(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         let gate = Gate::parse(typed, known)?;
         let rule = match gate.rule {

@@ -72,7 +72,8 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// The server's root and main file: those of `-d` and `-f`, or a distribution's defaults.
+/// The server's root and main configuration file: those of `-d` and `-f`, or a distribution's
+/// defaults.
 fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
     const DEFAULT_PATHS: [&str; 5] = [
         "/etc/apache2/apache2.conf",
@@ -125,8 +126,9 @@ fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut
     }
 }
 
-/// The directives that apply to the whole server. Directives in an `<IfModule mpm_…>` whose module isn't
-/// loaded don't apply. Those in a `<VirtualHost>`, `<Directory>` and the like limit only that part.
+/// The directives that apply to the whole server. Directives in an `<IfModule mpm_…>` whose module
+/// isn't loaded don't apply. Directives in `<VirtualHost>`, `<Directory>` and similar sections
+/// apply only to that part.
 fn settings(lines: &[Vec<String>]) -> ApacheSettings {
     let loaded = lines.iter().find_map(|words| match words.as_slice() {
         [name, module, ..] if name.eq_ignore_ascii_case("LoadModule") => {
@@ -178,7 +180,7 @@ fn applies_globally(section: &str, argument: &str, mpm: Option<&str>) -> bool {
     let is_mpm = module.starts_with("mpm_") || matches!(stem, "event" | "worker" | "prefork");
     match mpm {
         Some(mpm) if is_mpm => (mpm == stem) != negated,
-        // Other modules limit nothing.
+        // Modules other than multi-processing modules limit nothing.
         _ => !negated,
     }
 }

@@ -39,7 +39,7 @@ const THREADS: CheckTopic = CheckTopic {
 const REUSE: CheckTopic = CheckTopic {
     id: "haproxy-keep-alive",
     expected: "keep-alive on both sides",
-    why: "without it, each request opens a connection to the client or to the server",
+    why: "without keep-alive, each request opens a connection to the client or to the server",
     change: "option http-keep-alive in defaults, http-reuse safe or always",
     source: "HAProxy's configuration manual, 4 (option httpclose, option http-server-close)",
 };
@@ -78,7 +78,7 @@ fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
     let pairs = words
         .windows(2)
         .filter(|pair| pair[0] == "-f" || pair[0] == "--");
-    // A daemon has changed its folder, so a relative path may not lead to the file.
+    // A daemon may have changed its working directory, so a relative path may not lead to the file.
     let folder = server.folder.clone().unwrap_or_default();
     let typed: Vec<PathBuf> = pairs.map(|pair| within(&folder, &pair[1])).collect();
     if typed.is_empty() {

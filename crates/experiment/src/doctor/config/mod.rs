@@ -1,8 +1,8 @@
 //! Checks of a server's configuration.
 //!
-//! The files are read here, since the servers' own checks have side effects: `nginx -T` opens logs,
-//! creates the pid file and binds sockets, and Apache has no such command. The files may have changed
-//! since the server started. Only settings that limit a load are checked.
+//! prony reads the files itself, because the servers' own checks have side effects: `nginx -T`
+//! opens logs, creates the pid file and binds sockets, and Apache has no such command. The files
+//! may have changed since the server started. Only settings that limit a load are checked.
 
 mod apache;
 mod haproxy;
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use super::check::CheckResults;
 use super::process::ServerProcess;
 
-/// The most files that are read, so that files that include each other end.
+/// Maximum number of files that are read, so that files that include each other don't cause an
+/// endless loop.
 const CONFIG_FILES_MAX: usize = 1000;
 
 /// Checks a server's configuration, if the program is a known one.
@@ -28,7 +29,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
             let mut results = CheckResults::default();
             results.add_undetermined(
                 format!("settings of {} that limit a load", server.program()),
-                "only those of nginx, Apache httpd, HAProxy and php-fpm are known",
+                "prony can check only nginx, Apache httpd, HAProxy and php-fpm",
             );
             results
         }
@@ -37,7 +38,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
 
 /// The files of a configuration.
 trait ConfigFiles {
-    /// Reads a file. If it can't be read, the error is noted.
+    /// Reads a file. If it can't be read, records the error.
     fn read(&mut self, path: &Path) -> Option<String>;
     /// The files that match a pattern, sorted.
     fn matching(&self, pattern: &str) -> Vec<PathBuf>;

@@ -99,14 +99,14 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// The words of the master's command line, which its title shows.
+/// The arguments of the master process, as its title shows them.
 fn arguments(server: &ServerProcess) -> Vec<String> {
     let all = server.arguments.join(" ");
     let plain = all.strip_prefix("nginx: master process ").unwrap_or(&all);
     plain.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The text of `-g`, up to the next option, since the title has no quotes.
+/// The value of `-g`, up to the next option, because the title has no quotes.
 fn global_of(server: &ServerProcess) -> Option<String> {
     let words = arguments(server);
     let start = words.iter().position(|word| word == "-g")? + 1;

@@ -24,7 +24,7 @@ pub(super) struct Listener {
     pub(super) address: String,
     /// Number of connections that wait to be accepted.
     pub(super) waiting: u32,
-    /// The most connections that can wait.
+    /// Maximum number of connections that can wait.
     pub(super) backlog: u32,
     /// The inode of the socket.
     pub(super) inode: u32,
@@ -56,7 +56,7 @@ pub(super) fn in_network_of<T: Send>(
 pub(super) struct ListenerList {
     /// The sockets that the kernel listed.
     pub(super) listeners: Vec<Listener>,
-    /// The error if UNIX sockets are missing, since some kernels list only TCP.
+    /// The error if UNIX sockets are missing, because some kernels list only TCP sockets.
     pub(super) without_unix: Option<io::Error>,
 }
 

@@ -20,9 +20,9 @@ const BACKLOG_MIN: u32 = 1024;
 const BACKLOG: CheckTopic = CheckTopic {
     id: "listen-backlog",
     expected: "a backlog of 1,024 or more, and of all connections that a load opens at once",
-    why: "finished handshakes wait here until the server accepts them; when it is full, the kernel \
-        drops them, and the client retries after a second: a response time of 1 s that no \
-        server log shows",
+    why: "finished handshakes wait in this queue until the server accepts them; when it is full, \
+        the kernel drops them and the client retries after a second, which causes a response time \
+        of 1 s that no server log shows",
     change: "raise the backlog of the server, and net.core.somaxconn, which limits it",
     source: "listen(2); net.core.somaxconn in the kernel's admin-guide/sysctl/net",
 };
@@ -40,8 +40,8 @@ const OVERFLOWS: CheckTopic = CheckTopic {
     expected: "none",
     why: "the kernel dropped each of these connections because a queue was full; the client \
         retries after a second, or gives up",
-    change: "raise the listener's backlog and net.core.somaxconn, or add workers; watch it with \
-        nstat -az TcpExtListenOverflows",
+    change: "raise the listener's backlog and net.core.somaxconn, or add workers; watch the \
+        counters with nstat -az TcpExtListenOverflows",
     source: "listen(2); TcpExt ListenOverflows and ListenDrops in the kernel's networking/snmp_counter",
 };
 
@@ -80,7 +80,7 @@ impl ListenDrops {
     }
 }
 
-/// Checks a server's listening sockets. `before` are the counters `seconds` ago.
+/// Checks a server's listening sockets. `before` are the counters from `seconds` ago.
 pub(super) fn check(
     server: &ServerProcess,
     before: Option<ListenDrops>,

@@ -89,7 +89,7 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
     become_service(setup)
 }
 
-/// Does the last steps before `exec`, in the service's process.
+/// Performs the last steps before `exec`, in the service's process.
 fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     checked(setup.channel, LaunchStep::Session, begin_session())?;
     match setup.sandbox {
@@ -114,8 +114,8 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the hard limit if necessary, while this process still has the permission: root inside a
-/// sandbox has not. The soft limit is set after the last descriptor was opened.
+/// Raises the hard limit if necessary, because a root user inside a sandbox lacks the permission to
+/// do so later. The soft limit is set after the last descriptor was opened.
 fn permit_open_files(files: libc::rlim_t) -> i32 {
     // SAFETY: all-zero is a valid `rlimit`, which the first call fills and the second one reads.
     unsafe {

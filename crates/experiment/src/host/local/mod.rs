@@ -32,14 +32,14 @@ use service::LocalService;
 /// Time that a service has to end after its stop signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time that the kernel has to end killed processes.
+/// Time that the kernel has to remove killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of processes per service that the run state lists for a later sweep. Without a limit, a
 /// server that forks for each request would fill the disk.
 const RECORDED_PROCESSES_MAX: usize = 256;
 
-/// Lines of a log that a failure shows.
+/// Number of lines of a log that an error message shows.
 const LOG_TAIL_LINES: usize = 20;
 
 /// This machine.
@@ -50,8 +50,8 @@ pub struct LocalHost {
     sampler: Sampler,
     monitors: Monitors,
     crypto_findings: CryptoFindings,
-    /// Cores of services to which the plan gives none: those that prony could use when this host was
-    /// created. A load's thread may be bound to fewer by the time a service starts.
+    /// Cores of services to which the plan assigns none: those that prony could use when this host
+    /// was created. When a service starts, a load's thread may be bound to fewer.
     default_cores: Vec<usize>,
     /// Kinds of places that [`place::check`] has accepted.
     checked: BTreeSet<PlaceKind>,
@@ -96,13 +96,13 @@ impl LocalHost {
         }
     }
 
-    /// Sets the address at which other machines reach this one. Exposed native services listen there;
-    /// without it they listen on the loopback.
+    /// Sets the address at which other machines reach this one. Native services that are exposed
+    /// listen on this address; without it, they listen on the loopback.
     pub fn set_address(&mut self, address: IpAddr) {
         self.address = Some(address);
     }
 
-    /// Returns the kernel's id of this boot. Agents on the same machine have the same one.
+    /// Returns the kernel's id of this boot, which all agents on a machine share.
     #[must_use]
     pub fn boot() -> String {
         system::boot_id()
@@ -140,8 +140,8 @@ impl LocalHost {
         if !ended && !running.kill(KILL_TIMEOUT) {
             running.kill_keeper(KILL_TIMEOUT);
         }
-        // A keeper ends its service before itself. If it was killed, this process has adopted the
-        // service's processes.
+        // A keeper ends its service before it ends itself. If the keeper was killed, this process
+        // has adopted the service's processes.
         if running
             .keeper_ended()
             .is_none_or(|status| !status.success())
@@ -160,7 +160,7 @@ impl LocalHost {
         let took = began.elapsed();
         let log_bytes_cut = service.log.as_ref().map_or(0, |log| {
             self.log_trimmer.forget(log);
-            // If a log can't be cut, it only takes more space.
+            // A log that can't be cut only takes more disk space.
             log::cut(log).unwrap_or(0)
         });
         Ok(ServiceStop {
@@ -191,7 +191,8 @@ impl LocalHost {
         running.map(RunningService::keeper_pid).collect()
     }
 
-    /// Ends all services and removes all resources. Returns the first error, after trying the rest.
+    /// Ends all services and removes all resources. Continues after an error, and returns the first
+    /// one.
     fn tear_down(&mut self, timeout: Duration) -> Result<(), HostError> {
         let mut result = Ok(());
         // A service ends before the services that it needs.
@@ -205,7 +206,7 @@ impl LocalHost {
             for created in run.created().iter().rev() {
                 result = result.and(place::remove(created).map(drop));
             }
-            // After a failure the run state stays, so that the next sweep tries again.
+            // After a failure the run state is kept, so that the next sweep tries again.
             if result.is_ok() {
                 result = run.remove();
             }
@@ -213,7 +214,8 @@ impl LocalHost {
         result
     }
 
-    /// Adds new processes to the run state, for a sweep in case this process is killed.
+    /// Adds new processes to the run state, so that a sweep can find them if this process is
+    /// killed.
     fn record_processes(&mut self, table: &ProcessTable) {
         let Some(run) = &mut self.run else { return };
         for service in self.services.values_mut() {
@@ -221,7 +223,7 @@ impl LocalHost {
                 continue;
             };
             let keeper = running.keeper_pid();
-            // If the keeper was killed, the main process has another parent.
+            // If the keeper was killed, the main process has a different parent.
             let roots = [Some(keeper), running.main_pid()].into_iter().flatten();
             let roots = roots.filter_map(|pid| table.get(pid));
             for process in
@@ -229,7 +231,8 @@ impl LocalHost {
             {
                 let key = (process.pid, process.start);
                 if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
-                    // Without the entry, only a later sweep finds less.
+                    // Without the entry, a later sweep may miss this process; nothing else depends
+                    // on it.
                     let _ = run.record(&CreatedResource::Process {
                         pid: process.pid,
                         start: process.start,
@@ -277,7 +280,7 @@ impl Host for LocalHost {
     ) -> Result<BTreeMap<String, Allocated>, HostError> {
         self.release()?;
         if let Some(host) = wanted.iter().find_map(|wanted| wanted.host.as_ref()) {
-            let text = "only its agent can reach this machine".to_owned();
+            let text = "this machine can be reached only through its agent".to_owned();
             return Err(HostError::Elsewhere {
                 host: host.clone(),
                 text,
@@ -291,7 +294,7 @@ impl Host for LocalHost {
             }
         }
         if let Err(error) = self.try_allocate(wanted, topology) {
-            // The first error is the one to report.
+            // Only the first error is reported.
             let _ = self.tear_down(Duration::ZERO);
             return Err(error);
         }
@@ -328,14 +331,14 @@ impl Host for LocalHost {
             }
             (None, _) => LaunchMode::Native,
         };
-        // On failure, orphans of a killed keeper are found only if they were recorded.
+        // If this fails, orphans of a killed keeper are found only if they were recorded.
         keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
         service.follow = spec.follow.clone();
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
-        // Counters cover the thread that opens them and all that it starts. A new thread ends with
-        // this call, so nothing else is counted.
+        // Counters include the thread that opens them and all processes that it starts. A new
+        // thread that ends with this call ensures that nothing else is counted.
         let launched = std::thread::scope(|scope| {
             let launch = || {
                 let counters = monitors.counters_of_descendants();

@@ -18,10 +18,10 @@ pub(super) struct LocalService {
     pub(super) allocated: Allocated,
     pub(super) sandbox: Option<Sandbox>,
     pub(super) running: Option<RunningService>,
-    /// Cores from the plan; empty: any core.
+    /// Cores from the plan; any core if empty.
     pub(super) cores: Vec<usize>,
     pub(super) follow: Follow,
-    /// Hardware counters of its processes, if the plan counts by process.
+    /// Hardware counters of the service's processes, if the plan counts by process.
     pub(super) counters: Option<CounterGroup>,
     pub(super) log: Option<PathBuf>,
     /// Processes in the run state, by id and start time.
@@ -47,18 +47,19 @@ impl LocalService {
         }
     }
 
-    /// Returns true if its network and its process ids are separate from the host's. The first process
-    /// of such a service is a copy of prony.
+    /// Returns true if the service's network and process ids are separate from the host's. The
+    /// first process of such a service is a copy of prony.
     pub(super) fn is_isolated(&self) -> bool {
         Sandbox::IS_ISOLATED && self.sandbox.is_some()
     }
 
-    /// Returns true if the host's processes can't take its ports.
+    /// Returns true if processes of the host can't take the service's ports.
     pub(super) fn has_own_network(&self) -> bool {
         self.is_isolated() || matches!(self.place, PlaceKind::Named(_))
     }
 
-    /// Removes sockets left by an earlier start, and checks that its ports are still free.
+    /// Removes sockets left by an earlier start, and checks that the service's ports are still
+    /// free.
     pub(super) fn free_endpoints(&self, name: &str) -> Result<(), HostError> {
         for endpoint in self.allocated.endpoints.values() {
             match endpoint {
@@ -80,8 +81,8 @@ impl LocalService {
         Ok(())
     }
 
-    /// Lets every user connect to the service's UNIX sockets. The load and other services may run as
-    /// other users, and many servers create sockets for their own user only.
+    /// Lets every user connect to the service's UNIX sockets. The load and other services may run
+    /// as other users, and many servers allow only their own user to connect.
     pub(super) fn open_sockets(&self) {
         for endpoint in self.allocated.endpoints.values() {
             let Endpoint::Unix(path) = endpoint else {
@@ -91,7 +92,8 @@ impl LocalService {
                 && metadata.file_type().is_socket()
                 && metadata.permissions().mode() & 0o777 != 0o666
             {
-                // On failure, the error of the connection attempt explains more than this one.
+                // If this fails, the error of the later connection attempt is more helpful than
+                // this one.
                 let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
             }
         }

@@ -231,7 +231,8 @@ impl RemoteServiceHistory {
             sample.cpu_user_s = members.iter().map(|p| p.user_s + p.reaped_user_s).sum();
             sample.cpu_system_s = members.iter().map(|p| p.system_s + p.reaped_system_s).sum();
         }
-        // The time of threads that ended between samples is lost, but the total never decreases.
+        // The time of threads that ended between two samples is lost, but the total never
+        // decreases.
         self.cpu_s = self.cpu_s.max(cpu_s);
         sample.cpu_s = self.cpu_s;
     }
@@ -254,7 +255,7 @@ impl RemoteServiceHistory {
         }
         for (id, (voluntary, involuntary)) in &now {
             let then = self.threads.get(id).copied();
-            // The id may have been reused by another thread.
+            // The id may have been reused for another thread.
             let (then_voluntary, then_involuntary) = then
                 .filter(|then| then.0 <= *voluntary && then.1 <= *involuntary)
                 .unwrap_or_default();
@@ -344,7 +345,7 @@ mod tests {
             (first.voluntary_switches, first.involuntary_switches),
             (11, 2)
         );
-        // 1.6 s in ticks, 1.9 s in nanoseconds, and 0.06 s of children that ended.
+        // 1.6 s in ticks, 1.9 s in nanoseconds, and 0.06 s of children that have ended.
         assert!((first.cpu_s - 1.96).abs() < 1e-9, "{}", first.cpu_s);
         assert!((first.cpu_user_s - 1.52).abs() < 1e-9);
         assert_eq!(
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_stay_one_word() {
+    fn quoted_paths_are_one_word() {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("a'; rm x"), r"'a'\''; rm x'");
         let follow = Follow {

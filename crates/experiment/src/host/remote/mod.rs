@@ -69,7 +69,7 @@ impl RemoteSampler {
         }
     }
 
-    /// Returns true if it reads this machine for these services.
+    /// Returns true if this sampler reads this machine for these services.
     pub(super) fn is_of(&self, machine: &RemoteMachine) -> bool {
         self.machine == *machine
     }

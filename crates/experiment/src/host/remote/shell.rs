@@ -93,7 +93,7 @@ impl Shell {
     /// Returns the message for a closed connection.
     fn ended(&mut self) -> String {
         let began = Instant::now();
-        // Its standard error may arrive a moment after the end of its output.
+        // The standard error of ssh may arrive shortly after the end of its output.
         while self.said().is_empty() && began.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -113,7 +113,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The remote shell exits at the end of its input, and ssh with it.
+        // The remote shell exits at the end of its input, and then ssh exits.
         self.requests = None;
         let began = Instant::now();
         while began.elapsed() < EXIT_TIMEOUT {
@@ -122,14 +122,14 @@ impl Drop for Shell {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        // An error means that it has just ended.
+        // An error means that ssh has just ended.
         let _ = self.ssh.kill();
         let _ = self.ssh.wait();
     }
 }
 
-/// Returns a random prefix for the names of sections. It is longer than a process's name, which is the only
-/// text in a response that other users choose.
+/// Returns a random prefix for the names of sections. It is longer than a process name, which is
+/// the only text in a response that other users can choose.
 fn mark() -> String {
     // The hasher of the standard library has random keys.
     format!("@@{:016x}", RandomState::new().build_hasher().finish())
@@ -156,7 +156,7 @@ fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sect
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A line that is too long is truncated, and the response with it.
+        // A line that is too long is truncated, and the rest of the response is dropped.
         let limit = RESPONSE_BYTES_MAX as u64;
         match (&mut output).take(limit).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_longer_than_a_processes_name() {
+    fn a_mark_is_longer_than_a_process_name() {
         assert!(mark().len() > 16);
         assert_ne!(mark(), mark());
     }

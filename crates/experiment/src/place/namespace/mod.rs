@@ -1,8 +1,8 @@
-//! Namespaces (Linux): own network, mount, process, host-name, IPC and user namespaces, and an own
-//! address over a veth pair.
+//! Namespaces (Linux): separate network, mount, process, host-name, IPC and user namespaces, and a
+//! separate address over a veth pair.
 //!
-//! The network namespace is created when the service is allocated, because the service's files contain
-//! its address. The other namespaces begin and end with the service's first process
+//! The network namespace is created when the service is allocated, because the service's files
+//! contain its address. The other namespaces exist as long as the service's first process
 //! ([`sandbox_entry`]).
 //!
 //! ```text
@@ -143,14 +143,15 @@ impl NamespaceFd {
     /// Runs `work` on a new thread in the namespace, and waits for it.
     ///
     /// # Errors
-    /// If the namespace can't be entered. `work` has not run then.
+    /// The namespace can't be entered; `work` was not run.
     pub(crate) fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         netns_thread::run_in_netns(&self.0, work)
     }
 }
 
 /// Creates a link with the first free number. One end is created inside the namespace, so that the
-/// kernel removes the link with the namespace. The link's name reserves the subnet among runs.
+/// kernel removes the link with the namespace. The link's name reserves the subnet, so that other
+/// runs don't use it.
 fn claim_link(
     namespace: &str,
     base: Ipv4Addr,
@@ -188,7 +189,7 @@ fn claim_link(
     }))
 }
 
-/// Removes a link or a namespace of a run, if it exists. A link that belongs to another run by now is
+/// Removes a link or a namespace of a run, if it exists. A link that now belongs to another run is
 /// kept.
 pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
     match created {
@@ -200,7 +201,7 @@ pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource
                 return Ok(None);
             }
             match ip(&["link", "del", name]) {
-                // The kernel also removes it when the last process in its namespace ends.
+                // The kernel also removes the link when the last process in its namespace ends.
                 Err(error) if is_of_run() => Err(error),
                 _ => Ok(Some(RemovedResource::Link(name.clone()))),
             }
@@ -286,7 +287,7 @@ fn try_namespaces() -> Result<(), String> {
     ];
     let child = crate::system::fork::fork();
     if child == 0 {
-        // Only calls that are safe after a fork.
+        // Only calls that are safe after a fork are used.
         for (number, (kind, _)) in (1..).zip(KINDS) {
             // SAFETY: takes no pointers; this process has one thread.
             if unsafe { libc::unshare(kind) } != 0 {
@@ -318,7 +319,7 @@ fn try_namespaces() -> Result<(), String> {
 /// Runs `work` in a temporary network namespace in which these address blocks are local.
 ///
 /// # Errors
-/// Why the namespace can't be prepared. `work` has not run then.
+/// The reason why the namespace can't be prepared; `work` was not run.
 pub(crate) fn rehearse<T: Send>(
     sources: &[AddressBlock],
     work: impl FnOnce() -> T + Send,

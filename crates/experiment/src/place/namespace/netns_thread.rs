@@ -1,7 +1,7 @@
 //! Threads of this process in another network namespace.
 //!
-//! On Linux, each thread has a network namespace, which the threads that it starts inherit. So the load
-//! of a named place runs in this process, and shares its memory and signals.
+//! On Linux, each thread has a network namespace, which is inherited by the threads that it starts.
+//! The load of a named place can therefore run in this process and share its memory and signals.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// Runs `work` on a new thread in the namespace, and waits for it.
 ///
 /// # Errors
-/// If the namespace can't be entered or the thread can't be started. `work` has not run then.
+/// The namespace can't be entered or the thread can't be started; `work` was not run.
 pub(crate) fn run_in_netns<T: Send>(
     namespace: &File,
     work: impl FnOnce() -> T + Send,
@@ -35,7 +35,8 @@ pub(crate) fn run_in_netns<T: Send>(
 /// If the kernel refuses the namespace.
 pub(super) fn run_in_new_netns<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let unshare = || {
-        // SAFETY: takes no pointers; only the calling thread changes its namespace, and it ends here.
+        // SAFETY: takes no pointers. Only the calling thread changes its namespace, and this thread
+        // ends here.
         match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

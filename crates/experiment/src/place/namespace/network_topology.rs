@@ -214,8 +214,8 @@ fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
             "none",
         ];
         if link.rate.is_some() {
-            // Send packets as on a wire. A segment of 64 KiB would pass the bucket in one burst, and its
-            // headers would count only once.
+            // Send packets of the size that a wire carries. A segment of 64 KiB would pass the
+            // token bucket in one burst, and its headers would count only once.
             up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
         }
         up.push("up");

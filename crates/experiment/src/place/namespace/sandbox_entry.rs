@@ -1,4 +1,5 @@
-//! Entering the namespaces of a sandbox, between `fork` and `exec`: no allocation, no lock, no panic.
+//! Entering the namespaces of a sandbox, between `fork` and `exec`: without allocation, locks or
+//! panics.
 //!
 //! The order matters:
 //!
@@ -6,8 +7,9 @@
 //!    is the host's root.
 //! 2. The host's root mounts `/proc` as well: the kernel does not allow a new user namespace to do so if
 //!    parts of the old `/proc` are hidden, as in most containers.
-//! 3. The user namespace comes last. It maps every id to itself, so that files stay readable and servers
-//!    such as nginx can change their user. Root inside has no privileges on the host.
+//! 3. The user namespace comes last. It maps every id to itself, so that files stay readable and
+//!    servers such as nginx can change their user. Root in the sandbox has no privileges on the
+//!    host.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -17,8 +19,8 @@ use crate::system::fork::{LaunchStep, fork};
 /// Maps every user and group id to itself.
 const IDENTITY_MAP: &[u8] = b"0 0 4294967295\n";
 
-/// Creates the namespaces and forks. Returns 0 in the first process inside, which is pid 1 there, and
-/// that process's id in the keeper outside.
+/// Creates the namespaces and forks. Returns 0 in the first process inside, which has process id 1
+/// there. Returns that process's id on the host in the keeper outside.
 ///
 /// `checked` converts a system call's result to an error and reports the step.
 pub(crate) fn enter(

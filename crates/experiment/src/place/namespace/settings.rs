@@ -1,7 +1,7 @@
 //! Kernel settings of a network namespace: copies of the host's, and those of the plan.
 //!
-//! A new namespace has the kernel's defaults. Copying the host's settings makes sure that a comparison of
-//! places does not compare tuned settings with defaults.
+//! A new namespace has the kernel's defaults. The host's settings are copied so that a comparison
+//! of places does not compare tuned settings with defaults.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ const COPIED_SETTINGS: [&str; 20] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Opens all ports to all users: root inside a sandbox has no privileges in this network.
+/// Opens all ports to all users, because root in a sandbox has no privileges in this network.
 const LOW_PORTS: (&str, &str) = ("net.ipv4.ip_unprivileged_port_start", "0");
 
 /// Copies the host's settings into the namespace, and opens the ports below 1024.
@@ -50,7 +50,7 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
         .filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
         .collect();
     values.push((path_of(LOW_PORTS.0), LOW_PORTS.1.to_owned()));
-    // The path leads to the settings of the thread's own namespace.
+    // The path refers to the settings of the calling thread's namespace.
     let written = run_in_netns(namespace, || {
         values.iter().try_for_each(|(path, value)| {
             let now = std::fs::read_to_string(path).unwrap_or_default();
@@ -103,11 +103,11 @@ pub(super) fn make(
     ))?
 }
 
-/// Divides settings by whether a new network namespace has a writable file for them. Settings of the whole
-/// machine are missing there, or read-only.
+/// Divides settings by whether a new network namespace has a writable file for them. In a
+/// namespace, settings of the whole machine are missing or read-only.
 ///
 /// # Errors
-/// Why a namespace can't be created.
+/// The reason why a namespace can't be created.
 pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, String> {
     let is_own = |name: &str| {
         name.starts_with("net.")
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_the_machine_and_of_a_network_are_divided() {
+    fn settings_of_the_machine_and_of_a_network_are_separated() {
         let wanted = [
             "net.core.somaxconn",
             "net.core.netdev_max_backlog",

@@ -1,4 +1,4 @@
-//! The requirements of a plan to other machines, and their objections.
+//! The requirements of a plan on other machines, and the objections of these machines.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ impl Plan {
     /// Returns true if any variant needs the agent of another machine.
     #[must_use]
     pub fn needs_agents(&self) -> bool {
-        // The problems of a layout are reported when the variant runs.
+        // The problems of a layout are reported when its variant is rendered.
         let layouts = self.variants.iter().map(|of| checked_layout(self, of));
         layouts.flatten().any(|layout| layout.uses_other_hosts())
     }
@@ -114,7 +114,8 @@ impl Plan {
 }
 
 impl HostObjection {
-    /// The objection with the line of the key that it is about. `host_key` names the machine.
+    /// Converts the objection to an error with the line of the key that it concerns. `host_key` is
+    /// the key that names the machine.
     fn into_error(self, plan: &Plan, table: &TomlTable, host_key: &str) -> PlanError {
         let line = table.line_of(match self.aspect {
             ServiceAspect::Host => host_key,

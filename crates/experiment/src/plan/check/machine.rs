@@ -88,7 +88,7 @@ fn check_folder(subject: &str, path: &Path, line: usize, reader: &mut PlanReader
         Err(error) => io_error_words(&error),
     };
     let message = format!("{subject}: {} {problem}", path.display());
-    let hint = "relative paths start from the plan's folder";
+    let hint = "relative paths start at the plan's folder";
     reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
 }
 
@@ -117,8 +117,8 @@ fn check_place(
     }
 }
 
-/// Checks the plan's own places and links. The networks of a machine that a test makes up can't be
-/// checked.
+/// Checks the plan's own places and links. Networks can't be checked for a machine that is only
+/// made up by a test.
 fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
     if machine.os != std::env::consts::OS {
         return;

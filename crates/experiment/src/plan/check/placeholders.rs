@@ -1,4 +1,4 @@
-//! Endpoints for rendering a variant before a host has allocated any.
+//! Placeholder endpoints, for rendering a variant before a host has allocated any.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

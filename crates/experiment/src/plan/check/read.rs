@@ -62,7 +62,7 @@ fn read_text(path: &Path) -> Result<String, PlanErrors> {
     let file_error = |message: String| PlanError::new(DiagnosticKind::File, path, 0, message);
     let metadata = std::fs::metadata(path).map_err(|error| {
         let error = file_error(format!("the plan {}", io_error_words(&error)));
-        error.with_hint("prony init writes one to start from")
+        error.with_hint("prony init writes a plan to start from")
     })?;
     if !metadata.is_file() {
         let error = file_error("not a plan file".to_owned());

@@ -40,8 +40,8 @@ impl Plan {
         self.machine.cores.len()
     }
 
-    /// The error of a requested `interleave` that is not possible. The line is that of the key, if the plan
-    /// has it.
+    /// The error for a requested `interleave` that is not possible. The line is that of the key, if
+    /// the plan has it.
     pub(crate) fn interleave_error(&self, message: String, hint: &str) -> PlanError {
         let line = self.interleave_line;
         PlanError::new(DiagnosticKind::Structure, &self.origin, line, message).with_hint(hint)
@@ -101,7 +101,7 @@ fn default_metrics(
     }
 }
 
-/// Reads the plan's own `notes`, which may depend on the machine. Empty notes don't apply.
+/// Reads the plan's own `notes`, which may depend on the machine. Empty notes are ignored.
 pub(super) fn read_notes(
     plan: &Plan,
     notes: Option<&TomlNode>,

@@ -1,4 +1,4 @@
-//! `baseline`: the levels that the others are compared with.
+//! `baseline`: the levels that other levels are compared with.
 
 use super::factors::PlanFactor;
 use super::levels::LevelSelection;
@@ -6,7 +6,7 @@ use super::variants::{PlanVariant, read_cell};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
-/// Merges a list of baselines. Where several name the same factor, the first counts.
+/// Merges a list of baselines. If several name the same factor, the first one applies.
 pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
     let tables = match &node.value {
         TomlValue::Array(nodes) => nodes.iter().collect(),
@@ -26,8 +26,8 @@ pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
     merged
 }
 
-/// Chooses a baseline from a list: the first that names a factor with several levels. Constants that it
-/// names are removed.
+/// Chooses a baseline from a list: the first one that names a factor with several levels. Constants
+/// that it names are removed.
 pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let TomlValue::Array(nodes) = &node.value else {
         return without_keys(node, constants);
@@ -35,7 +35,7 @@ pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> Toml
     let mut left = nodes.iter().map(|node| without_keys(node, constants));
     let fixes_any = |node: &TomlNode| match &node.value {
         TomlValue::Table(table) => !table.entries.is_empty(),
-        // Reported when it is read.
+        // A wrong type is reported when the baseline is read.
         _ => true,
     };
     let empty = TomlNode {
@@ -63,7 +63,7 @@ pub(crate) fn read_baseline(
     reader: &mut PlanReader<'_>,
 ) -> Option<LevelSelection> {
     if variants.is_empty() || factors.is_empty() {
-        return None; // The problems of the factors are reported already.
+        return None; // The problems of the factors have already been reported.
     }
     let Some(node) = node else {
         let first = variants.first()?.levels.clone();
@@ -148,8 +148,9 @@ fn is_baseline(baseline: &LevelSelection, levels: &LevelSelection) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
-/// Position of the variant that `levels` is compared with. It has the baseline's level of each factor
-/// that the baseline names, and the same level of each other factor. A baseline's baseline is itself.
+/// Position of the variant that `levels` is compared with. It has the baseline's level of each
+/// factor that the baseline names, and the same level of each other factor. A baseline is its own
+/// baseline.
 pub(crate) fn baseline_of(
     baseline: &LevelSelection,
     variants: &[PlanVariant],

@@ -1,4 +1,4 @@
-//! `bodies` of `[load]`: how far the response bodies of all variants must be the same.
+//! `bodies` of `[load]`: the degree to which the response bodies of all variants must be the same.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ pub enum BodyComparison {
     /// The bytes are the same after content codings such as gzip are undone.
     #[default]
     SameDecoded,
-    /// The bodies may differ. The report notes sizes and content types that do.
+    /// The bodies may differ. The report lists the sizes and content types that do.
     MayDiffer,
 }
 
@@ -39,7 +39,8 @@ impl FromStr for BodyComparison {
     }
 }
 
-/// Reads `bodies` of `[load]`. It is the same for every variant, so templates are not rendered.
+/// Reads `bodies` of `[load]`. The value is the same for every variant, so templates are not
+/// rendered.
 pub(super) fn read_bodies(load: &TomlTable, reader: &mut PlanReader<'_>) -> BodyComparison {
     load.get("bodies")
         .and_then(|node| reader.choice(node, "bodies of [load]", BodyComparison::NAMES))

@@ -23,7 +23,7 @@ impl CertificateCache {
     /// The certificate for these host names and addresses, made at the first call.
     ///
     /// The key is an ECDSA key on P-256, which every TLS library supports. The certificate is valid
-    /// from 1975 to 4096, because nothing here reads a clock.
+    /// from 1975 to 4096, so no clock is needed.
     ///
     /// # Errors
     /// The names are not usable. The text completes the sentence "the certificate …".

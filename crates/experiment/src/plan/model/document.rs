@@ -1,4 +1,4 @@
-//! The whole plan, from its tree to a [`Plan`] whose variants have not been rendered.
+//! Reads a whole plan from its tree into a [`Plan`] whose variants have not been rendered.
 
 use std::path::Path;
 
@@ -171,8 +171,8 @@ fn read_name(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> S
     name
 }
 
-/// Reads the folder that relative paths start from: the plan's own, unless the plan is an
-/// experiment's copy, which names the original one.
+/// Reads the folder that relative paths start from. This is the plan's own folder, unless the plan
+/// is an experiment's copy, which names the original folder.
 fn read_folder(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> PlanFolder {
     let parent = origin
         .parent()

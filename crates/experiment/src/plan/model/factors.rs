@@ -1,4 +1,4 @@
-//! `[factors]`: what is varied, and the levels of each factor.
+//! `[factors]`: the parts of the set-up that vary, and the levels of each.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::ranges;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
 
-/// Words that a template would read as its own.
+/// Words that a template would not treat as variables.
 const TEMPLATE_WORDS: &[&str] = &[
     "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
     "loop", "self", "caller",
@@ -93,21 +93,21 @@ pub(crate) fn read_factors(
 
 /// Returns true if the only level of a factor is a table that the baseline names.
 ///
-/// Such a factor is a constant: nothing varies yet, and each level that is added later is compared
-/// with it. A single plain level is reported as a mistake.
+/// Such a factor is a constant: it does not vary yet, and each level that is added later is
+/// compared with this one. A single plain level is reported as a mistake.
 fn is_constant(level: &FactorLevel, factor: &str, baseline: Option<&TomlTable>) -> bool {
     let named = baseline.and_then(|table| table.get(factor));
     matches!(level.node.value, TomlValue::Table(_))
         && named.and_then(|node| node.value.scalar_text()) == Some(level.name.clone())
 }
 
-/// Splits factors into constants, which have one level, and the others.
+/// Splits factors into constants, which have one level, and all others.
 pub(crate) fn split_constants(factors: Vec<PlanFactor>) -> (Vec<PlanFactor>, Vec<PlanFactor>) {
     let constant = |factor: &PlanFactor| factor.levels.len() == 1 && factor.keys.is_some();
     factors.into_iter().partition(constant)
 }
 
-/// Returns true if templates can use a name, with a diagnostic if they can't.
+/// Returns true if templates can use a name; reports a diagnostic otherwise.
 pub(crate) fn is_usable_name(
     subject: &str,
     name: &str,
@@ -210,8 +210,8 @@ fn level_name(item: &TomlNode, factor: &str, reader: &mut PlanReader<'_>) -> Opt
     Some(name)
 }
 
-/// Turns plain levels into tables that have only a name, if any other level is a table. Returns the
-/// keys of all tables.
+/// Converts plain levels to tables that have only a name, if any other level is a table. Returns
+/// the keys of all tables.
 fn unify(levels: &mut [FactorLevel]) -> Option<BTreeSet<String>> {
     let is_table = |level: &FactorLevel| matches!(level.node.value, TomlValue::Table(_));
     if !levels.iter().any(is_table) {

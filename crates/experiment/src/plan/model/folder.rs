@@ -1,4 +1,4 @@
-//! Location of the files that a plan names: next to the plan, or in the experiment's own copies.
+//! Location of the files that a plan names: next to the plan, or in the experiment's copies.
 
 use std::fs;
 use std::io;
@@ -68,7 +68,8 @@ pub(crate) fn io_error_words(error: &io::Error) -> String {
     }
 }
 
-/// The name of a file's copy. A path below the plan keeps its name; any other path becomes one word.
+/// The name of a file's copy. A path below the plan's folder keeps its name. Any other path is
+/// converted to one word.
 pub(crate) fn copy_name(reference: &str) -> PathBuf {
     let path = Path::new(reference);
     let below = path
@@ -87,7 +88,7 @@ pub(crate) fn copy_name(reference: &str) -> PathBuf {
     ))
 }
 
-/// Removes `.` from a path. `..` stays, since a symbolic link before it may lead elsewhere.
+/// Removes `.` from a path. Keeps `..`, because a symbolic link before it may lead elsewhere.
 fn without_dots(path: &Path) -> PathBuf {
     path.components()
         .filter(|part| !matches!(part, Component::CurDir))
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_stay_inside_and_apart() {
+    fn copies_have_distinct_names_inside_their_folder() {
         assert_eq!(copy_name("./conf/nginx.conf"), Path::new("conf/nginx.conf"));
         let outside = [
             "../nginx.conf",

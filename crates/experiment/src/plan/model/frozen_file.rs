@@ -29,8 +29,8 @@ pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -
     frozen.into_iter().collect()
 }
 
-/// The request bodies that a list of URLs names (`/path POST <file`), which are next to the list. A
-/// file that is not a list of URLs names none that exist.
+/// The request bodies that a list of URLs names (`/path POST <file`), relative to the list. For a
+/// file that is not a list of URLs, this yields no existing files.
 fn body_files(list: &FrozenFile) -> Vec<FrozenFile> {
     let Ok(text) = fs::read_to_string(&list.from) else {
         return Vec::new();

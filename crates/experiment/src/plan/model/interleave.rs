@@ -1,4 +1,4 @@
-//! `interleave` of `[trials]`: how the trials of a block share the time.
+//! `interleave` of `[trials]`: how the trials of a block share time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,12 +9,14 @@ use prony_record::quantity;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode};
 
-/// The shortest slice that can be requested. Shorter ones would mostly measure the change of variants.
+/// Minimum length of a slice that can be requested. Shorter slices would mostly measure the
+/// switching between variants.
 const SLICE_MIN: Duration = Duration::from_millis(20);
-/// The longest slice that can be requested. Longer ones would not share the machine's drift.
+/// Maximum length of a slice that can be requested. Longer slices would not expose all variants to
+/// the same drift of the machine.
 const SLICE_MAX: Duration = Duration::from_secs(60);
 
-/// The way in which the trials of a block share the time.
+/// Mode in which the trials of a block run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interleave {
     /// Alternate between the variants in slices if they can run at the same time.

@@ -1,11 +1,12 @@
 //! Limits of a plan's size.
 
-/// The most variants of a plan, and the most levels of a factor. More variants would take days, even with
-/// the shortest useful trials.
+/// Maximum number of variants of a plan, and of levels of a factor. More variants would take days,
+/// even with the shortest useful trials.
 pub const VARIANTS_MAX: usize = 256;
 
-/// The longest name of a level, in bytes. Every file system allows a folder name of that length.
+/// Maximum length of a level's name in bytes. Every file system allows a folder name of this
+/// length.
 pub(super) const LEVEL_NAME_MAX: usize = 100;
 
-/// The longest id of a variant, in bytes. It names a folder, too.
+/// Maximum length of a variant's id in bytes. The id is also the name of a folder.
 pub(super) const VARIANT_ID_MAX: usize = 100;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::plan::syntax::{TomlEntry, TomlNode, TomlValue};
 use crate::system::program::{self, MissingProgram};
 
-/// The command that means the running prony itself.
+/// The command that stands for the running prony itself.
 const OWN_NAME: &str = "prony";
 
 /// FreeBSD packages of programs that plans are likely to start. [`crate::system::program`] has the
@@ -77,8 +77,9 @@ impl MachineProfile {
 
     /// The program as the host starts it.
     ///
-    /// `prony` is the path of the running prony. A name with a slash is a path from the plan's folder.
-    /// Any other name stays, or becomes a versioned name if only that is installed.
+    /// `prony` becomes the path of the running prony. A name with a slash is a path relative to the
+    /// plan's folder. Any other name is unchanged, or becomes a versioned name if only that is
+    /// installed.
     ///
     /// # Errors
     /// The program was not found.
@@ -121,7 +122,7 @@ impl MachineProfile {
             return format!("chmod +x {}", path.display());
         }
         if name.contains('/') {
-            return "check the path, which starts from the plan's folder".to_owned();
+            return "check the path; relative paths start at the plan's folder".to_owned();
         }
         let port = PORTS
             .iter()

@@ -38,14 +38,14 @@ pub use variants::PlanVariant;
 /// A plan that has been checked: what is compared, how, and how often.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The name; by default the file's.
+    /// The name; by default that of the plan's file.
     pub name: String,
     /// The question that the experiment answers, in the author's words; may be empty.
     pub question: String,
-    /// The levels that the others are compared with. If it leaves factors open, each combination of
+    /// The levels that others are compared with. If the baseline omits factors, each combination of
     /// their levels has a baseline of its own.
     pub baseline: LevelSelection,
-    /// The difference, as a share, within which two variants count as equivalent.
+    /// The relative difference within which two variants count as equivalent.
     pub margin: f64,
     /// The metrics that get a verdict, at least one.
     pub metrics: Vec<Metric>,
@@ -57,15 +57,15 @@ pub struct Plan {
     pub factors: Vec<PlanFactor>,
     /// The variants, at least two, in the order in which results show them.
     pub variants: Vec<PlanVariant>,
-    /// Facts to know before the experiment runs: the plan's own notes, identical variants, and cores
-    /// that the load shares with services.
+    /// Notes for the user before the experiment runs: the plan's own notes, identical variants, and
+    /// cores that the load shares with services.
     pub notes: Vec<String>,
     /// The file that the plan was read from, as the user named it.
     pub(super) origin: PathBuf,
     pub(super) text: String,
     pub(super) folder: PlanFolder,
     pub(super) machine: MachineProfile,
-    /// Factors with one level. Templates can use them; results don't show them.
+    /// Factors with one level. Templates can use them, and results don't show them.
     pub(super) constants: Vec<PlanFactor>,
     pub(super) certificates: CertificateCache,
     pub(super) services: Vec<NamedTable>,
@@ -88,8 +88,8 @@ impl Plan {
         &self.origin
     }
 
-    /// Position of the variant that `variant` is compared with; a baseline's is its own. Variants with
-    /// the same baseline must return the same bytes.
+    /// Position of the variant that `variant` is compared with. For a baseline, this is its own
+    /// position. Variants with the same baseline must return the same bytes.
     ///
     /// # Panics
     /// If `variant` is out of range.

@@ -26,7 +26,7 @@ pub(crate) fn expand(
     }
     let mut levels: Vec<TomlNode> = Vec::new();
     for item in items {
-        // Next to a range, n alone is the number of cores.
+        // In an array with a range, `n` alone is the number of cores.
         let bounds = match &item.value {
             TomlValue::Text(text) => range_bounds(text, cores).or_else(|| {
                 let only = number(text, cores)?;
@@ -94,7 +94,7 @@ fn number(text: &str, cores: usize) -> Option<i64> {
     }
 }
 
-/// Reads digits alone, since a sign would be ambiguous next to `..` and `-`.
+/// Reads digits only, because a sign would be ambiguous next to `..` and `-`.
 fn unsigned(text: &str) -> Option<i64> {
     let text = text.trim();
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -10,14 +10,14 @@ pub(crate) const PLACE_WORDS: [&str; 3] = ["native", "namespace", "jail"];
 /// Names that the kernel has in use for network interfaces and their settings.
 const LINK_RESERVED_NAMES: [&str; 3] = ["lo", "all", "default"];
 
-/// The most services, places or links of a plan, for each.
+/// Maximum number of services, of places, and of links in a plan.
 const SECTIONS_MAX: usize = 64;
 
 /// The longest name of a place, in bytes.
 const PLACE_NAME_MAX: usize = 32;
 
-/// The longest name of a link, in bytes. The link's network interface has the same name, and the
-/// kernel allows no longer one.
+/// Maximum length of a link's name in bytes. It is also the name of the link's network interface,
+/// and the kernel allows no longer one.
 const LINK_NAME_MAX: usize = 15;
 
 /// A table of the plan with a name, such as `[service.web]`, not yet rendered.
@@ -28,7 +28,8 @@ pub(crate) struct NamedTable {
     pub(crate) table: TomlTable,
 }
 
-/// Reads the tables under `service`. Templates use their names, so none may be a factor's.
+/// Reads the tables under `service`. Templates use the names of services, so no service may have
+/// the name of a factor.
 pub(super) fn read_services(
     plan: &TomlTable,
     factors: &[PlanFactor],

@@ -32,13 +32,13 @@ pub struct TrialSettings {
     pub blocks_min: usize,
     /// The number of blocks after which the experiment ends; at least `blocks_min`.
     pub blocks_max: usize,
-    /// Length of the load before each measurement, which the record leaves out.
+    /// Length of the load before each measurement. It is not part of the record.
     pub warmup: Duration,
     /// Length of the measured load.
     pub duration: Duration,
-    /// The most time that all blocks may take. No block starts that would end later.
+    /// Maximum time for all blocks. No block starts that would end later.
     pub budget: Option<Duration>,
-    /// The way in which the trials of a block share the time.
+    /// Mode in which the trials of a block run.
     pub interleave: Interleave,
     /// The seed of the order within blocks. The runner draws one if the plan has none.
     pub seed: Option<u64>,
@@ -120,7 +120,7 @@ fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanRea
             reader.report(DiagnosticKind::BadValue, node.line, message);
         }
         (min, max) => {
-            // A default bound moves if the plan's own bound is beyond it.
+            // A default bound is moved if the plan's own bound lies beyond it.
             trials.blocks_min = min.unwrap_or(trials.blocks_min.min(max.unwrap_or(usize::MAX)));
             trials.blocks_max = max.unwrap_or(trials.blocks_max.max(trials.blocks_min));
         }

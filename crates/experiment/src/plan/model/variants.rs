@@ -51,7 +51,7 @@ fn product(
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         return Vec::new();
     };
-    // The last factor varies fastest, as a table is read.
+    // The last factor varies fastest, like the last column of a table.
     (0..number)
         .map(|mut cell| {
             let mut levels: Vec<_> = factors
@@ -81,7 +81,7 @@ fn read_cells(
     };
     if items.len() > VARIANTS_MAX {
         let message = format!(
-            "variants has {} entries; the most is {VARIANTS_MAX}",
+            "variants has {} entries; the maximum is {VARIANTS_MAX}",
             items.len()
         );
         reader.report(DiagnosticKind::Structure, node.line, message);
@@ -153,7 +153,7 @@ pub(super) fn read_cell(
     fine.then_some(LevelSelection(levels))
 }
 
-/// Makes a folder name of the levels' names, different from the ids of `taken`.
+/// Composes a folder name from the names of the levels. It differs from the ids in `taken`.
 fn free_id(levels: &LevelSelection, taken: &[PlanVariant]) -> String {
     let word: String = levels
         .iter()
@@ -170,7 +170,8 @@ fn free_id(levels: &LevelSelection, taken: &[PlanVariant]) -> String {
         })
         .take(VARIANT_ID_MAX)
         .collect();
-    // A leading dot would hide the folder, or name its parent; a dash would look like a flag.
+    // A leading dot would hide the folder or refer to its parent, and a dash would look like a
+    // flag.
     let word = match word.strip_prefix(['.', '-']) {
         Some(rest) => format!("_{rest}"),
         None => word,

@@ -7,7 +7,7 @@ use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
-/// Reads the whole command, with the number of its first words that are the wrapper's.
+/// Reads the whole command, and the number of leading words that belong to the wrapper.
 pub(super) fn read_command(
     table: &TomlTable,
     layout: &ServiceLayout,
@@ -55,7 +55,8 @@ pub(super) fn read_command(
     (whole, wrapper_words)
 }
 
-/// The program as the host starts it. If this machine lacks it, it becomes a need.
+/// Finds the program that the host starts. If this machine lacks it, the program is added to the
+/// needs.
 fn find_program(
     name: &str,
     owner: &str,
@@ -77,7 +78,7 @@ fn find_program(
     }
 }
 
-/// Reports a relative path to a program of another host, which lacks the plan's folder.
+/// Reports a relative path to a program on another host, which lacks the plan's folder.
 fn check_host_program(program: &str, owner: &str, line: usize, reader: &mut PlanReader<'_>) {
     if program.contains('/') && !program.starts_with('/') {
         let message =
@@ -93,7 +94,7 @@ fn read_words(
     owner: &str,
     reader: &mut PlanReader<'_>,
 ) -> Option<Vec<String>> {
-    // Commands are often written as one string for a shell, but no shell splits them here.
+    // Commands are often written as one string for a shell, but prony does not split strings.
     if let TomlValue::Text(text) = &node.value
         && text.trim().contains(char::is_whitespace)
     {

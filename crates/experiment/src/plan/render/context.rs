@@ -1,4 +1,4 @@
-//! Everything that rendering a service or a load uses besides its table.
+//! The data that rendering a service or a load uses besides the table itself.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ impl RenderContext<'_> {
 /// Something that a variant needs of the machine that runs the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MachineNeed {
-    /// The line of the plan that asks for it.
+    /// The line of the plan that requires it.
     pub(crate) line: usize,
     pub(crate) kind: MachineNeedKind,
 }

@@ -1,4 +1,4 @@
-//! `files` of a service: rendered, copied, written in the plan, or made.
+//! `files` of a service: rendered from a template, copied, written in the plan, or generated.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -8,7 +8,7 @@ use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::SelfSignedCertificate;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// The keys of a file's table, which has exactly one of them: the source of its content.
+/// The keys that give the content of a file. A file's table has exactly one of them.
 pub(crate) const FILE_SOURCES: &[&str] = &["template", "copy", "text", "certificate", "key_of"];
 
 const FILE_SOURCES_HINT: &str = "{ template = \"path\" }, { copy = \"path\" }, { text = \"…\" }, \
@@ -33,8 +33,8 @@ pub(super) fn read_files(
     reader: &mut PlanReader<'_>,
 ) -> ServiceFiles {
     let mut files = ServiceFiles::default();
-    // Only one whole `{{ … }}` is rendered here. The strings of a table are rendered one by one, and
-    // the content of a rendered `text` is not rendered again.
+    // Only a value that is one whole `{{ … }}` is rendered at this point. The strings of a table
+    // are rendered one by one, and the content of a rendered `text` is not rendered again.
     let rendered;
     let node = match node {
         Some(
@@ -154,7 +154,7 @@ fn find_key(
         reader.report_with_hint(DiagnosticKind::Undefined, node.line, message, hint);
         return None;
     };
-    // Problems of the names are reported where the certificate is read.
+    // Problems of the names are reported when the certificate is read.
     let names = around.templates.node(&names, reader)?;
     let names = reader.texts(&names, &format!("certificate of file \"{certificate}\""))?;
     around.certificates.for_names(&names).ok()

@@ -10,7 +10,7 @@ const LOCAL: &str = "local";
 /// The longest name or label of a machine, in bytes.
 const HOST_BYTES_MAX: usize = 200;
 
-/// The most agents that a load can ask for by number.
+/// Maximum number of agents that a load can request by number.
 const AGENTS_MAX: u32 = 10_000;
 
 /// Reads a host: an agent's name, or a label such as `role=server`. Returns `None` for the machine
@@ -61,7 +61,7 @@ pub(crate) fn read_agents(
     }
     if load.get("place").is_some() {
         let message = "[load] has both agents and a place";
-        let hint = "places are networks of this machine; remove one of the two";
+        let hint = "a place is a network of this machine; remove agents or place";
         let line = load.line_of("place");
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
     }

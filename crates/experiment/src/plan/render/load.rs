@@ -31,14 +31,14 @@ const SECRETS: &[&str] = &["key"];
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "unix",
-        "listen = \"unix\" of the target, or its remote = \"unix:/path\", names the socket",
+        "set listen = \"unix\" in the target service, or remote = \"unix:/path\"",
     ),
     ("json", "every trial writes its record"),
     ("csv", "prony report DIR --csv FILE writes it"),
     ("html", "every experiment writes its report"),
     ("timeline", "every record has its series"),
     ("progress", "it is an option of prony compare"),
-    ("fail_if", "a plan has a margin and a verdict in its place"),
+    ("fail_if", "use margin, and the verdicts, instead"),
 ];
 
 /// Loop model: it decides when the next request starts.
@@ -88,8 +88,8 @@ pub struct ResolvedLoad {
     pub model: LoadModel,
     /// The URL for `prony load`, the plan's `path` included.
     pub url: String,
-    /// The load's settings: the plan's, `unix` if the target is a UNIX socket, and `warmup` and
-    /// `duration` from `[trials]` unless the plan's load has them.
+    /// The load's settings: those of the plan, `unix` if the target is a UNIX socket, and `warmup`
+    /// and `duration` from `[trials]` unless `[load]` sets them.
     pub settings: LoadSettings,
     /// Lines of the settings that the plan gives.
     pub(crate) lines: SettingLines,
@@ -105,7 +105,7 @@ impl SettingLines {
         SettingLines(lines.map(|it| (it.key.clone(), it.node.line)).collect())
     }
 
-    /// Reports an error in the settings, on the line of the setting at fault.
+    /// Reports an error in the settings with the line of the setting at fault.
     fn report(&self, error: &SpecError, reader: &mut PlanReader<'_>) {
         let line = error.setting().and_then(|key| self.0.get(key));
         let text = one_line(&error.in_notation(Notation::Keys));
@@ -200,7 +200,7 @@ pub(crate) fn read_load(
 }
 
 /// Checks that the machine that runs the plan can generate the load: its addresses, cores and
-/// files. An agent checks its own.
+/// files. An agent checks this itself.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     if layout.load_agents.is_none()
         && let Err(error) = try_resolve(&load.url, &load.settings, layout)
@@ -222,9 +222,9 @@ fn target_endpoint(
         Err(reason) => {
             let message = format!("the load can't reach its target: {reason}");
             let hint = if layout.uses_other_hosts() {
-                "it reaches native services that listen on TCP"
+                "it can reach native services that listen on TCP"
             } else {
-                "the place of [load] and the links decide what it reaches"
+                "what the load can reach depends on its place and on the links"
             };
             reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
             None
@@ -238,8 +238,8 @@ fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
     own.or_else(|| layout.cores_of(layout.load_place).map(|cores| cores.node()))
 }
 
-/// Resolves the load to find errors in it. A load that connects from addresses of its place is
-/// resolved in an environment that has these addresses.
+/// Resolves the load to find errors in it. A load from addresses of its place is resolved in a
+/// temporary network that has these addresses.
 fn try_resolve(
     url: &str,
     settings: &LoadSettings,
@@ -274,7 +274,7 @@ fn check_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
                 format!("write {underscored}")
             } else {
                 did_you_mean(key, settings.iter().chain(OWN_KEYS).copied())
-                    .unwrap_or_else(|| "it takes the long flags of prony load".to_owned())
+                    .unwrap_or_else(|| "[load] accepts the long flags of prony load".to_owned())
             };
             reader.report_with_hint(DiagnosticKind::UnknownKey, entry.line, message, hint);
         }
@@ -312,8 +312,8 @@ fn read_target<'s>(
     let Some(shape) = layout.services.iter().find(|shape| shape.name == service) else {
         let message = format!("the target \"{text}\" is not a service");
         let hint = if text.contains('/') {
-            "name a service; its path goes into path = \"/…\", a foreign server into a service's \
-             remote"
+            "name a service; set the path with path = \"/…\", and a server that prony does not \
+             start with a service's remote"
                 .to_owned()
         } else {
             did_you_mean(service, names.iter().copied())
@@ -359,7 +359,7 @@ fn settings_of(
     for entry in table.entries.iter().filter(|it| is_setting(&it.key)) {
         let (key, node) = (entry.key.as_str(), &entry.node);
         let is_empty = matches!(&node.value, TomlValue::Text(text) if text.is_empty());
-        // A level whose server needs no user leaves it empty.
+        // A level whose server needs no user sets an empty one.
         if key == "user" && is_empty {
             continue;
         }
@@ -472,7 +472,7 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
         return "/".to_owned();
     };
     if table.get("urls").is_some() {
-        let message = "path has no effect next to urls";
+        let message = "path has no effect together with urls";
         reader.report_with_hint(
             DiagnosticKind::Structure,
             node.line,
@@ -488,7 +488,7 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
                 DiagnosticKind::BadValue,
                 node.line,
                 message,
-                "it begins with / and has no blank",
+                "a path begins with / and contains no spaces",
             );
             "/".to_owned()
         }

@@ -14,7 +14,7 @@ use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue}
 pub(super) fn read(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettings {
     let mut good = Vec::new();
     for entry in &table.entries {
-        // Each setting is read alone first, so that all errors are reported.
+        // Each setting is first read separately, so that all errors are reported.
         match settings([entry]) {
             Ok(_) => good.push(entry),
             Err(error) => {
@@ -47,7 +47,7 @@ fn settings<'n>(
 /// Reason that a value can't be read.
 #[derive(Debug)]
 pub(crate) struct NodeError {
-    /// True if the value's type is wrong; the text is then a predicate.
+    /// True if the value has the wrong type. The text is then a predicate.
     is_type: bool,
     text: String,
 }

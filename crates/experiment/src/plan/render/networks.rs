@@ -34,13 +34,13 @@ pub(crate) struct PlaceCores {
 }
 
 impl PlaceCores {
-    /// The cores as if a service or the load named them.
+    /// Returns the cores as a node, as if a service or the load had set them.
     pub(crate) fn node(&self) -> TomlNode {
         TomlNode::text(self.line, self.text.clone())
     }
 }
 
-/// The plan's own places; the lists have the same order.
+/// The plan's own places. All lists have the same order.
 pub(super) struct Places {
     pub(super) places: Vec<NamedPlace>,
     /// For each place, its line and the line of its kernel settings.
@@ -173,8 +173,8 @@ fn read_cores(
     })
 }
 
-/// Reads the address blocks that the load comes from, without those of the loopback, which every
-/// network has already.
+/// Reads the address blocks that the load comes from, except those of the loopback, which every
+/// network has.
 pub(super) fn read_sources(
     node: Option<&TomlNode>,
     reader: &mut PlanReader<'_>,
@@ -324,7 +324,7 @@ fn read_addresses(
     }
 }
 
-/// Adds a link, unless its places have one already, and reports addresses that are in use.
+/// Adds a link, unless its places already have one, and reports addresses that are in use.
 fn add_link(
     link: NetworkLink,
     section: &NamedTable,
@@ -339,7 +339,7 @@ fn add_link(
             topology.name(first.place),
             topology.name(second.place)
         );
-        let hint = "one of the two would carry everything; remove one";
+        let hint = "only one of the two would carry traffic; remove the other";
         let line = section.table.line_of("between");
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         return;

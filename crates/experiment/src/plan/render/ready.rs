@@ -21,7 +21,7 @@ pub struct ReadySettings {
     /// The listener to probe. If it is `None`, the service has no listener and counts as ready once
     /// it runs.
     pub listener: Option<String>,
-    /// The path to request. If it is `None`, it is enough that the listener accepts a connection.
+    /// The path to request. If it is `None`, accepting a connection is enough.
     pub get: Option<String>,
     /// Request the path over TLS, without verifying the certificate.
     pub https: bool,

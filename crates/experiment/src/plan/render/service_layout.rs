@@ -1,6 +1,7 @@
-//! The part of each service that factors alone decide: place, listeners, needs and files.
+//! The part of each service that depends only on factors: place, listeners, needs and files.
 //!
-//! It is read before any endpoint is allocated, so its templates can use factors, but not services.
+//! This part is read before any endpoint is allocated, so its templates can use factors but not
+//! services.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub(crate) enum RemoteAddress {
     Unix(String),
 }
 
-/// The part of a service that factors alone decide.
+/// The part of a service that depends only on factors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServiceLayout {
     /// The service's position in the plan.
@@ -31,7 +32,7 @@ pub(crate) struct ServiceLayout {
     pub(crate) line: usize,
     /// The host as the plan names it; `None` for this machine.
     pub(crate) host: Option<String>,
-    /// Set if a service or the load on another machine connects to it.
+    /// True if a service or the load on another machine connects to this service.
     pub(crate) exposed: bool,
     pub(crate) place: PlaceKind,
     pub(crate) place_line: usize,
@@ -150,7 +151,7 @@ fn read_service(
         name: name.clone(),
         line: service.line,
         host,
-        // Known once the layout of the whole variant is.
+        // Set after the layout of the whole variant is known.
         exposed: false,
         place: place
             .and_then(|node| {
@@ -160,7 +161,7 @@ fn read_service(
             .unwrap_or(PlaceKind::Native),
         place_line: service.table.line_of("place"),
         listen: match &remote {
-            // A remote server has one listener, its address.
+            // A remote server has one listener, which is its address.
             Some(_) => BTreeMap::new(),
             None => read_listen(listen.as_ref(), name, reader),
         },

@@ -149,8 +149,8 @@ fn report_keys_without_effect(table: &TomlTable, owner: &str, reader: &mut PlanR
     }
 }
 
-/// Reads the processes that count as the service's besides its process tree. Empty strings count as
-/// absent.
+/// Reads the processes that count as the service's in addition to its process tree. Empty strings
+/// count as absent.
 fn read_follow(
     table: &TomlTable,
     owner: &str,

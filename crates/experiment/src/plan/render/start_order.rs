@@ -1,10 +1,10 @@
-//! The order in which services start: each after those that it needs.
+//! The order in which services start: each one after the services that it needs.
 
 /// A sorted list of positions, or the names of services that need each other in a cycle.
 pub(super) type StartOrder<'a> = Result<Vec<usize>, Vec<&'a str>>;
 
-/// Sorts services so that each comes after those that it needs, otherwise as written. A service is
-/// given by its name and its needs, all of which are services.
+/// Sorts services so that each comes after those that it needs, and otherwise in the given order. A
+/// service is given by its name and its needs, all of which are services.
 pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrder<'a> {
     let mut order: Vec<usize> = Vec::with_capacity(services.len());
     while order.len() < services.len() {
@@ -20,8 +20,8 @@ pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrde
     Ok(order)
 }
 
-/// Services that form a cycle: each needs the next, and the last one needs the first. Each service
-/// that is not in `started` needs another such one.
+/// Finds services that form a cycle: each needs the next one, and the last needs the first. Each
+/// service that is not in `started` needs another such service.
 fn cycle<'a>(services: &[(&'a str, &'a [String])], started: &[usize]) -> Vec<&'a str> {
     let waiting: Vec<_> = (0..services.len())
         .filter(|index| !started.contains(index))

@@ -13,7 +13,7 @@ use crate::service::{Allocated, Endpoint};
 /// The name of the machine in templates.
 const MACHINE: &str = "machine";
 
-/// A context that has the machine alone.
+/// A context with only the machine.
 pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
     let mut context = TemplateContext::new();
     let (keys, value) = plan.machine.template_value();
@@ -21,8 +21,8 @@ pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
     context
 }
 
-/// A context that has the machine and the variant's levels. A factor or service with the name
-/// `machine` replaces the machine.
+/// A context with the machine and the variant's levels. A factor or service with the name `machine`
+/// hides the machine.
 pub(super) fn level_context(plan: &Plan, variant: &PlanVariant) -> TemplateContext {
     let mut context = machine_context(plan);
     let varied = plan.factors.iter().filter_map(|factor| {
@@ -37,8 +37,8 @@ pub(super) fn level_context(plan: &Plan, variant: &PlanVariant) -> TemplateConte
     context
 }
 
-/// A context that has the machine, the levels, and all services at the addresses that the viewer
-/// reaches.
+/// A context with the machine, the levels, and all services at the addresses at which the viewer
+/// reaches them.
 pub(super) fn service_context(
     plan: &Plan,
     variant: &PlanVariant,
@@ -59,7 +59,7 @@ pub(super) fn service_context(
     context
 }
 
-/// The endpoint of a remote service, in the form in which a host allocates those of others.
+/// The endpoint of a remote service, in the same form as allocated endpoints.
 pub(crate) fn remote_allocated(endpoint: Endpoint) -> Allocated {
     Allocated {
         endpoints: BTreeMap::from([(String::new(), endpoint)]),

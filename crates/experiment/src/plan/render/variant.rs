@@ -18,7 +18,7 @@ use crate::plan::syntax::PlanReader;
 use crate::service::{Allocated, Allocation, Endpoint};
 use crate::topology::Topology;
 
-/// One variant with its endpoints in place.
+/// One variant with its real endpoints.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// The plan's own places, and the links between them.
@@ -59,11 +59,11 @@ impl Plan {
         Ok(own.map(ServiceLayout::allocation).collect())
     }
 
-    /// The plan's own places of a variant, and the links between them. The host makes them together
-    /// with the [allocations](Plan::allocations).
+    /// The plan's own places of a variant, and the links between them. The host creates them
+    /// together with the [allocations](Plan::allocations).
     ///
     /// # Errors
-    /// As [`Plan::allocations`].
+    /// Those of [`Plan::allocations`].
     ///
     /// # Panics
     /// If `variant` is out of range.
@@ -118,7 +118,7 @@ impl Plan {
     }
 }
 
-/// Reads the part of a variant that factors alone decide. Returns `None` if there is a problem.
+/// Reads the part of a variant that depends only on factors. Returns `None` if there is a problem.
 pub(crate) fn layout(
     plan: &Plan,
     variant: &PlanVariant,
@@ -193,13 +193,13 @@ pub(crate) fn render(
         trials: &plan.trials,
         trial_keys: &plan.trial_keys,
     };
-    // The load comes first, since a readiness probe of its target uses TLS if the load does.
+    // The load is read first, because a readiness probe of its target uses TLS if the load does.
     let load = load::read_load(&plan.load, &load_context, &around, &mut reader);
     around.tls_target = load
         .as_ref()
         .filter(|load| load.scheme == Scheme::Https)
         .map(|load| (load.service.clone(), load.listener.clone()));
-    // With links or other hosts, each service sees the others at addresses of its own.
+    // With links or other hosts, each service may reach the others at different addresses.
     let views_differ = !layout.topology.is_empty() || layout.uses_other_hosts();
     let mut services = Vec::with_capacity(layout.services.len());
     for service in &layout.services {

@@ -1,5 +1,5 @@
-//! The part of a variant that factors alone decide: where services and the load run, and who reaches
-//! whom.
+//! The part of a variant that depends only on factors: where services and the load run, and which
+//! of them can reach each other.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ use crate::plan::syntax::{PlanReader, TomlTable};
 use crate::service::{Endpoint, PlaceKind};
 use crate::topology::Topology;
 
-/// The part of a variant that factors alone decide.
+/// The part of a variant that depends only on factors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariantLayout {
     /// The services in the order in which they start.
@@ -27,11 +27,11 @@ pub(crate) struct VariantLayout {
     pub(crate) place_lines: Vec<(usize, usize)>,
     /// The line of the first link that has a rate.
     pub(crate) rate_line: Option<usize>,
-    /// For each place, the cores of those in it that name none.
+    /// For each place, the cores of services in it that set none.
     place_cores: Vec<Option<PlaceCores>>,
 }
 
-/// The service or load that connects to a service.
+/// A service or load, as a client of other services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Viewer<'a> {
     /// The service's name; `None` for the load.
@@ -42,7 +42,7 @@ pub(crate) struct Viewer<'a> {
 }
 
 impl VariantLayout {
-    /// The load as a viewer of the services.
+    /// The load as a client of the services.
     pub(crate) fn load_viewer(&self) -> Viewer<'_> {
         Viewer {
             service: None,
@@ -53,8 +53,8 @@ impl VariantLayout {
 
     /// The endpoint at which the viewer reaches a listener of `service`.
     ///
-    /// In one of the plan's own places, the service itself listens on every address, since each link
-    /// has its own.
+    /// In one of the plan's own places, a service listens on all addresses, because each link has a
+    /// different one.
     ///
     /// # Errors
     /// The viewer can't reach it; the text says why.
@@ -93,7 +93,7 @@ impl VariantLayout {
         self.load_agents.is_some() || self.services.iter().any(|service| service.host.is_some())
     }
 
-    /// The cores of those in the place that name none.
+    /// The cores of services in the place that set none.
     pub(crate) fn cores_of(&self, place: PlaceKind) -> Option<&PlaceCores> {
         match place {
             PlaceKind::Named(place) => self.place_cores.get(place)?.as_ref(),
@@ -160,7 +160,7 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
         }
     }
     for service in services.iter_mut() {
-        // This machine compares the bodies, whichever machine makes the load.
+        // This machine compares the bodies, even if another machine makes the load.
         let is_all_local = service.host.is_none() && !load_has_agents;
         let by_load = target == Some(&service.name) && !is_all_local;
         let hosts = hosts_of_users.remove(&service.name).unwrap_or_default();

@@ -7,7 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 
-/// The most syntax errors that are reported at once. Later ones usually follow from the first.
+/// Maximum number of syntax errors that are reported at once. Later errors usually follow from the
+/// first.
 const SYNTAX_ERRORS_MAX: usize = 5;
 
 /// A value and the line on which it begins.
@@ -127,7 +128,7 @@ pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> O
     for error in errors.iter().take(SYNTAX_ERRORS_MAX) {
         let line = error.span().map_or(0, |span| lines.at(span.start));
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
-        // Messages such as "duplicate key" don't name the key, so the text of the span is added.
+        // Messages such as "duplicate key" don't name the key, so the source text is added.
         let about = error
             .span()
             .and_then(|span| text.get(span))
@@ -197,7 +198,7 @@ impl TreeBuilder<'_> {
     }
 
     fn node(&mut self, value: &Spanned<DeValue<'_>>, key_line: usize) -> TomlNode {
-        // A `[header]` table has no span of its own; its key has.
+        // A `[header]` table has no span of its own, but its key has one.
         let own = self.lines.at(value.span().start);
         let line = if value.get_ref().is_table() {
             key_line

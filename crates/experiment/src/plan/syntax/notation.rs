@@ -41,7 +41,7 @@ pub(crate) fn host_port(text: &str) -> Option<(String, u16)> {
     clean.then(|| (bare.to_owned(), port))
 }
 
-/// Reads a number of digits alone: no sign, space or exponent.
+/// Reads a number that consists only of digits, without sign, space or exponent.
 fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()

@@ -55,7 +55,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// A string; numbers and Booleans become the string that they are written as.
+    /// Reads a string. Numbers and Booleans are converted to the string that they were written as.
     pub(crate) fn scalar(&mut self, node: &TomlNode, subject: &str) -> Option<String> {
         let text = node.value.scalar_text();
         match text {
@@ -88,7 +88,8 @@ impl PlanReader<'_> {
     pub(crate) fn texts(&mut self, node: &TomlNode, subject: &str) -> Option<Vec<String>> {
         match &node.value {
             TomlValue::Array(items) => {
-                // Collected twice so that every item is checked, not only those up to the first problem.
+                // Collected in two steps so that every item is checked, not only those up to the
+                // first problem.
                 let read: Vec<_> = items
                     .iter()
                     .map(|item| self.scalar(item, subject))

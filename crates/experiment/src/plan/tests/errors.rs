@@ -1,4 +1,4 @@
-//! The messages about problems of a plan, word for word.
+//! The messages about problems of a plan, compared verbatim.
 
 use super::{GOOD, Study};
 
@@ -339,7 +339,7 @@ fn all_problems_are_reported_at_once_in_line_order() {
         .iter()
         .map(|line| line.split(':').nth(1).unwrap().parse().unwrap())
         .collect();
-    // The cores are looked at once the rest is right.
+    // The cores are checked only after all other checks have passed.
     assert_eq!(lines.len(), 4, "{diagnostics:#?}");
     assert!(lines.is_sorted(), "{diagnostics:#?}");
 }

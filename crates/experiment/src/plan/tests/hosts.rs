@@ -39,13 +39,14 @@ fn services_used_by_other_machines_listen_on_reachable_addresses() {
     let resolved = plan.resolve(1, &allocate(&wanted)).unwrap();
     let mut services = resolved.services.iter();
     let web = services.find(|it| it.spec.name == "web").unwrap();
-    // The program and the folder are not checked on another machine.
+    // The program and the folder are not checked for another machine.
     assert_eq!(web.spec.command[..2], ["taskset", "/opt/web"]);
     assert_eq!((web.spec.wrapper_words, web.spec.cores[0]), (1, 7));
     assert_eq!(web.spec.cwd.as_os_str(), "");
     assert_eq!(resolved.load.agents.as_deref(), Some("2"));
 
-    // The bodies are compared from here, also where an agent loads what itself serves.
+    // The bodies are compared from this machine, even if an agent loads a service on its own
+    // machine.
     let text = PLAN.replace("agents = 2", "agents = \"one\"");
     let wanted = study.read(&text).unwrap().allocations(0).unwrap();
     let web = wanted

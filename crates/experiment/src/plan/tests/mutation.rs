@@ -64,7 +64,7 @@ fn below(end: usize, random: &mut ChaCha8Rng) -> usize {
     (random.next_u64() % end.max(1) as u64) as usize
 }
 
-/// The last place between two characters that is not beyond `at`.
+/// The last character boundary that is not after `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len()))
         .rev()
@@ -84,14 +84,14 @@ fn mutate(text: &mut String, random: &mut ChaCha8Rng) {
             text.insert_str(other, &piece);
         }
         3 => {
-            // A value in place of a value.
+            // Replaces a value with another one.
             if let Some(sign) = text[at..].find('=').map(|sign| at + sign + 1) {
                 let end = text[sign..].find('\n').map_or(text.len(), |end| sign + end);
                 text.replace_range(sign..end, BITS[below(BITS.len(), random)]);
             }
         }
         4 => {
-            // A line in another place.
+            // Moves a line to another position.
             let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
             let from = below(lines.len(), random);
             let line = if lines.is_empty() {

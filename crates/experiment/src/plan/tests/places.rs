@@ -43,7 +43,7 @@ cores  = "1"
 "#;
 
 #[test]
-fn each_party_sees_the_others_at_its_own_link() {
+fn each_viewer_reaches_the_others_over_its_own_link() {
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
     let topology = plan.topology(0).unwrap();
@@ -76,7 +76,7 @@ fn each_party_sees_the_others_at_its_own_link() {
         [place_of("app"), place_of("lb")],
         [PlaceKind::Named(2), PlaceKind::Named(1)]
     );
-    // A host gives ports; here 8001 and so on, in the order of the start.
+    // A host assigns ports; in this test 8001 and so on, in start order.
     let resolved = plan.resolve(0, &allocate(&wanted)).unwrap();
     let spec = |name: &str| {
         let mut services = resolved.services.iter();
@@ -102,7 +102,8 @@ fn each_party_sees_the_others_at_its_own_link() {
 
 #[test]
 fn a_level_may_use_endpoints_that_only_some_services_reach() {
-    // The load's own templates never use rate.flags, which it could not reach.
+    // The load's own templates never use rate.flags, which contains an endpoint that the load can't
+    // reach.
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
     let resolved = plan
@@ -117,7 +118,7 @@ fn a_level_may_use_endpoints_that_only_some_services_reach() {
 }
 
 #[test]
-fn a_links_addresses_keep_clear_of_the_loads() {
+fn addresses_of_links_do_not_overlap_those_of_the_load() {
     let study = Study::new();
     let text = PLAN.replace("10.50.0.0/16", "10.213.0.0/17");
     let plan = study.read(&text).unwrap();

@@ -43,7 +43,7 @@ pub(super) fn small(factors: &str, service: &str, load: &str) -> String {
 }
 
 #[test]
-fn the_plan_of_the_design() {
+fn the_services_of_the_example_plan() {
     let study = Study::new();
     let plan = study.read(GOOD).unwrap();
     assert_eq!((plan.name.as_str(), plan.margin), ("sockets", 0.02));
@@ -123,7 +123,7 @@ fn the_plan_of_the_design() {
 }
 
 #[test]
-fn the_load_of_the_design() {
+fn the_load_of_the_example_plan() {
     let study = Study::new();
     let load = resolved(&study.read(GOOD).unwrap(), "native-unix").load;
     assert_eq!((load.service.as_str(), load.listener.as_str()), ("web", ""));
@@ -347,7 +347,7 @@ fn wrapper_program_paths_and_signals() {
 }
 
 #[test]
-fn a_frozen_plan_is_read_again_though_the_originals_are_gone() {
+fn a_frozen_plan_can_be_read_after_the_originals_are_removed() {
     let study = Study::new();
     study.write("urls.txt", "/\n/page POST <body.bin\n");
     study.write("body.bin", "body");
@@ -382,7 +382,7 @@ fn a_frozen_plan_is_read_again_though_the_originals_are_gone() {
     let urls = tcp.load.settings.urls.unwrap();
     assert!(urls.starts_with(out.path()), "{}", urls.display());
     assert!(urls.with_file_name("body.bin").is_file());
-    // Freezing the copy changes only its folder.
+    // Freezing the copy again changes only its folder.
     assert_eq!(again.frozen_text().matches("folder = ").count(), 1);
 }
 
@@ -410,7 +410,7 @@ fn the_starter_is_a_plan() {
         tcp.services[0].spec.command[1..],
         ["origin", "--listen", "10.0.0.1:8001"]
     );
-    // The commented keys must be valid, too.
+    // The commented-out keys must be valid, too.
     let uncommented: String = STARTER
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -418,7 +418,7 @@ fn the_starter_is_a_plan() {
             _ => line,
         })
         .filter(|line| {
-            // Leave out keys that exclude others, and prose.
+            // Leaves out prose, and keys that exclude others.
             ![
                 "needs",
                 "remote",
@@ -457,7 +457,7 @@ fn every_study_is_a_plan() {
     for study in std::fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("plan.toml");
         let text = std::fs::read_to_string(&file).unwrap();
-        // A made-up machine, since this one may lack cores and servers.
+        // A simulated machine, because this one may lack cores and servers.
         let roomy = MachineProfile {
             cores: (0..8).collect(),
             ..MachineProfile::this()

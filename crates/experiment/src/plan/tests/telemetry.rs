@@ -27,7 +27,7 @@ fn remote(service: &str, telemetry: &str) -> String {
 }
 
 #[test]
-fn a_plan_without_a_word_counts_by_core() {
+fn by_default_counters_are_read_by_core() {
     let watch = watch(&Study::new().read(GOOD).unwrap());
     assert_eq!(watch.counters, CounterMode::Cores);
     assert_eq!(watch.load_cores, [1]);
@@ -67,7 +67,7 @@ fn each_variants_server_can_be_read_on_a_machine_of_its_own() {
 }
 
 #[test]
-fn a_server_that_runs_here_already_is_followed_by_its_pid_file() {
+fn a_running_local_server_is_followed_by_its_pid_file() {
     let study = Study::new();
     let plan = study
         .read(&remote("pid_file = \"/run/far.pid\"", ""))
@@ -77,7 +77,7 @@ fn a_server_that_runs_here_already_is_followed_by_its_pid_file() {
         others["far"].pid_file.as_deref(),
         Some(Path::new("/run/far.pid"))
     );
-    // Without a pid file, its processes are unknown.
+    // Without a pid file, the server's processes are unknown.
     let plan = study.read(&remote("", "")).unwrap();
     assert!(watch(&plan).others.is_empty());
 }

@@ -7,7 +7,7 @@ use prony_load::HttpVersion;
 use super::{Study, allocate};
 use crate::plan::{MachineProfile, Plan, Resolved, Scheme};
 
-/// Two HTTP versions and two settings of the server, one program that may become several.
+/// Two HTTP versions, and two settings of one server.
 const VERSIONS: &str = r#"
 baseline = { build = "installed", http = "1.1", aio = "off" }
 
@@ -61,7 +61,7 @@ fn the_http_version_is_a_factor_of_the_load_alone() {
     assert_eq!(load(&one), (Some(HttpVersion::Http11), Some(384), None));
     assert_eq!(load(&two), (Some(HttpVersion::Http2), Some(64), Some(6)));
     assert_eq!(two.load.scheme, Scheme::Https);
-    // The copy that an experiment keeps says the same.
+    // The copy that an experiment keeps contains the same settings.
     let out = tempfile::tempdir().unwrap();
     plan.freeze(out.path()).unwrap();
     let copy = out.path().join("plan.toml");
@@ -178,13 +178,13 @@ fn problems_of_certificates() {
 }
 
 #[test]
-fn a_level_alone_is_a_constant_where_it_is_a_table_that_the_baseline_names() {
+fn a_single_table_level_in_the_baseline_is_a_constant() {
     let study = Study::new();
     let plan = study.read(VERSIONS).unwrap();
     assert_eq!(plan.factors.len(), 2);
     assert_eq!((plan.baseline.len(), plan.baseline.get("build")), (2, None));
     assert_eq!(resolved(&plan, 0).services[0].spec.command[0], "web-server");
-    // One more line and it is a factor.
+    // With one more line, the constant is a factor.
     let build = "    { name = \"installed\", program = \"web-server\" },\n";
     let second = build.to_owned() + "    { name = \"own\", program = \"./bin/app-server\" },\n";
     let plan = study.read(&VERSIONS.replace(build, &second)).unwrap();
@@ -217,7 +217,7 @@ fn the_nginx_study_varies_the_factors_in_its_name() {
         .map(|f| (f.name.as_str(), f.levels.len()))
         .collect();
     assert_eq!(factors, [("page", 3), ("http", 2), ("aio", 2)]);
-    // As the plan's README describes for another build.
+    // As the README of the study describes for another build.
     let more = text.replace("    # { name = \"1.27.4\"", "    { name = \"1.27.4\"");
     assert_ne!(more, text);
     let more =

@@ -101,7 +101,7 @@ impl Trial<'_> {
                 if !sleep_until(from, done) {
                     return Vec::new();
                 }
-                // Without that machine the trial can't yield a verdict.
+                // Without the lost machine, the trial can't yield a verdict.
                 let on_lost_machine = || load_control.stop();
                 sampling::collect(host, interval, done, &avoid, latest, &on_lost_machine)
             });
@@ -123,7 +123,7 @@ impl Trial<'_> {
                     run_on_agents(agents_runner, &request)
                 }
             };
-            // It is set only here, so this can't fail.
+            // Set only at this point, so this can't fail.
             let _ = done.set(Instant::now());
             (record, sampler.join().unwrap_or_default())
         });
@@ -145,7 +145,7 @@ fn run_on_agents(
     }
 }
 
-/// Sleeps until `moment` is set and has come. Returns false if `done` is set before.
+/// Sleeps until `moment` is set and reached. Returns false if `done` is set first.
 fn sleep_until(moment: &Mutex<Option<Instant>>, done: &OnceLock<Instant>) -> bool {
     const POLL_INTERVAL: Duration = Duration::from_millis(20);
     while done.get().is_none() {

@@ -111,7 +111,8 @@ impl Trial<'_> {
         self.stop(&running.resolved)?;
         // The logs of a variant that works are not needed.
         fs::remove_dir_all(&dir).map_err(TrialError::file(&dir))?;
-        // Requests that may change data were not sent. The others alone don't represent the variant.
+        // Requests that may change data were not sent. The other requests alone don't represent the
+        // variant.
         let all_sent = running.spec.safe_requests().len() == running.spec.distinct_requests();
         Ok(if all_sent {
             running.responses

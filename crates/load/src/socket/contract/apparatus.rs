@@ -1,4 +1,4 @@
-//! Listeners, keys and completions for the tests of the contract.
+//! Listeners, keys and completions for the contract tests.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
-/// After this time a completion counts as lost. No rule depends on it.
+/// Time after which a completion counts as lost. No rule depends on its length.
 pub(super) const COMPLETION_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,7 +122,7 @@ pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
     panic!("no completion");
 }
 
-/// The completions that still come within a moment.
+/// Waits for a short time, and returns the completions that arrive within it.
 pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     let until = sockets.now() + Nanos::from_millis(30);
     let mut seen = Vec::new();
@@ -133,7 +133,7 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     seen
 }
 
-/// Receives until the peer's end. Returns the bytes and the last completion.
+/// Receives until the peer closes. Returns the bytes and the last completion.
 pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Observed) {
     let mut all = Vec::new();
     loop {

@@ -11,14 +11,15 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
     for peer in &mut peers {
         peer.write_all(b"news").unwrap();
     }
-    // All four have completions now or soon. The first three are closed before they are reaped.
+    // All four connections have a completion now or soon. The first three are closed before they
+    // are reaped.
     sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
     sockets.send(key(0, 1), Outgoing::Shared(b"x"));
     for index in 0..3 {
         sockets.close(key(index, 1), Close::Orderly);
         sockets.close(key(index, 1), Close::Orderly);
     }
-    // One index has a new connection, which must not get the old one's completions.
+    // One index has a new connection, which must not receive the completions of the old one.
     sockets.connect(key(1, 2), to(&listener.peer));
     let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
     seen.extend(rest(&mut sockets));
@@ -63,12 +64,12 @@ pub(super) fn sent_bytes_arrive_before_an_orderly_end<S: Sockets<'static>>(
     assert_eq!(received, b"last words");
 }
 
-/// The connection is made, and the worker has not reaped that yet.
+/// Tests a connection that is established, but whose completion the worker has not reaped.
 pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
-        // One wait more each time: the connect is submitted, then made.
+        // Each round waits once more: first the connect is only submitted, then it is established.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }
@@ -99,13 +100,13 @@ pub(super) fn dropping_a_backend_closes_all_connections<S: Sockets<'static>>(
     sockets.wait(sockets.now()).unwrap();
     drop(sockets);
     for peer in &mut peers {
-        // The other end is closed.
+        // The backend's end of the connection is closed.
         let end = peer.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
         assert!(!matches!(end, Err(io::ErrorKind::WouldBlock)), "{end:?}");
     }
 }
 
-/// Dropping a backend whose connections have only seen their peer's end closes them.
+/// Dropping a backend also closes connections whose peer has already closed its side.
 pub(super) fn dropping_an_idle_backend_closes_all_connections<S: Sockets<'static>>(
     mut sockets: S,
     via: Via,

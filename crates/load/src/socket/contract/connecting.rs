@@ -89,7 +89,7 @@ pub(super) fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
     );
 }
 
-/// A connect that is not accepted is cancelled completely.
+/// A pending connect is cancelled completely.
 #[cfg(target_os = "linux")]
 pub(super) fn a_connect_in_flight_can_be_cancelled<S: Sockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -118,7 +118,7 @@ pub(super) fn a_connect_in_flight_can_be_cancelled<S: Sockets<'static>>(mut sock
     }
 }
 
-/// Number of connects to an address in flight (SYN_SENT in proc_net_tcp(5)).
+/// Number of pending connects to an address (SYN_SENT in proc_net_tcp(5)).
 #[cfg(target_os = "linux")]
 fn attempts(address: SocketAddr) -> usize {
     let remote = format!(":{:04X} 02", address.port());
@@ -126,7 +126,7 @@ fn attempts(address: SocketAddr) -> usize {
     list.lines().filter(|line| line.contains(&remote)).count()
 }
 
-/// On Linux a full backlog is an error at once: the worker tries again.
+/// On Linux, a full backlog is an immediate error, and the worker has to retry.
 pub(super) fn a_full_backlog_is_reported<S: Sockets<'static>>(mut sockets: S) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");

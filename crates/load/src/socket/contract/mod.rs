@@ -1,7 +1,7 @@
-//! The contract of [`super::Sockets`], forced on every backend over real sockets.
+//! Tests of the contract of [`super::Sockets`], applied to every backend over real sockets.
 //!
-//! Each rule is a function over any backend. The macro at the end makes tests of them for each
-//! backend and each kind of socket.
+//! Each rule is a function over any backend. The macro at the end of the file turns the rules into
+//! tests for each backend and each kind of socket.
 
 mod apparatus;
 mod closing;
@@ -95,7 +95,7 @@ macro_rules! contract {
 contract!(poll, PollSockets::new(8).unwrap());
 #[cfg(target_os = "linux")]
 contract!(uring, crate::socket::UringSockets::new(8).unwrap());
-// Once more with the buffers of Linux before 6.12.
+// The same tests with the buffers that Linux had before 6.12.
 #[cfg(target_os = "linux")]
 contract!(
     uring_whole_buffers,

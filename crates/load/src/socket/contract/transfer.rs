@@ -26,7 +26,7 @@ pub(super) fn a_send_of_any_size_completes_once<S: Sockets<'static>>(mut sockets
             let mut read = vec![0; length];
             reader.read_exact(&mut read).map(|()| read)
         });
-        // The buffer comes back unchanged.
+        // The completion returns the buffer unchanged.
         assert_eq!(
             reap(&mut sockets),
             Observed::Sent(key(0, 1), Some(bytes.clone()))
@@ -154,12 +154,12 @@ pub(super) fn bytes_before_a_failed_send_are_received<S: Sockets<'static>>(
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"enough").unwrap();
-    // More than any socket's buffers take, so that a part of it meets the closed socket.
+    // More bytes than any socket buffer holds, so that some are sent after the peer has closed.
     sockets.send(key(0, 1), Outgoing::Owned(vec![7; 64 << 20]));
     sockets.wait(sockets.now()).unwrap();
     let mut some = [0; 10];
     peer.read_exact(&mut some).unwrap();
-    // Unread bytes make it a reset.
+    // Dropping the peer with unread bytes resets the connection.
     drop(peer);
     let (mut received, mut failed) = (Vec::new(), false);
     let end = loop {
@@ -188,6 +188,7 @@ pub(super) fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via
     drop(peer);
     let reset = Observed::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
     assert_eq!(reap(&mut sockets), reset);
-    // The end is reported once, and a connection that is left in this state costs nothing.
+    // The end is reported once. A connection that stays in this state causes no further
+    // completions.
     assert_eq!(rest(&mut sockets), []);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// No completion is lost and the wait ends, for any size and time of the batch.
+/// A coalesced wait ends and loses no completion, for any batch size and time.
 pub(super) fn a_coalesced_wait_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
@@ -34,7 +34,7 @@ pub(super) fn a_coalesced_wait_ends<S: Sockets<'static>>(mut sockets: S, via: Vi
             }
         }
     }
-    // Nothing comes, so the time ends the wait.
+    // No event arrives, so the timeout ends the wait.
     let until = sockets.now() + Nanos::from_millis(20);
     let batch = WaitBatch {
         max_completions: 1_000,
@@ -62,7 +62,7 @@ pub(super) fn time_advances_and_waits_end<S: Sockets<'static>>(mut sockets: S, v
         assert!(after >= until, "{after} before {until}");
         before = after;
     }
-    // A completion ends a wait of a minute.
+    // A completion ends a wait of up to a minute.
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"x").unwrap();
     sockets.wait(sockets.now() + Nanos::from_secs(60)).unwrap();

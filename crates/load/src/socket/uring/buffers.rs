@@ -1,8 +1,8 @@
-//! Memory that the kernel receives into: a ring of buffers, from which it picks the next one itself
+//! Memory that the kernel receives into: a ring of buffers from which the kernel picks the next one
 //! (io_uring_register_buf_ring(3)).
 //!
-//! Since Linux 6.12 a buffer can be consumed piece by piece, so that small responses share one, and
-//! large ones come in one piece. Before, each receive takes a whole buffer.
+//! Since Linux 6.12, a buffer can be consumed piece by piece: small responses share a buffer, and
+//! large ones arrive in one piece. In older kernels, each receive uses a whole buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -73,7 +73,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Like [`ReceiveBuffers::register`], with this way to consume them.
+    /// Like [`ReceiveBuffers::register`], with a given way to consume the buffers.
     ///
     /// # Errors
     ///
@@ -106,16 +106,16 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// The place of a receive's bytes, and whether its buffer is consumed and has to be returned
-    /// after they were read. None for a completion without a buffer.
+    /// Range of the bytes of a receive, and whether the buffer is consumed and must be returned
+    /// after the bytes were read. `None` for a completion without a buffer.
     ///
-    /// A receive of no bytes, the peer's end, never consumes a piece, even if the kernel reports
-    /// that (it does for operations other than a receive). The buffer would be in the ring twice.
+    /// A receive of zero bytes (the peer's end) never consumes a piece, even if the kernel reports
+    /// that, as it does for other operations. Otherwise the buffer would be in the ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;
         if length > self.shape.bytes - *used {
-            // No kernel does this. Without the check, the code below would read beyond the buffer.
+            // No kernel does this. Without the check, the code below could read beyond the buffer.
             return None;
         }
         let start = usize::from(buffer) * self.shape.bytes as usize + *used as usize;
@@ -124,11 +124,11 @@ impl ReceiveBuffers {
         Some((start..start + length as usize, done.then_some(buffer)))
     }
 
-    /// The bytes at a place that [`ReceiveBuffers::taken`] returned.
+    /// The bytes at a range that [`ReceiveBuffers::taken`] returned.
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         debug_assert!(range.end <= self.memory.layout.size());
-        // SAFETY: the range is within the memory, and the kernel writes there again only after the
-        // buffer was returned, which needs a mutable borrow of this.
+        // SAFETY: the range is within the memory. The kernel writes there again only after the
+        // buffer was returned, which needs a mutable borrow of `self`.
         unsafe {
             std::slice::from_raw_parts(self.memory.start.as_ptr().add(range.start), range.len())
         }
@@ -155,7 +155,7 @@ impl ReceiveBuffers {
     }
 }
 
-/// Zeroed memory on whole pages. Pages that are never touched cost nothing.
+/// Zeroed, page-aligned memory. Pages that are never touched use no physical memory.
 struct PageMemory {
     start: NonNull<u8>,
     layout: Layout,

@@ -11,9 +11,10 @@ use super::buffers;
 use super::operation::{Kind, user_data};
 use crate::socket::{Key, Outgoing, Sending};
 
-/// This many bytes always fit into a socket's buffer, and are taken over with the operation.
+/// Number of bytes that always fit into a socket's buffer, so that a send completes immediately.
 const ALWAYS_ACCEPTED_BYTES: usize = 4096;
-/// A longer send is split, because an operation reports the number of bytes sent only at its end.
+/// Maximum size of one send. Longer sends are split, because an operation reports the number of
+/// bytes sent only at its end.
 pub(super) const SEND_BYTES_MAX: usize = 128 << 10;
 
 pub(super) struct UringConnection<'run> {
@@ -21,23 +22,23 @@ pub(super) struct UringConnection<'run> {
     pub(super) key: Key,
     pub(super) stage: UringStage,
     pub(super) handle: Handle,
-    /// The kernel has an armed receive.
+    /// A receive is armed in the kernel.
     pub(super) receiving: bool,
-    /// Bytes in flight, and the number of them that were taken over.
+    /// Bytes of the send in flight, and the number of them that the kernel has accepted.
     pub(super) sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a failed send that were not taken over.
+    /// Bytes of a failed send that the kernel had not accepted.
     pub(super) unsent: usize,
 }
 
-/// The name of the socket in operations.
+/// Identification of the socket in operations.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Handle {
-    /// Its descriptor, which the kernel looks up for each operation.
+    /// The socket's descriptor, which the kernel looks up for each operation.
     Descriptor,
-    /// Its descriptor until the connection is made, then its index. Used for connections that will
-    /// carry many requests.
+    /// The socket's descriptor until the connection is established, then its index. Used for
+    /// connections that will carry many requests.
     ToBeFixed,
-    /// Its index in the ring's own table, which costs less.
+    /// The socket's index in the ring's own table, which is cheaper to look up.
     Fixed,
 }
 
@@ -52,7 +53,7 @@ pub(super) enum UringStage {
 }
 
 impl<'run> UringConnection<'run> {
-    /// The operation that receives until the peer's end.
+    /// The operation that receives until the peer closes.
     pub(super) fn receive_entry(&self) -> Entry {
         let entry = match self.handle {
             Handle::Fixed => opcode::RecvMulti::new(Fixed(self.key.index), buffers::GROUP).build(),

@@ -2,9 +2,9 @@
 //!
 //! Operations are written into the submission queue and submitted in batches, at the latest with
 //! the next wait. A connection's receive is armed once and completes for each arrival (multishot),
-//! into [`buffers`]. If more bytes arrive at once than those hold, receives take turns. The kernel
-//! works on completions only during submissions and waits (DEFER_TASKRUN), which spares interrupts
-//! and keeps the order.
+//! into [`buffers`]. If more bytes arrive at once than the buffers can hold, receives take turns.
+//! The kernel works on completions only during submissions and waits (DEFER_TASKRUN), which spares
+//! interrupts and keeps the order.
 
 mod buffers;
 mod connection;
@@ -39,12 +39,12 @@ use ring::Ring;
 pub(super) use trial::try_out;
 use trial::{parts, patiently};
 
-/// Receives that are armed again per wait after they found no free buffer.
+/// Maximum number of receives per wait that are armed again after they found no free buffer.
 const REARMED_RECEIVES_MAX: usize = 16;
 
 /// The completion backend. See [`Sockets`].
 pub(crate) struct UringSockets<'run> {
-    // Fields drop in this order: the kernel releases the buffers with the ring.
+    // Declared first so that it is dropped first: the kernel releases the buffers with the ring.
     ring: Ring,
     buffers: ReceiveBuffers,
     /// Completions that did not come through the ring.
@@ -52,20 +52,20 @@ pub(crate) struct UringSockets<'run> {
     connections: Vec<Option<UringConnection<'run>>>,
     /// Buffers of connections that ended while the kernel was still sending them, by user data.
     orphans: HashMap<u64, Outgoing<'run>>,
-    /// Addresses of connects, which the kernel reads at submission.
+    /// Addresses of connects; the kernel reads them at submission.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// The kernel has a table of sockets for this ring.
     has_table: bool,
-    /// Connections whose receive found all buffers full of unread bytes, in order. Armed again at
-    /// once, it would find them full again and again.
+    /// Connections whose receive found all buffers full of unread bytes, in order. They are not
+    /// armed again at once, because they would find the buffers still full.
     starved: VecDeque<Key>,
     received: Range<usize>,
-    /// The buffer that is returned to the kernel after `received` was read.
+    /// The buffer to return to the kernel once `received` was read.
     used_up: Option<u16>,
 }
 
 impl<'run> UringSockets<'run> {
-    /// A backend for up to `capacity` connections, to be used by the calling thread alone. Its
+    /// Creates a backend for up to `capacity` connections. Only the calling thread may use it. Its
     /// clock starts now, or with [`UringSockets::start_clock`].
     ///
     /// # Errors
@@ -96,7 +96,8 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// A backend whose buffers are consumed in this way, even if the kernel supports a better one.
+    /// Creates a backend with a given way to consume buffers, even if the kernel supports a better
+    /// one.
     #[cfg(test)]
     pub(in crate::socket) fn with_buffers(
         capacity: usize,
@@ -126,8 +127,8 @@ impl<'run> UringSockets<'run> {
 
     /// Writes an operation into the queue. Returns false if the queue is full.
     fn push(&mut self, entry: &Entry) -> bool {
-        // SAFETY: requests outlive the run. Owned buffers are kept in their connection, and then
-        // among the orphans until their completion. Addresses stay in place.
+        // SAFETY: requests outlive the run. Owned buffers are kept in their connection, or in
+        // `orphans`, until their completion. Addresses are never moved.
         unsafe { self.ring.push(entry) }
     }
 
@@ -138,7 +139,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Fails an operation because the queue is full and the kernel takes no operations.
+    /// Fails an operation because the queue is full and the kernel accepts no operations.
     #[cold]
     fn refuse(&mut self, key: Key, operation: Operation) {
         let Some(connection) = self.connection(key) else {
@@ -154,8 +155,8 @@ impl<'run> UringSockets<'run> {
             .push_back(Completion::Failed(key, operation, error));
     }
 
-    /// A new socket. Closed sockets count until their close is submitted, which happens if none is
-    /// left.
+    /// Creates a socket. Closed sockets count towards the limit on open files until their close is
+    /// submitted, so closes are submitted if the limit is reached.
     fn socket(&mut self, domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
         Socket::new(domain, Type::STREAM, protocol).or_else(|error| {
             match error.raw_os_error() {
@@ -232,8 +233,8 @@ impl<'run> UringSockets<'run> {
             return;
         }
         let descriptor = [connection.socket.as_raw_fd()];
-        // The close of the previous connection with this index may still be queued. Submitted
-        // later, it would remove this one.
+        // The close of the previous connection with this index may still be queued. If it were
+        // submitted later, it would remove this connection.
         let is_free = self.ring.submit();
         let submitter = self.ring.registry().submitter();
         let entered = is_free
@@ -317,7 +318,8 @@ impl<'run> UringSockets<'run> {
         let asked = (outgoing.bytes().len() - sent).min(SEND_BYTES_MAX);
         if (result as usize) < asked {
             connection.unsent = left - result as usize;
-            // The send was to wait for all bytes: an error cut it short, and is not reported again.
+            // The send was to wait until all bytes are sent. An error cut it short, and the kernel
+            // does not report that error again.
             let error = io::ErrorKind::BrokenPipe.into();
             return Some(Completion::Failed(key, Operation::Send, error));
         }
@@ -375,7 +377,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Puts all operations into the queue before a wait. Returns the time until which to wait.
+    /// Queues all operations that must precede a wait. Returns the time until which to wait.
     fn prepare_wait(&mut self, until: Nanos) -> Nanos {
         self.give_back();
         self.feed();
@@ -385,7 +387,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Returns the buffer of the bytes that were read last to the kernel.
+    /// Returns the buffer whose bytes were read last to the kernel.
     fn give_back(&mut self) {
         self.received = 0..0;
         if let Some(buffer) = self.used_up.take() {
@@ -393,18 +395,20 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Arms some receives again that found no buffer. Buffers that were read have been returned.
+    /// Arms some of the receives that found no buffer. Buffers whose bytes were read are already
+    /// returned.
     fn feed(&mut self) {
         for _ in 0..REARMED_RECEIVES_MAX {
             let Some(key) = self.starved.pop_front() else {
                 return;
             };
-            // The connection may have ended meanwhile.
+            // The connection may have ended in the meantime.
             self.receive(key);
         }
     }
 
-    /// Cancels the kernel's operations on a connection, so that closing the socket ends it.
+    /// Cancels the kernel's operations on a connection, so that closing the socket ends the
+    /// connection.
     fn stop(&mut self, connection: &UringConnection<'run>, how: Close) {
         let (socket, key) = (&connection.socket, connection.key);
         let sending = connection.sending.is_some();
@@ -412,20 +416,20 @@ impl<'run> UringSockets<'run> {
             let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, key)).build();
             self.push(&quiet(cancel));
             if how == Close::Abort {
-                // If it is made before it is cancelled, it still ends by an abort.
+                // If the connect completes before it is cancelled, the connection is still aborted.
                 let _ = socket.set_linger(Some(Duration::ZERO));
             }
             if socket.peer_addr().is_err() {
                 return;
             }
-            // It is made already.
+            // The connection is already established.
         }
         match how {
             Close::Abort => system::abort(socket),
             Close::Orderly if connection.receiving || sending => {
-                // Bytes that were reported as sent are sent before the end.
+                // Bytes that were reported as sent must be sent before the close.
                 self.ring.submit();
-                // It can only fail if the connection has ended.
+                // This fails only if the connection has already ended.
                 let _ = socket.shutdown(Shutdown::Both);
             }
             Close::Orderly => {}
@@ -439,12 +443,12 @@ fn send_failed(key: Key, result: i32) -> Completion {
     Completion::Failed(key, Operation::Send, error)
 }
 
-/// Connects a UNIX socket, which succeeds at once or not at all, and so needs no ring. Within a
-/// ring, a full backlog would block a thread of the kernel.
+/// Connects a UNIX socket. The connect succeeds or fails at once, so it doesn't use the ring. In a
+/// ring, a full backlog would block a kernel thread.
 fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)?;
-    // The ring gives up at once on sockets that don't block.
+    // The ring fails operations on nonblocking sockets that would block.
     socket.set_nonblocking(false)
 }
 
@@ -509,7 +513,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         }
         let descriptor = Fd(connection.socket.as_raw_fd());
         if self.push(&quiet(opcode::Close::new(descriptor).build())) {
-            // The kernel closes it from now on.
+            // From now on, the kernel is responsible for closing the socket.
             let _ = connection.socket.into_raw_fd();
         }
     }
@@ -527,7 +531,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
     fn next(&mut self) -> Option<Completion> {
         self.give_back();
         if let Some(completion) = self.ready.pop_front() {
-            // This took a system call or several, compared with which the clock is cheap.
+            // At least one system call was made, compared with which reading the clock is cheap.
             self.ring.read_clock();
             return Some(completion);
         }
@@ -559,7 +563,7 @@ impl Drop for UringSockets<'_> {
             orphans.remove(&entry.user_data());
         });
         if !is_finished {
-            // A leak is better than memory that the kernel uses after it was freed.
+            // Leaking memory is better than freeing memory that the kernel still uses.
             orphans.drain().for_each(std::mem::forget);
         }
     }

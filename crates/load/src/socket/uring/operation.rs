@@ -1,4 +1,4 @@
-//! The user data by which the ring's operations are distinguished.
+//! User data that identifies the ring's operations.
 
 use std::io;
 
@@ -14,17 +14,17 @@ pub(super) enum Kind {
     Receive = 2,
     /// A send that completes only if it fails.
     QuietSend = 3,
-    /// The timer that ends waits.
+    /// The timer that ends a wait.
     Alarm = 4,
-    /// An operation that completes only if it fails, which is ignored.
+    /// An operation that completes only if it fails. The failure is ignored.
     Other = 5,
 }
 
 const GENERATION_BITS: u32 = 29;
 const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
-/// The user data of an operation: its kind and its connection. Generations that differ by 2^29 look
-/// alike, but no operation lives that long.
+/// The user data of an operation: its kind and its connection. Generations that differ by 2^29 have
+/// the same user data, but no operation lasts that long.
 pub(super) fn user_data(kind: Kind, key: Key) -> u64 {
     (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.index)
 }
@@ -56,7 +56,8 @@ pub(super) fn index_of(user_data: u64) -> usize {
     (user_data & u64::from(u32::MAX)) as usize
 }
 
-/// Returns true if an operation belongs to this connection, given that the index is the same.
+/// Returns true if an operation belongs to this connection. The caller has checked that the index
+/// is the same.
 pub(super) fn is_of(user_data: u64, key: Key) -> bool {
     (user_data >> 32) as u32 & GENERATION_MASK == key.generation & GENERATION_MASK
 }
@@ -73,7 +74,7 @@ pub(super) fn error_of(result: i32) -> Option<io::Error> {
     (result < 0).then(|| io::Error::from_raw_os_error(-result))
 }
 
-/// Returns true if a receive that failed with this error is worth another try at once.
+/// Returns true for errors after which a receive should be retried at once.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

@@ -1,7 +1,7 @@
-//! The ring itself: operations in, completions out, the clock, and one timer.
+//! The ring: operations in, completions out, the clock, and one timer.
 //!
-//! A wait sets the timer only if the alarm that is armed would ring after the wait's end. So every
-//! wait ends.
+//! A wait sets the timer only if an armed alarm would fire after the end of the wait. This ensures
+//! that every wait ends.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use prony_record::Nanos;
 use super::WaitBatch;
 use super::operation::{ALARM, Kind, kind_of, quiet};
 
-/// Operations that wait for submission, at most.
+/// Maximum number of operations that wait for submission.
 const SUBMISSIONS: u32 = 256;
-/// Operations are submitted as soon as this number waits, because their send time is already
+/// Operations are submitted as soon as this number is queued, because their send time is already
 /// recorded.
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
@@ -27,35 +27,36 @@ const COMPLETIONS_PER_CLOCK_READING: u32 = 8;
 const COMPLETIONS_MIN: u32 = 2 * SUBMISSIONS;
 /// Maximum number of entries of the completion queue.
 const COMPLETIONS_MAX: u32 = 32 * 1024;
-/// Time for which dropping the ring waits for operations in the kernel.
+/// Maximum time for which dropping the ring waits for operations in the kernel.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An io_uring with its clock and its timer.
 pub(super) struct Ring {
     io: IoUring,
-    /// The kernel supports a minimum wait time: Linux 6.12 and later.
+    /// The kernel supports a minimum wait time (Linux 6.12 and later).
     gathers: bool,
-    /// Operations whose last completion is still to come.
+    /// Number of operations whose last completion has not arrived.
     in_flight: u32,
-    /// Time of the alarm, if it is armed. An alarm ends a wait, and stays armed if something else
-    /// ends the wait first: setting and clearing a timer each time would cost more than the wait.
+    /// Time of the alarm, if it is armed. An alarm ends a wait. It stays armed if something else
+    /// ends the wait first, because setting and clearing a timer each time would cost more than the
+    /// wait itself.
     alarm: Option<Nanos>,
-    /// The alarm's time, which the kernel reads at submission.
+    /// Time until the alarm, which the kernel reads at submission.
     alarm_left: Box<Timespec>,
-    /// The last clock reading, and the number of completions reaped since.
+    /// The last clock reading, and the number of completions reaped since then.
     moment: Nanos,
     reaped: u32,
     epoch: Instant,
 }
 
 impl Ring {
-    /// A ring for up to `connections`, to be used by the calling thread alone.
+    /// Creates a ring for up to `connections` connections. Only the calling thread may use it.
     ///
     /// # Errors
     ///
-    /// The kernel has no io_uring, forbids it, or lacks a feature that is needed here.
+    /// The kernel has no io_uring, forbids it, or lacks a required feature.
     pub(super) fn new(connections: usize) -> io::Result<Ring> {
-        // A receive and a send for each connection.
+        // One receive and one send for each connection.
         let wanted = u32::try_from(connections)
             .unwrap_or(u32::MAX)
             .saturating_mul(2);
@@ -113,7 +114,7 @@ impl Ring {
         if self.io.submission().len() >= BATCH {
             self.submit();
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let is_in = unsafe { self.io.submission().push(entry) }.is_ok();
         if is_in && kind_of(entry.get_user_data()).is_always_told() {
             self.in_flight += 1;
@@ -121,17 +122,18 @@ impl Ring {
         is_in
     }
 
-    /// Submits the queue. Returns true if it is empty. After a failure, the operations stay queued
-    /// for the next attempt. Bytes that have arrived stay in the kernel until the next wait: with
-    /// thousands of connections they would come faster than they are reaped, and fill all buffers.
+    /// Submits the queue. Returns true if the queue is then empty. After a failure, the operations
+    /// stay queued for the next attempt. Bytes that have arrived stay in the kernel until the next
+    /// wait: with thousands of connections, bytes would otherwise arrive faster than they are
+    /// reaped, and fill all buffers.
     pub(super) fn submit(&mut self) -> bool {
         let _ = self.io.submit();
         self.read_clock();
         self.io.submission().is_empty()
     }
 
-    /// Submits the queue, and sleeps until a completion can be reaped or the time `until` has come.
-    /// Sometimes it ends sooner.
+    /// Submits the queue, and sleeps until a completion can be reaped or the time `until` is
+    /// reached. May return earlier.
     ///
     /// # Errors
     ///
@@ -140,7 +142,7 @@ impl Ring {
         self.wait_for(until, None)
     }
 
-    /// Like [`Ring::wait`]. With a `batch`, early completions may wait until it is full.
+    /// Like [`Ring::wait`]. With a `batch`, the first completions may wait until the batch is full.
     ///
     /// # Errors
     ///
@@ -152,7 +154,7 @@ impl Ring {
             if self.alarm.is_none() {
                 self.arm(until);
             }
-            // It rings in time. If that is too early, the caller waits again.
+            // The armed alarm fires in time. If it fires too early, the caller waits again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
             match batch.filter(|_| self.gathers) {
                 Some(batch) => self.wait_coalesced(until, is_armed, batch),
@@ -164,7 +166,7 @@ impl Ring {
         match waited {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // The time is up, a signal came, or completions have to be reaped first.
+                // The time is up, a signal arrived, or completions must be reaped first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
@@ -174,7 +176,7 @@ impl Ring {
     /// Submits the queue and lets the kernel do its deferred work, without sleeping.
     fn collect(&mut self) -> io::Result<usize> {
         let waiting = self.io.submission().len() as u32;
-        // SAFETY: without an argument, no memory has to live or be valid.
+        // SAFETY: without an argument, the call uses no memory of this process.
         unsafe {
             self.io
                 .submitter()
@@ -209,13 +211,14 @@ impl Ring {
         let timeout = opcode::Timeout::new(&raw const *self.alarm_left)
             .build()
             .user_data(ALARM);
-        // SAFETY: the box lives as long as the ring, and is not written to while armed.
+        // SAFETY: the box lives as long as the ring, and is not written to while the alarm is
+        // armed.
         if unsafe { self.push(&timeout) } {
             self.alarm = Some(until);
         }
     }
 
-    /// Reads the clock now and then, as completions are reaped.
+    /// Counts a reaped completion, and reads the clock after every few of them.
     #[inline]
     pub(super) fn count_one(&mut self) {
         self.reaped += 1;
@@ -240,18 +243,19 @@ impl Ring {
         }
     }
 
-    /// Lets the kernel finish its operations after all connections are closed. Returns true if it
-    /// has finished all. Completions go to `take`.
+    /// Lets the kernel finish its operations after all connections are closed, and passes
+    /// completions to `take`. Returns true if all operations have finished.
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
-            // SAFETY: it points to no memory. If the queue is full, the alarm rings at its time.
+            // SAFETY: the entry points to no memory. If the queue is full, the alarm fires at its
+            // time.
             let _ = unsafe { self.push(&quiet(opcode::TimeoutRemove::new(ALARM).build())) };
         }
-        // The last closes have no completions.
+        // The remaining closes have no completions.
         self.submit();
         let last = self.now() + Nanos::from(DROP_TIMEOUT);
         while self.in_flight > 0 && self.now() < last {
-            // A failure ends the loop by its deadline, too.
+            // If the wait fails, the loop ends at its deadline.
             let _ = self.wait_without_alarm(last);
             while let Some(entry) = self.next() {
                 take(entry);
@@ -261,9 +265,10 @@ impl Ring {
     }
 }
 
-/// A ring for this number of completions, or for the minimum if that is more memory than this user
-/// may lock (RLIMIT_MEMLOCK). Beyond its size the kernel keeps completions elsewhere, which costs
-/// more. The size is not halved until it fits, because other workers need memory, too.
+/// Creates a ring for `completions` completions, or for the minimum number if this user may not
+/// lock that much memory (RLIMIT_MEMLOCK). Completions beyond the ring's size are kept elsewhere by
+/// the kernel, which costs more. The size is not reduced in steps until it fits, because other
+/// workers need memory too.
 fn built(completions: u32) -> io::Result<IoUring> {
     let build = |completions| {
         IoUring::builder()
@@ -284,7 +289,7 @@ pub(super) fn is_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }
 
-/// Features that are needed besides those of the ring's setup, which requires Linux 6.1.
+/// Checks for required features besides those that creating the ring already requires (Linux 6.1).
 fn check(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;

@@ -76,7 +76,8 @@ fn the_last_flight_and_the_first_request_are_sent_together() {
         ("--tls-min 1.3", false, 2),
         ("--tls-min 1.3", true, 2),
         ("--tls-max 1.2", true, 2),
-        // In TLS 1.2 the server sends the last message, and the request is a flight of its own.
+        // In TLS 1.2, the server sends the last message of the handshake, so the request is a
+        // flight of its own.
         ("--tls-max 1.2", false, 3),
     ] {
         let client = client(words, 1);
@@ -142,7 +143,7 @@ fn keys_are_updated_at_the_servers_request() {
 
 #[test]
 fn keys_are_replaced_after_their_limit() {
-    // Like the default, but with a limit of four records.
+    // The default provider, with a limit of four records per key.
     let tls13 = client("", 1).config.crypto_provider().cipher_suites[0]
         .tls13()
         .unwrap();
@@ -184,7 +185,7 @@ fn keys_are_replaced_after_their_limit() {
         let back = pair.response();
         pair.give(&back).unwrap();
     }
-    // The update adds a record. The first flight contains the end of the handshake.
+    // The update adds a record. The first flight also contains the end of the handshake.
     let usual = lengths[1];
     let updates = lengths[1..].iter().filter(|length| **length > usual);
     assert_eq!(updates.count(), 2, "{lengths:?}");

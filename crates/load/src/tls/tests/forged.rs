@@ -156,7 +156,7 @@ fn lengths_have_their_limits() {
 }
 
 #[test]
-fn alerts_have_their_meaning() {
+fn alerts_are_handled_by_their_meaning() {
     for words in BOTH_VERSIONS {
         let mut forger = Forger::new(words);
         let refused = Err(Error::AlertReceived(AlertDescription::InternalError));
@@ -164,7 +164,7 @@ fn alerts_have_their_meaning() {
         let mut forger = Forger::new(words);
         let short = Err(Error::InvalidMessage(InvalidMessage::MessageTooShort));
         assert_eq!(forger.deliver(ContentType::Alert, &[2]), short);
-        // TLS 1.2 has warnings; in 1.3 only `user_canceled` is one.
+        // TLS 1.2 has warnings. In TLS 1.3, only `user_canceled` is a warning.
         let mut forger = Forger::new(words);
         let warning = forger.deliver(ContentType::Alert, &[1, 100]);
         assert_eq!(warning.is_ok(), words == BOTH_VERSIONS[0]);
@@ -226,7 +226,7 @@ fn messages_may_be_split_and_joined() {
         assert_eq!(forger.deliver(ContentType::Handshake, &three), Ok(vec![]));
         let data = forger.deliver(ContentType::ApplicationData, b"answer");
         assert_eq!(data.unwrap(), b"answer");
-        // Nothing may come between the parts of a message.
+        // Other records must not come between the parts of a message.
         assert_eq!(forger.deliver(ContentType::Handshake, one), Ok(vec![]));
         let between = Err(PeerMisbehaved::MessageInterleavedWithHandshakeMessage.into());
         assert_eq!(
@@ -234,7 +234,7 @@ fn messages_may_be_split_and_joined() {
             between
         );
     }
-    // An invalid ticket, and an endless one.
+    // An invalid ticket, and one that never ends.
     let mut forger = Forger::new(BOTH_VERSIONS[1]);
     assert!(
         forger

@@ -21,7 +21,7 @@ fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).unwrap()
 }
 
-/// A client for this number of connections, with the flag `--insecure` and these.
+/// Creates a client for `connections` connections, with `--insecure` and the flags in `words`.
 fn client(words: &str, connections: usize) -> TlsClient {
     let settings = LoadSettings::typed(&format!("--insecure {words}"));
     TlsSettings::resolve(&settings).unwrap().client(connections)

@@ -5,13 +5,14 @@ use prony_record::Nanos;
 use super::{Dispatcher, Pace};
 use crate::socket::WaitBatch;
 
-/// With fewer requests in flight no response waits for others.
+/// Minimum number of requests in flight for responses to be gathered.
 const COALESCE_REQUESTS_MIN: u32 = 16;
-/// A response waits for others for 1/20 of the average latency...
+/// A response waits for others for at most this fraction (1/20) of the average latency.
 const COALESCE_LATENCY_PART: u64 = 20;
-/// ...at most this long, and not at all if that is shorter than the first value.
+/// Minimum and maximum time for gathering. If the time would be shorter than the minimum, responses
+/// are not gathered.
 pub(super) const COALESCE_TIME: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
-/// Weight of a new latency in the average: one part of this many.
+/// Weight of a new latency in the moving average, as a divisor.
 const EWMA_PARTS: i64 = 64;
 
 impl Dispatcher {
@@ -21,12 +22,13 @@ impl Dispatcher {
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
     }
 
-    /// The batch that a wait may gather, if gathering pays.
+    /// The batch that a wait may gather, if gathering is worthwhile.
     ///
-    /// Servers send many responses on one connection in several small segments. A client that takes
-    /// each at once is woken for each, and sends one request at a time, so that the server is woken
-    /// for each, too: both are busy with wake-ups. In a closed loop with many requests in flight,
-    /// responses are taken in batches instead, each at most 5% later than it came.
+    /// Servers send many responses on one connection in several small segments. A client that
+    /// handles each segment at once wakes up for each and sends one request at a time, which also
+    /// wakes the server for each. Both sides then spend their time on wake-ups. In a closed loop
+    /// with many requests in flight, responses are therefore handled in batches, each at most 5%
+    /// later than it arrived.
     #[inline]
     pub(in crate::worker) fn wait_batch(&self) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(COALESCE_TIME.1);

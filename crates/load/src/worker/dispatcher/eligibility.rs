@@ -16,24 +16,24 @@ pub(in crate::worker) struct ConnectionView<'a> {
 /// The ability of a connection to take another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Eligibility {
-    /// It can carry one now.
+    /// The connection can carry a request now.
     Ready,
-    /// A connection has to be made first.
+    /// A connection must be opened first.
     Vacant,
-    /// It is idle, and connected to another target.
+    /// The connection is idle, and leads to another target.
     OtherTarget,
-    /// It can carry one once the peer allows any request at all.
+    /// The connection can carry a request once the peer allows any.
     NoStreamsAllowed,
-    /// It carries as many requests as it may.
+    /// The connection carries as many requests as it may.
     Full(StreamsLimit),
-    /// Too many bytes wait to be sent on it.
+    /// Too many bytes wait to be sent on the connection.
     Backpressured,
-    /// Not now: it is being opened or closed.
+    /// The connection is being opened or closed.
     NotNow,
 }
 
 impl Dispatcher {
-    /// Takes the free slot that suits a request to this target best. With one target, slots that
+    /// Takes the free slot that fits a request for this target best. With one target, slots that
     /// can't take a request are parked. With several, each slot keeps its connection if possible.
     #[inline]
     pub(in crate::worker) fn take_slot(
@@ -50,8 +50,8 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the first free slot that can have a request to this target. Without a target, that of
-    /// each slot's connection will do.
+    /// Takes the first free slot that can carry a request to this target. Without a target, the
+    /// target of each slot's connection is used.
     #[inline]
     pub(in crate::worker) fn take_first_slot(
         &mut self,
@@ -159,7 +159,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns true if a request that waits for this connection can go out on it now.
+    /// Returns true if a request that waits for this connection can be sent on it now.
     pub(in crate::worker) fn has_room(&self, connection: u32, view: ConnectionView<'_>) -> bool {
         let entry = &view.connections[connection];
         let ConnectionState::Ready(session) = &entry.state else {

@@ -24,18 +24,18 @@ use crate::sequence::Sequence;
 use crate::shard::Shard;
 use crate::spec::LoadSpec;
 
-/// Counts of a connection's request slots.
+/// Counts of the request slots on a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Occupancy {
-    /// Requests that wait for the connection.
+    /// Number of requests that wait for the connection.
     pub(super) waiting: u32,
-    /// Requests that it carries.
+    /// Number of requests in flight on the connection.
     pub(super) in_flight: u32,
     /// Number of requests to another target, which wait until the connection is idle.
     pub(super) deferred: u32,
-    /// Slots that can't take a request now.
+    /// Number of slots that can't take a request now.
     pub(super) parked: u32,
-    /// The peer takes no more requests on it. New ones go to its successor.
+    /// The peer accepts no more requests on the connection, so new requests use its successor.
     pub(super) uses_successor: bool,
     /// A slot was parked because too many bytes wait to be sent.
     pub(super) write_backpressured: bool,
@@ -44,9 +44,9 @@ pub(super) struct Occupancy {
 /// Request slots and start times of a worker.
 pub(super) struct Dispatcher {
     pub(super) slots: Vec<RequestSlot>,
-    /// By connection.
+    /// One entry per connection.
     occupancy: Vec<Occupancy>,
-    /// Free slots. The one that is free for longest comes first.
+    /// Free slots, ordered by how long they have been free, the longest first.
     free: VecDeque<u32>,
     /// No free slot can take the next request.
     has_no_eligible_slot: bool,
@@ -55,14 +55,14 @@ pub(super) struct Dispatcher {
     /// Slots whose request is deferred.
     deferred: Vec<u32>,
     pub(super) pace: Pace,
-    /// Requests start in the settling part of a slice.
+    /// The load is in the settling part of a slice.
     pub(super) is_settling: bool,
     sequence: Sequence,
-    /// Slots with a request.
+    /// Number of slots with a request.
     pub(super) pending_count: u32,
-    /// Slots per connection.
+    /// Number of slots per connection.
     streams: u32,
-    /// Connections that have slots of their own. The others are successors.
+    /// Number of connections that have slots of their own. All others are successors.
     pub(super) primary_count: u32,
     /// Moving average of the latency of HTTP/2 responses.
     ewma_latency: Nanos,
@@ -73,7 +73,8 @@ impl Dispatcher {
         let primary_count = spec.connections_of(shard);
         let connections = spec.connections_max(shard);
         let streams = spec.transport.protocols.streams;
-        // The first slot of every connection comes before any second one, so that all are opened.
+        // The first slots of all connections precede the second ones, so that all connections are
+        // opened.
         let in_turn = (0..streams).flat_map(|stream| {
             (0..primary_count).map(move |connection| connection * streams + stream)
         });
@@ -123,7 +124,7 @@ impl Dispatcher {
         &mut self.slots[slot as usize]
     }
 
-    /// Returns true if a slot is on this connection, and its request in this phase.
+    /// Returns true if a slot is on this connection and its request is in this phase.
     #[inline]
     pub(super) fn is_on_in(&self, slot: u32, connection: u32, phase: RequestPhase) -> bool {
         let slot = self.slot(slot);
@@ -136,7 +137,7 @@ impl Dispatcher {
         self.is_on_in(slot, connection, RequestPhase::Waiting)
     }
 
-    /// Returns true if this connection carries a slot's request.
+    /// Returns true if a slot's request is in flight on this connection.
     #[inline]
     pub(super) fn is_in_flight_on(&self, slot: u32, connection: u32) -> bool {
         self.is_on_in(slot, connection, RequestPhase::InFlight)
@@ -148,8 +149,8 @@ impl Dispatcher {
         slots.find(|&slot| self.is_waiting_on(slot, connection))
     }
 
-    /// The connection that takes over when the peer accepts no more requests on this one. Each of the
-    /// two is the other's successor.
+    /// The connection that takes over when the peer accepts no more requests on this one. Two
+    /// connections are each other's successors.
     pub(super) fn successor(&self, connection: u32) -> Option<u32> {
         let has_successors = self.occupancy.len() > self.primary_count as usize;
         has_successors.then(|| {
@@ -161,7 +162,7 @@ impl Dispatcher {
         })
     }
 
-    /// The connection on which a free slot has its next request.
+    /// The connection that carries the next request of a free slot.
     #[inline]
     pub(super) fn next_connection(&self, slot: u32) -> u32 {
         let connection = self.slot(slot).connection;
@@ -172,7 +173,7 @@ impl Dispatcher {
         }
     }
 
-    /// Moves all slots of a connection to its successor, except those whose request it carries.
+    /// Moves all slots of a connection to its successor, except those with a request in flight.
     pub(super) fn move_to_successor(&mut self, connection: u32, successor: u32) {
         for number in self.slots_of(connection) {
             let slot = &mut self.slots[number as usize];
@@ -198,7 +199,7 @@ impl Dispatcher {
         }
     }
 
-    /// Puts a slot into the list of free ones.
+    /// Puts a slot into the list of free slots.
     #[inline]
     pub(super) fn set_free(&mut self, number: u32, now: Nanos) {
         let slot = self.slot_mut(number);
@@ -208,7 +209,7 @@ impl Dispatcher {
         self.note_change(now);
     }
 
-    /// Records that a slot may now be able to take the next request, if none could before.
+    /// Records that a slot may have become able to take the next request, if none could before.
     #[inline]
     fn note_change(&mut self, now: Nanos) {
         if std::mem::take(&mut self.has_no_eligible_slot) {
@@ -216,7 +217,7 @@ impl Dispatcher {
         }
     }
 
-    /// Parks a slot without a request until something happens to its connection.
+    /// Parks a slot without a request until the state of its connection changes.
     pub(super) fn park(&mut self, number: u32) {
         let slot = self.slot_mut(number);
         slot.state = SlotState::Parked;
@@ -224,7 +225,7 @@ impl Dispatcher {
         self.occupancy_mut(connection).parked += 1;
     }
 
-    /// Frees the parked slots of a connection to which something happened.
+    /// Frees the parked slots of a connection whose state has changed.
     pub(super) fn unpark(&mut self, connection: u32, now: Nanos) {
         self.note_change(now);
         if self.occupancy(connection).parked == 0 {
@@ -244,14 +245,14 @@ impl Dispatcher {
         self.slot_mut(slot).state = SlotState::Away;
     }
 
-    /// Returns true if a free slot may suit the next request.
+    /// Returns true if there is a free slot that may be able to take the next request.
     #[inline]
     pub(super) fn has_free_slot(&self) -> bool {
         !self.free.is_empty() && !self.has_no_eligible_slot
     }
 
-    /// Time at which the next request is due; the outer option is none if no request is due by `now`, the
-    /// inner one if it is due as soon as a slot is free.
+    /// Time at which the next request is due. The outer option is `None` if no request is due by
+    /// `now`. The inner option is `None` if a request is due as soon as a slot is free.
     #[inline]
     pub(super) fn due(&self, now: Nanos) -> Option<Option<Nanos>> {
         match &self.pace {
@@ -279,8 +280,8 @@ impl Dispatcher {
         }
     }
 
-    /// Advances the pace past a request with this intended start. Requests of the warm-up don't count against the
-    /// limit on requests.
+    /// Advances the pace past a request with this intended start. Requests of the warm-up don't
+    /// count towards the maximum number of requests.
     #[inline]
     pub(super) fn advance_pace(&mut self, intended: Nanos, spec: &LoadSpec) {
         match &mut self.pace {
@@ -339,7 +340,7 @@ impl Dispatcher {
         self.occupancy_mut(connection).waiting += 1;
     }
 
-    /// Marks a slot's request as in flight on its connection. `bytes` are sent for it.
+    /// Marks a slot's request as in flight on its connection, with `bytes` bytes to send.
     #[inline]
     pub(super) fn set_in_flight(&mut self, number: u32, bytes: u64, now: Nanos) {
         let slot = &mut self.slots[number as usize];
@@ -381,7 +382,7 @@ impl Dispatcher {
         }
     }
 
-    /// Ends the deferral of a request, which now waits for its slot's connection.
+    /// Ends the deferral of a request, which then waits for its slot's connection.
     pub(super) fn end_deferral(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -393,12 +394,13 @@ impl Dispatcher {
         }
     }
 
-    /// The deferred slot in this place of the list.
+    /// The deferred slot at index `place` of the list.
     pub(super) fn deferred_at(&self, place: usize) -> Option<u32> {
         self.deferred.get(place).copied()
     }
 
-    /// Removes a slot from the list of deferred ones. The last one takes its place.
+    /// Removes the slot at index `place` from the list of deferred slots. The last slot of the list
+    /// moves to this index.
     pub(super) fn remove_deferred(&mut self, place: usize) {
         self.deferred.swap_remove(place);
     }
@@ -409,8 +411,8 @@ impl Dispatcher {
         !self.deferred.is_empty()
     }
 
-    /// Ends a slot's request. Returns it with its own request, if it has one. The slot is then in
-    /// no list: the caller sets it free or parks it.
+    /// Ends a slot's request. Returns the request's data, and the request itself if it is the
+    /// slot's own. The slot is then in no list: the caller sets it free or parks it.
     #[inline]
     pub(super) fn end(&mut self, number: u32) -> Option<(Pending, Option<Arc<Request>>)> {
         let slot = &mut self.slots[number as usize];

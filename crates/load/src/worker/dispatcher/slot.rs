@@ -6,14 +6,15 @@ use prony_record::Nanos;
 
 use crate::request::Request;
 
-/// The stage of a request between its start and its end.
+/// The phase of a request between its start and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum RequestPhase {
-    /// It waits for its slot's connection.
+    /// The request waits for its slot's connection.
     Waiting,
-    /// The connection carries it.
+    /// The request is in flight on the connection.
     InFlight,
-    /// Its target differs from the connection's, and it waits until the connection is idle.
+    /// The request's target differs from the connection's target. The request waits until the
+    /// connection is idle.
     Deferred,
 }
 
@@ -24,35 +25,36 @@ pub(in crate::worker) struct Pending {
     /// rendered into a request of the slot's own and has the index of its entry.
     pub(in crate::worker) request: u32,
     pub(in crate::worker) phase: RequestPhase,
-    /// It is sent a second time.
+    /// The request is being sent a second time.
     pub(in crate::worker) retried: bool,
     pub(in crate::worker) intended: Nanos,
-    /// Start of its connect or send.
+    /// Time at which the connect or send for the request began.
     pub(in crate::worker) begun: Nanos,
-    /// Time at which its first byte was handed to the socket.
+    /// Time at which the first byte was handed to the socket.
     pub(in crate::worker) sent: Option<Nanos>,
-    /// HTTP bytes sent for it so far.
+    /// HTTP bytes sent for the request so far.
     pub(in crate::worker) bytes_out: u64,
-    /// It started in the settling part of a slice.
+    /// The request started in the settling part of a slice.
     pub(in crate::worker) is_settling: bool,
 }
 
 /// The state of a request slot.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) enum SlotState {
-    /// It is in the list of free slots.
+    /// The slot is in the list of free slots.
     Free,
-    /// It can't take a request until something happens to its connection.
+    /// The slot can't take a request until the state of its connection changes.
     Parked,
-    /// Its virtual user thinks, or has left.
+    /// The slot's virtual user is thinking, or has left.
     Away,
-    /// It has a request.
+    /// The slot has a request.
     Busy(Pending),
 }
 
 /// Room for one request on a connection.
 pub(in crate::worker) struct RequestSlot {
-    /// The connection that it currently belongs to: its own, or that one's successor.
+    /// The connection that the slot currently belongs to: its own, or its own connection's
+    /// successor.
     pub(in crate::worker) connection: u32,
     stream: u16,
     pub(in crate::worker) state: SlotState,
@@ -88,7 +90,7 @@ impl RequestSlot {
         }
     }
 
-    /// The pending request's data for changes.
+    /// The pending request's data, mutable.
     #[inline]
     pub(in crate::worker) fn pending_mut(&mut self) -> Option<&mut Pending> {
         match &mut self.state {
@@ -97,7 +99,7 @@ impl RequestSlot {
         }
     }
 
-    /// The stage of the pending request.
+    /// The phase of the pending request.
     #[inline]
     pub(in crate::worker) fn phase(&self) -> Option<RequestPhase> {
         self.pending().map(|pending| pending.phase)

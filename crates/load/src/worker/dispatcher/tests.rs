@@ -1,4 +1,4 @@
-//! Request slots and waits without connections.
+//! Tests of request slots and waits without connections.
 
 use super::coalescing::COALESCE_TIME;
 use super::*;

@@ -12,9 +12,10 @@ pub(super) fn whole_expression(text: &str) -> Option<&str> {
     (!has_trim_mark && has_balanced_brackets(expression)).then_some(expression)
 }
 
-/// Returns true if each bracket outside quotes closes an earlier one. In `a }}-{{ b` one does not.
+/// Returns true if each closing bracket outside quotes closes an earlier one. In `a }}-{{ b`, one
+/// does not.
 ///
-/// The template engine panics on an expression that continues after its end.
+/// Needed because the template engine panics on an expression that continues after its end.
 fn has_balanced_brackets(expression: &str) -> bool {
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for c in expression.chars() {

@@ -23,7 +23,7 @@ use values::{from_jinja, to_jinja};
 
 pub(crate) use names::KnownName;
 
-/// The most instructions that a template may execute, so that endless loops end.
+/// Maximum number of instructions that a template may execute, so that endless loops end.
 const TEMPLATE_FUEL: u64 = 1_000_000;
 
 /// Encloses the reason why a value is unreachable. Strings of a plan can't contain it.
@@ -47,15 +47,16 @@ pub(crate) struct TemplateContext {
     values: BTreeMap<String, minijinja::Value>,
     /// The levels as trees, so that their values keep their lines.
     levels: BTreeMap<String, TomlNode>,
-    /// Reports unreachable values. This is off while levels are rendered, since a level may have
-    /// such a value as long as no template uses it.
+    /// True if unreachable values are reported. False while levels are rendered, because a level
+    /// may have such a value as long as no template uses it.
     reports_unreachable: bool,
 }
 
 impl TemplateContext {
     pub(crate) fn new() -> Self {
         let mut environment = Environment::new();
-        // Semi-strict: a template can test for a missing value (`{% if tls.cert %}`), not print it.
+        // Semi-strict: a template can test for a missing value (`{% if tls.cert %}`), but not print
+        // it.
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_keep_trailing_newline(true);
@@ -139,7 +140,7 @@ impl TemplateContext {
         self.reports_unreachable = true;
     }
 
-    /// The keys of a table, which may be written as one whole `{{ factor.key }}`.
+    /// The keys of a table, which may also be written as one whole `{{ factor.key }}`.
     pub(crate) fn keys_of(&self, node: &TomlNode) -> Vec<String> {
         let table = match &node.value {
             TomlValue::Text(text) => whole_expression(text)
@@ -160,7 +161,8 @@ impl TemplateContext {
                 let mut rendered = Vec::with_capacity(items.len());
                 for item in items {
                     match (self.node(item, reader), &item.value) {
-                        // The items of an array from a whole `{{ … }}` join the outer array.
+                        // The items of an array that comes from a whole `{{ … }}` are merged into
+                        // the outer array.
                         (
                             Some(TomlNode {
                                 value: TomlValue::Array(inner),
@@ -233,7 +235,7 @@ impl TemplateContext {
             return true;
         };
         if self.reports_unreachable {
-            let hint = "a place reaches only the places that a link joins to it";
+            let hint = "a place reaches only places to which it has a link";
             reader.report_with_hint(DiagnosticKind::Structure, line, reason, hint);
         }
         !self.reports_unreachable

@@ -15,7 +15,7 @@ pub(crate) enum KnownName {
     Level(BTreeSet<String>),
     /// The attributes of this service.
     Service(BTreeSet<String>),
-    /// None yet: a service whose endpoints have not been chosen.
+    /// Unknown yet: the endpoints of this service have not been chosen.
     NotYet,
 }
 
@@ -46,7 +46,7 @@ impl KnownNames {
         reader: &mut PlanReader<'_>,
     ) -> bool {
         let mut all_known = true;
-        // Sorted, since the order of the engine's set differs from run to run.
+        // Sorted, because the order of the engine's set differs from run to run.
         for name in names.into_iter().collect::<BTreeSet<_>>() {
             if let Some(error) = self.problem(name, &is_global, line_of(name), reader.file) {
                 reader.diagnostics.push(error);
@@ -78,8 +78,9 @@ impl KnownNames {
         };
         match (known, parts.next()) {
             (KnownName::NotYet, _) => {
-                let message =
-                    format!("\"{name}\" is not known yet: this key decides where services run");
+                let message = format!(
+                    "\"{name}\" is not known yet, because this key determines where services run"
+                );
                 Some(error(message).with_hint("use factors here, not services"))
             }
             (KnownName::Service(attributes), Some(attribute))

@@ -120,7 +120,7 @@ fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanRea
             reader.report(DiagnosticKind::BadValue, node.line, message);
         }
         (min, max) => {
-            // A default bound is moved if the plan's own bound lies beyond it.
+            // A default bound is moved if the plan's own bound is beyond it.
             trials.blocks_min = min.unwrap_or(trials.blocks_min.min(max.unwrap_or(usize::MAX)));
             trials.blocks_max = max.unwrap_or(trials.blocks_max.max(trials.blocks_min));
         }

@@ -1,6 +1,6 @@
-//! Writes the stored experiments and records that the tests render.
-//! `cargo run -p prony-report --example fixtures`, then look at what changed. A test holds the kept
-//! files against what this writes; `demo-of-0.1.0` is left as an earlier version wrote it.
+//! Writes the stored experiments and records that the tests render. Run `cargo run -p prony-report
+//! --example fixtures`, then check the difference. A test compares the committed files with the
+//! output of this program; `demo-of-0.1.0` is kept as an earlier version wrote it.
 
 #[path = "../tests/sample_data/mod.rs"]
 mod sample_data;

@@ -82,8 +82,9 @@ pub fn trials(experiment: &Experiment) -> String {
     write(&headings, rows)
 }
 
-/// One row for each variant and metric that was measured: the variant alone, then against its
-/// baseline. Unknown values are empty; shares have a `difference` in place of a `ratio`.
+/// One row for each variant and metric that was measured. The columns describe the variant alone,
+/// and then its comparison with its baseline. Unknown values are empty; shares have a `difference`
+/// instead of a `ratio`.
 pub fn verdict(verdict: &VerdictDocument) -> String {
     let factors = factors(verdict);
     let mut headings = vec!["variant"];

@@ -1,4 +1,4 @@
-//! Rows as CSV text (RFC 4180, but with a line feed alone at the end of lines).
+//! Rows as CSV text (RFC 4180, but lines end with only a line feed).
 
 /// Headings and rows as CSV.
 pub(crate) fn write(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {

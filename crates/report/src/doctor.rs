@@ -16,7 +16,7 @@ pub struct StoredSubject {
     pub name: String,
     /// The results of the checks.
     pub lines: Vec<StoredCheck>,
-    /// The checks that failed to find out anything.
+    /// The checks that could not determine a result.
     pub unknown: Vec<UnknownCheck>,
 }
 
@@ -24,22 +24,22 @@ pub struct StoredSubject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckLevel {
-    /// As expected.
+    /// The value is as expected.
     Ok,
-    /// Good to know.
+    /// Informational.
     Note,
-    /// It can limit a load.
+    /// The value can limit a load.
     Warning,
-    /// It limits a load.
+    /// The value limits a load.
     Error,
 }
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoredCheck {
-    /// Its stable name.
+    /// Stable name of the check.
     pub id: String,
-    /// Its severity.
+    /// Severity of the result.
     pub level: CheckLevel,
     /// The observed value.
     pub seen: String,
@@ -49,7 +49,7 @@ pub struct StoredCheck {
     pub why: String,
     /// The command or setting that changes it.
     pub change: String,
-    /// The documentation of it.
+    /// Documentation of the check.
     pub source: String,
 }
 
@@ -73,7 +73,7 @@ impl DoctorDocument {
 }
 
 impl StoredSubject {
-    /// The checks to show, the most severe first. Those that are fine are included only with `all`.
+    /// The checks to show, the most severe first. Passed checks are included only with `all`.
     pub(crate) fn shown(&self, all: bool) -> Vec<&StoredCheck> {
         let wanted = |line: &&StoredCheck| all || line.level > CheckLevel::Ok;
         let mut shown: Vec<&StoredCheck> = self.lines.iter().filter(wanted).collect();
@@ -81,7 +81,7 @@ impl StoredSubject {
         shown
     }
 
-    /// The number of checks that are fine.
+    /// The number of passed checks.
     pub(crate) fn fine(&self) -> usize {
         let fine = self
             .lines

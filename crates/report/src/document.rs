@@ -17,11 +17,11 @@ pub struct Document {
     pub(crate) title: String,
     /// The report's subject, such as an experiment's name or a URL.
     pub(crate) subject: String,
-    /// A phrase that follows the subject, such as `an experiment with prony`.
+    /// Phrase that follows the subject, such as `an experiment with prony`.
     pub(crate) kind: &'static str,
     /// The experiment's question; empty if there is none.
     pub(crate) question: String,
-    /// The version of prony that measured.
+    /// The version of prony that made the measurement.
     pub(crate) version: String,
     /// The part above the first section.
     pub(crate) header: Blocks,
@@ -110,10 +110,10 @@ pub(crate) enum Block {
     Callout(Callout),
     /// A heading within a section.
     Subheading(String),
-    /// A remark below a heading on what the section shows.
+    /// A short text below a heading that describes what the section shows.
     Intro(String),
     Paragraph(String),
-    /// A remark in small type.
+    /// A note in small type.
     Note(String),
     /// Sentences, each next to its verdict or result.
     Verdicts(Vec<VerdictLine>),
@@ -124,7 +124,7 @@ pub(crate) enum Block {
     Chart(Figure),
     /// The distribution of response times as bars of text.
     Histogram(Vec<Bin>),
-    /// Findings, the most severe first. If there are none, the text says so.
+    /// Findings, the most severe first, or the given text if there are none.
     Findings(Vec<Finding>, &'static str),
     /// The experiment's plan, line by line.
     Code(String),
@@ -141,7 +141,7 @@ pub(crate) enum Block {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Callout {
     pub(crate) tone: Tone,
-    /// The parts of the sentence; `true` marks an emphasized one.
+    /// The parts of the sentence, each with `true` if it is emphasized.
     pub(crate) parts: Vec<(String, bool)>,
     /// A line in small type below the sentence; empty if there is none.
     pub(crate) detail: String,
@@ -159,7 +159,7 @@ impl Callout {
 /// A sentence next to its verdict, or next to the result of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VerdictLine {
-    /// The sign before the sentence on a terminal; without one, the terminal shows the word.
+    /// The sign before the sentence on a terminal. If it is `None`, the terminal shows the word.
     pub(crate) mark: Option<&'static str>,
     /// The verdict or result in a word.
     pub(crate) word: &'static str,
@@ -213,14 +213,14 @@ impl Section {
         self
     }
 
-    /// Adds a remark that files show below the heading.
+    /// Adds a text that files show below the heading.
     pub(crate) fn intro(self, text: &str) -> Section {
         self.with(Audience::Files, Block::Intro(text.to_owned()))
     }
 }
 
 impl Document {
-    /// The sections of which a medium shows something, each with those blocks.
+    /// The sections in which a medium shows at least one block, each with those blocks.
     pub(crate) fn sections_for(
         &self,
         medium: Medium,
@@ -231,7 +231,7 @@ impl Document {
         })
     }
 
-    /// Adds a section that has blocks.
+    /// Adds a section, unless it has no blocks.
     pub(crate) fn push(&mut self, section: Section) {
         if !section.blocks.0.is_empty() {
             self.sections.push(section);

@@ -1,4 +1,4 @@
-//! The environment as lines. Any document works, because new versions store more.
+//! The environment as lines. Accepts any document, because new versions store more facts.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     out
 }
 
-/// The rank of a fact in a list that may be cut: the machine, versions and settings first; digests and
-/// libraries last.
+/// The rank of a fact in a list that may be truncated: the machine, versions and settings come
+/// first, digests and libraries last.
 pub(crate) fn environment_rank(path: &str) -> u8 {
     let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
     if has(&["sha256", "digest", "librar", "built with", "configure"]) {
@@ -70,7 +70,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Reports equal values that are objects or arrays.
+/// Returns true if all values are equal objects or arrays.
 fn all_equal<'a>(mut values: impl Iterator<Item = &'a Value>) -> bool {
     let first = values.next();
     first.is_some_and(|v| v.is_object() || v.is_array()) && values.all(|v| Some(v) == first)

@@ -1,4 +1,4 @@
-//! A stored experiment, as reports need it.
+//! A stored experiment as input of reports.
 
 use prony_record::Record;
 use prony_stats::{Levels, Values, VerdictDocument};
@@ -35,7 +35,7 @@ pub struct Trial {
     pub record: Record,
 }
 
-/// One slice of a trial in an interleaved block, as far as reports need it.
+/// The data of one slice of a trial in an interleaved block that reports need.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 pub struct TrialSlice {
     /// The round within the block, from 0.
@@ -71,8 +71,8 @@ impl Experiment {
         self.trials.iter().any(|trial| !trial.slices.is_empty())
     }
 
-    /// The trials of one variant in complete blocks, by block. An interrupted block does not belong to the
-    /// verdict, so charts leave it out as well.
+    /// The trials of one variant in complete blocks, by block. An interrupted block does not belong
+    /// to the verdict, so charts omit it as well.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();
         let is_complete = |block: u32| {
@@ -90,7 +90,8 @@ impl Experiment {
         trials
     }
 
-    /// The variant that a folder name identifies: by its name or its levels, whatever separates them.
+    /// The variant that a folder name identifies, by its name or its levels, regardless of the
+    /// separators.
     pub(crate) fn variant_named(verdict: &VerdictDocument, name: &str) -> Option<usize> {
         let wanted = letters(name);
         let by = |key: &dyn Fn(&Levels, &str) -> String| {
@@ -109,7 +110,7 @@ impl Experiment {
     }
 }
 
-/// The characters of a name that folder names keep.
+/// The characters of a name that are kept in folder names.
 fn letters(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric() || *c == '.')

@@ -13,13 +13,13 @@ use crate::{Experiment, Trial, TrialSlice};
 /// The reason that a folder can't be read.
 #[derive(Debug)]
 pub enum FolderError {
-    /// The folder has no verdict: it holds no experiment, or one without a complete block.
+    /// The folder has no verdict: it contains no experiment, or one without a complete block.
     NoVerdict(PathBuf),
     /// A file can't be read.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A file has unexpected content.
@@ -47,9 +47,9 @@ impl fmt::Display for FolderError {
 
 impl std::error::Error for FolderError {}
 
-/// Reads an experiment's folder: `verdict.json`, and if they exist `plan.toml`, `environment.json` and
-/// `trials/<block>-<variant>/record.json`. A trial without a record was interrupted and is left out.
-/// Its `trial.json`, or the folder's name, identifies a trial.
+/// Reads an experiment's folder: `verdict.json`, and if they exist `plan.toml`, `environment.json`
+/// and `trials/<block>-<variant>/record.json`. A trial without a record was interrupted, and is
+/// omitted. A trial is identified by its `trial.json`, or by the folder's name.
 ///
 /// # Errors
 /// There is no verdict, or a file can't be read.
@@ -93,7 +93,7 @@ fn text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // A stray file among the folders of trials is not a folder.
+        // A stray file among the folders of trials is skipped.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(FolderError::Unreadable {
             path: path.to_owned(),

@@ -202,13 +202,13 @@ fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
         "Requests whose connect or send started.",
     );
     out.counter(started, groups, |record| record.totals.started);
-    let help = "Requests by outcome; unstarted ones were due and never sent.";
+    let help = "Requests by outcome; unstarted requests were due but never sent.";
     out.family("prony_requests", "counter", "", help);
     for group in groups {
         for outcome in Outcome::ALL {
             let of = |record: &Record| record.outcomes.get(outcome).copied().unwrap_or(0);
             let count = group.sum(of);
-            // Alerts need these samples from the start.
+            // Alerts need these samples even before the first such request.
             if count > 0 || matches!(outcome, Outcome::Ok | Outcome::Timeout) {
                 let labels = borrowed(group.labels, &[("outcome", outcome.name())]);
                 out.sample("prony_requests_total", &labels, count);
@@ -313,7 +313,7 @@ fn histogram(out: &mut MetricsText, name: &str, labels: &Labels, times: &Distrib
 fn generator(out: &mut MetricsText, groups: &[Group<'_>]) {
     let help = "CPU time of the load generator's workers.";
     out.family("prony_generator_cpu_seconds", "counter", "seconds", help);
-    // Agents report their cost at the end of the load.
+    // Agents report their CPU time at the end of the load.
     let is_known = |record: &&Record| {
         let effort = record.generator.cpu_user_s + record.generator.cpu_system_s;
         record.fleet.is_none() || effort > 0.0

@@ -6,8 +6,8 @@ use crate::figures::file_name;
 /// A chart as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SvgFile {
-    /// The file's name, such as `response-times.svg`. It has only lowercase letters, digits and
-    /// hyphens, whatever names the plan has, and is unique within a report.
+    /// The file's name, such as `response-times.svg`. It consists of lowercase letters, digits and
+    /// hyphens, and is unique within a report.
     pub name: String,
     /// The file's content.
     pub svg: String,

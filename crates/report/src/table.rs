@@ -3,9 +3,9 @@
 /// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// For names and sentences.
+    /// Alignment of names and sentences.
     Left,
-    /// For figures.
+    /// Alignment of figures.
     Right,
 }
 
@@ -15,7 +15,7 @@ pub(crate) enum TableKind {
     /// Many figures in small type.
     #[default]
     Figures,
-    /// The results that readers came for, in larger type.
+    /// The most important results, in larger type.
     Results,
     /// Texts to look up, which wrap.
     Lookup,
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// Reports a table without rows.
+    /// Returns true if the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -180,8 +180,8 @@ impl Table {
     }
 
     /// [`to_text`](Self::to_text) in lines of at most `width` characters. Texts in left-aligned
-    /// columns break between words, the longest column first. Figures never break, so a table of many
-    /// figures may still be wider.
+    /// columns break between words, the longest column first. Figures never wrap, so a table of
+    /// many figures may still be wider.
     pub fn to_text_within(&self, indent: &str, width: usize) -> String {
         const COLUMN_MIN: usize = 12;
         let lines = self.lines();
@@ -257,7 +257,7 @@ pub fn plain(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' | '\t' => ' ',
         c if c.is_control() => '\u{fffd}',
-        // Overrides of the writing direction can disguise a name.
+        // Characters that override the writing direction can disguise a name.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     };

@@ -82,7 +82,7 @@ fn every_output_prints_the_same_figure_change_and_interval() {
             holds(&change.signed());
             holds(&change.signed_range().unwrap());
             if matches!(comparison.verdict, Verdict::Faster | Verdict::Slower) {
-                // The sentence has the same digits, its sign in words.
+                // The sentence contains the same digits, and expresses the sign in words.
                 let amount = change.amount();
                 assert!(change.signed().ends_with(&amount));
                 assert!(comparison.text.contains(&amount), "{}", comparison.text);
@@ -98,7 +98,7 @@ fn every_output_prints_the_same_figure_change_and_interval() {
     }
 }
 
-/// The ratio of two figures that a table shows is the ratio that it shows.
+/// The ratio of two figures in a table equals the ratio that the table shows.
 #[test]
 fn figures_and_their_ratio_agree() {
     for name in EXPERIMENTS {

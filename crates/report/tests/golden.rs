@@ -20,7 +20,7 @@ const EXPERIMENTS: [&str; 8] = [
     "portable",
     "interleaved",
     "noisy",
-    // Written by the first version: old folders always render.
+    // Written by the first version, because old folders must always render.
     "demo-of-0.1.0",
 ];
 const LOADS: [&str; 4] = ["closed", "failing", "open", "profile"];
@@ -92,7 +92,7 @@ fn of_experiments() -> Vec<(String, String)> {
         let document = Document::of_experiment(&experiment);
         put("txt", text::render(&document, TextOptions::PLAIN));
         put("md", markdown::render(&document));
-        // A page of many variants shows nothing new.
+        // A page of many variants shows no further features.
         if name != "portable" {
             put("html", html::render(&document));
         }

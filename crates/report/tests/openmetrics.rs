@@ -47,7 +47,7 @@ const SUFFIXES: [(&str, &[&str]); 4] = [
     ("histogram", &["_bucket", "_count", "_sum"]),
 ];
 
-/// Reads text by the format's rules; gives each sample with its labels and value.
+/// Parses text by the rules of the format. Returns each sample with its labels and value.
 fn read(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").expect("the end is marked");
     assert!(!body.contains("# EOF") && !body.contains("\n\n"));
@@ -122,11 +122,11 @@ fn one_load_has_its_counts_and_its_histogram() {
 }
 
 #[test]
-fn buckets_grow_and_hold_what_is_not_longer() {
+fn buckets_are_cumulative() {
     let samples = read(&openmetrics::load(&record()));
     let of = |le: &str| samples[&format!("prony_response_time_seconds_bucket{{le=\"{le}\"}}")];
     assert_eq!(of("0.00005"), 0.0);
-    // Within the distribution's 0.1%.
+    // Within the distribution's error of 0.1%.
     assert!((of("0.0025") - 25.0).abs() <= 1.0, "{}", of("0.0025"));
     assert!((of("0.05") - 500.0).abs() <= 1.0, "{}", of("0.05"));
     assert_eq!(of("60"), 1_000.0);
@@ -174,7 +174,7 @@ fn trials_of_a_variant_add_up_under_its_labels() {
 }
 
 #[test]
-fn what_agents_have_not_told_yet_is_left_out() {
+fn unknown_values_of_agents_are_omitted() {
     let mut record = record();
     record.fleet = Some(FleetUse::default());
     let cpu = |record: &Record| {

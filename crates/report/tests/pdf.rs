@@ -40,7 +40,7 @@ fn poppler(program: &str, before: &[&str], file: &[u8], after: &[&str]) -> Strin
     });
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.success(), "{program}: {said}");
-    // It reports files that it has to repair.
+    // pdfinfo prints a message about files that it has to repair.
     assert_eq!(said, "", "{program}");
     String::from_utf8(run.stdout).unwrap()
 }

@@ -25,8 +25,8 @@ fn fixture(name: &str) -> Stored {
     stored
 }
 
-/// The same experiment on another day: a newer kernel, a newer nginx, more connections, and `tcp`
-/// slower by a tenth.
+/// The same experiment on another day, with a newer kernel, a newer nginx, more connections, and a
+/// `tcp` that is a tenth slower.
 fn another_day() -> Stored {
     let mut stored = fixture("demo");
     stored.source = "prony-runs/demo-later".to_owned();
@@ -386,7 +386,7 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     };
     let xml = ci::junit(&judged(false, true));
     check("junit.xml", &xml);
-    // The experiment's own, two against the stored run, and a gate for each variant it is about.
+    // The experiment's own cases, two for the stored run, and a case per gate and variant.
     let counted = read_junit(&xml);
     let expected = Counted {
         cases: 1 + 2 + 6,

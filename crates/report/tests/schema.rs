@@ -1,4 +1,4 @@
-//! The schemas in `schema/` accept what prony writes, and name every key of it.
+//! The schemas in `schema/` accept the files that prony writes, and contain every key in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ fn real_record() -> Record {
 }
 
 #[test]
-fn a_record_just_made_passes() {
+fn a_new_record_passes() {
     let record = real_record();
     assert_eq!(record.outcomes.len(), Outcome::ALL.len());
     let document = serde_json::from_str(&record.to_json()).unwrap();
@@ -167,7 +167,7 @@ fn a_record_just_made_passes() {
 }
 
 #[test]
-fn the_schemas_refuse_what_is_wrong() {
+fn the_schemas_reject_invalid_documents() {
     let schema = strict("prony.record-1.schema.json");
     let good: Value = serde_json::from_str(&real_record().to_json()).unwrap();
     let wrong: [(&str, Value); 7] = [

@@ -37,7 +37,7 @@ fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
     };
     assert!(!child("title").text().unwrap_or_default().is_empty());
     assert!(!child("desc").text().unwrap_or_default().is_empty());
-    // Its own background, size and fonts; nothing that a page would have to provide.
+    // A background, size and fonts of its own, so that no page has to provide them.
     assert_eq!(child("rect").attribute("fill"), Some("#FFFFFF"));
     assert!(
         root.attribute("font-family")

@@ -151,7 +151,7 @@ impl LoadFigures {
         Some(self.planned?.saturating_sub(self.elapsed))
     }
 
-    /// Reports that measuring has not started.
+    /// Returns true if measuring has not started.
     pub(crate) fn is_warming_up(&self) -> bool {
         self.elapsed.as_secs_f64() < self.info.warmup_s
     }

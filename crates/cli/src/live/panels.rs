@@ -119,7 +119,7 @@ pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     }
 }
 
-/// Reports that agents have sent no figures yet.
+/// Returns true if agents have sent no figures yet.
 fn lacks_figures(figures: &LoadFigures) -> bool {
     figures.agents.is_some() && figures.history.is_empty()
 }

@@ -69,7 +69,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Reports that the view reads the terminal's keys.
+    /// Returns true if the view reads the terminal's keys.
     pub(super) fn has_keys(&self) -> bool {
         self.reads_keys && before().is_some()
     }
@@ -133,7 +133,8 @@ fn before() -> MutexGuard<'static, Option<SavedTerminal>> {
     SAVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reports a process in the foreground, or a terminal without job control. In the background, the view
+/// Returns true for a process in the foreground, or on a terminal without job control. In the
+/// background, the view
 /// would draw over the shell, and a change of the terminal's modes would stop the process.
 fn is_foreground() -> bool {
     let foreground = termios::tcgetpgrp(io::stderr());

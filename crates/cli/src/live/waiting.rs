@@ -76,7 +76,7 @@ impl EventSource {
         })
     }
 
-    /// Reports that standard input is a terminal.
+    /// Returns true if standard input is a terminal.
     pub(super) fn reads_keys(&self) -> bool {
         self.keys.is_some()
     }

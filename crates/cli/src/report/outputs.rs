@@ -55,7 +55,7 @@ impl ReportOutputs {
         })
     }
 
-    /// Reports that no file was requested, so the report is printed.
+    /// Returns true if no file was requested, so the report is printed.
     pub(super) fn is_none(&self) -> bool {
         let pages = [&self.html, &self.pdf, &self.markdown];
         let data = [&self.data.csv, &self.data.json, &self.data.openmetrics];
@@ -64,7 +64,7 @@ impl ReportOutputs {
             && self.data.tables.is_none()
     }
 
-    /// Reports that standard output carries data.
+    /// Returns true if standard output carries data.
     pub(super) fn takes_standard_output(&self) -> bool {
         let data = &self.data;
         let files = [&data.csv, &data.json, &self.markdown, &data.openmetrics];

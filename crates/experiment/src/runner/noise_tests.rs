@@ -154,7 +154,7 @@ fn a_crowded_machine_is_mentioned_in_the_verdicts_sentence() {
     );
     let comparison = &evaluation.comparisons[0];
     let doubt = comparison.doubt.as_ref().unwrap();
-    assert!(doubt.starts_with("other processes had 3"), "{doubt}");
+    assert!(doubt.starts_with("other processes used 3"), "{doubt}");
     assert!(comparison.text.ends_with(doubt), "{}", comparison.text);
     assert_eq!(found.unwrap().finding.severity, Severity::Warning);
 }

@@ -54,7 +54,7 @@ fn differences_are_named() {
     let said = text(&longer, SameDecoded).unwrap();
     assert_eq!(said, "GET /: 13 bytes against 14");
     let other = plain(200, Some(body(13, "bb")));
-    assert!(text(&other, Same).unwrap().contains("not the same"));
+    assert!(text(&other, Same).unwrap().contains("different content"));
     assert_eq!(text(&other, MayDiffer), None);
 }
 

@@ -8,17 +8,17 @@ use super::palette::{self, Color};
 use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 
-/// One line: the metric of variants that differ in the number alone.
+/// One line: the metric of variants that differ only in the number.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScalingLine {
     /// The line's name; empty if it is the only one in its panel.
     pub(crate) name: String,
     pub(crate) color: Color,
-    /// Ascending.
+    /// Points in ascending order.
     pub(crate) points: Vec<ScalingPoint>,
 }
 
-/// Lines over the same axes.
+/// Lines that share their axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScalingPanel {
     pub(crate) title: String,
@@ -118,7 +118,7 @@ fn draw_panel(
     for line in &panel.lines {
         let points = || line.points.iter().filter(|point| point.level().is_finite());
         if let Some(first) = points().next() {
-            // Proportional growth, as far as the panel reaches.
+            // Proportional growth, clipped at the top of the panel.
             let each = first.level().max(1e-12) / f64::from(first.at.max(1));
             let end = last.min(highest / each);
             let (from, to) = ((x.at(0.0), y.at(0.0)), (x.at(end), y.at(each * end)));

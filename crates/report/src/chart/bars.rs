@@ -94,7 +94,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bars: &[Bar], measure: CpuMeasur
         } else {
             Side::Middle
         };
-        // Rounded, so that 0.3 does not read 0.30000000000000004.
+        // Rounded, so that 0.3 is not printed as 0.30000000000000004.
         let text = format!("{}{unit}", (value * 1e6).round() / 1e6);
         canvas.text((x, bottom + 13.0), &text, TextStyle::AXIS.side(side));
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_names_its_parts_where_they_fit() {
+    fn a_bar_shows_names_of_parts_that_fit() {
         let bars = [
             bar(&[("user", 60.0), ("system", 30.0)]),
             bar(&[("user", 60.0), ("system", 0.4)]),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_takes_the_unit_that_suits() {
+    fn the_axis_uses_a_suitable_unit() {
         let bars = |us| [bar(&[("user", us), ("system", us / 2.0)])];
         for (us, mark) in [(12.0, ">10 µs<"), (2_000.0, ">1 ms<"), (4e6, ">2 s<")] {
             let made = cpu_bars(String::new(), &bars(us), CpuMeasure::PerRequest);

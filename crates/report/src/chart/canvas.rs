@@ -15,7 +15,7 @@ pub(crate) enum Side {
 /// Size, weight, color and alignment of text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TextStyle {
-    /// In pixels.
+    /// Size in pixels.
     pub(crate) size: f64,
     pub(crate) bold: bool,
     pub(crate) color: Color,
@@ -23,14 +23,14 @@ pub(crate) struct TextStyle {
 }
 
 impl TextStyle {
-    /// For labels that are read first.
+    /// Style of labels that are read first.
     pub(super) const LABEL: TextStyle = TextStyle {
         size: 13.0,
         bold: false,
         color: palette::INK,
         side: Side::Start,
     };
-    /// For axes and notes.
+    /// Style of axes and notes.
     pub(super) const AXIS: TextStyle = TextStyle {
         size: 11.5,
         bold: false,
@@ -224,7 +224,7 @@ impl Axis {
         }
         let decade = 10f64.powf(least_step.log10().floor());
         let marks = |step: f64| {
-            // Multiples by whole numbers, so that errors don't add up.
+            // Computed as whole multiples, so that rounding errors don't add up.
             let first = (start / step).ceil() as i64;
             let last = (end / step).floor() as i64;
             (first..=last).map(move |n| n as f64 * step)

@@ -1,4 +1,4 @@
-//! Completions over time of all variants in one chart, until the last request was done.
+//! Completions over time of all variants in one chart, until the last request ended.
 //!
 //! For loads with a fixed number of requests: the line of a faster variant ends earlier.
 
@@ -18,7 +18,7 @@ pub(crate) struct VariantTrials {
     pub(crate) name: String,
     /// The variant's color.
     pub(crate) color: Color,
-    /// One line for each trial, by block: seconds, and the completions since the point before.
+    /// One line for each trial, by block: seconds, and the completions since the previous point.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn completions(label: String, runs: &[VariantTrials], every_s: f64) -
     chart(label, |canvas, size| draw(canvas, size, runs, every_s))
 }
 
-/// The runs in words, for the chart's label.
+/// Describes when the runs ended, for the chart's label.
 pub(crate) fn ends_in_words(runs: &[VariantTrials]) -> String {
     let ends = runs.iter().map(|run| match run.ended_s() {
         Some(end) => format!("{} done after {}", run.name, number::span(end)),

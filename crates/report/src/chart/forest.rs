@@ -14,11 +14,11 @@ pub(crate) struct ForestRow {
     pub(crate) color: Color,
     /// The ratio to the reference; `None` for the reference itself or without an estimate.
     pub(crate) ratio: Option<f64>,
-    /// Its interval.
+    /// The interval of the ratio.
     pub(crate) interval: Option<(f64, f64)>,
     /// The change as text; empty for the reference.
     pub(crate) change: String,
-    /// Its interval as text.
+    /// The interval as text.
     pub(crate) interval_text: String,
     /// The verdict in a word, or `reference`.
     pub(crate) verdict: String,
@@ -47,7 +47,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
     let axis = Axis::new(from.ln()..to.ln(), left..right);
     let x = |ratio: f64| axis.at(ratio.ln());
 
-    // On a phone, names and figures are between the rows, where no line may cross them.
+    // On a phone, names and figures are between the rows, where lines must not cross them.
     let strips: Vec<(f64, f64)> = if size.is_narrow() {
         let row = |i| top + row_height * i as f64;
         (0..rows.len())
@@ -58,7 +58,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
     };
     let band = ((1.0 - margin).max(from), (1.0 + margin).min(to));
     let marks = marks(from, to, if size.is_narrow() { 5 } else { 6 });
-    // Percentages above 100 read as factors.
+    // Percentages above 100 are shown as factors.
     let as_factors = marks.iter().any(|&ratio| ratio >= 2.0);
     for &(upper, lower) in &strips {
         canvas.rect((x(band.0), upper), (x(band.1), lower), palette::BAND, 1.0);
@@ -77,7 +77,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
         draw_row(canvas, size, row, (left, right), y, &x);
     }
     let middle = (left + right) / 2.0;
-    let caption = "change against the reference, 95% intervals";
+    let caption = "change against the reference, with 95% intervals";
     canvas.text((middle, bottom + 31.0), caption, centered);
     let note = format!("margin: no difference ({})", number::margin(margin));
     if size.is_narrow() {
@@ -155,7 +155,8 @@ fn draw_row(
     );
 }
 
-/// The change with its interval. On a phone, the verdict replaces the interval, which the table has.
+/// The change with its interval. On a phone, the interval is replaced by the verdict, because the
+/// table shows the interval.
 fn figure(row: &ForestRow, with_verdict: bool) -> String {
     match (row.change.as_str(), row.interval_text.as_str()) {
         ("", _) if with_verdict => row.verdict.clone(),
@@ -166,8 +167,8 @@ fn figure(row: &ForestRow, with_verdict: bool) -> String {
     }
 }
 
-/// The ends of the axis: include all intervals and the band, but limit the range so that one undecided
-/// variant doesn't compress the others to a dot.
+/// The ends of the axis. They include all intervals and the band, but the range is limited so that
+/// one undecided variant doesn't compress all others.
 fn ends(rows: &[ForestRow], margin: f64) -> (f64, f64) {
     let reach = (margin * 1.5).clamp(REACH_MIN, 0.6);
     let mut low: f64 = 1.0 - reach;
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_holds_every_interval_and_the_band() {
+    fn the_axis_contains_every_interval_and_the_band() {
         let (from, to) = ends(&[row(0.9, 0.85, 0.95), row(1.3, 1.2, 1.4)], 0.02);
         assert!(from < 0.85 && to > 1.4);
         let (from, to) = ends(&[row(1.0, 0.999, 1.001)], 0.02);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_few_and_inside_whatever_the_range() {
+    fn marks_are_few_and_inside_for_any_range() {
         for (from, to) in [(0.97, 1.03), (0.6, 1.1), (0.05, 12.0), (0.9, 2.5)] {
             let marks = marks(from, to, 6);
             assert!((2..=9).contains(&marks.len()), "{from} {to}: {marks:?}");

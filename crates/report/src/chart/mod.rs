@@ -54,9 +54,9 @@ impl Chart {
 /// A drawing as shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Drawing {
-    /// In pixels.
+    /// Width in pixels.
     pub(crate) width: f64,
-    /// In pixels.
+    /// Height in pixels.
     pub(crate) height: f64,
     pub(crate) shapes: Vec<Shape>,
 }

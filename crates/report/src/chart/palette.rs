@@ -115,7 +115,7 @@ mod tests {
         assert!(contrast(REFERENCE.dark, PAPER.dark) >= 3.0);
     }
 
-    /// CIE L*a*b* under D65.
+    /// Converts to CIE L*a*b* under D65.
     fn lab(rgb: u32) -> [f64; 3] {
         let channel = |shift: u32| {
             let value = f64::from(rgb >> shift & 0xFF) / 255.0;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_colors_are_one_in_the_light_scheme() {
+    fn no_two_colors_are_equal_in_the_light_scheme() {
         let mut seen: Vec<u32> = all().map(|c| c.light).collect();
         seen.sort_unstable();
         let before = seen.len();

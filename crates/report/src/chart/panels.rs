@@ -48,7 +48,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
         false => TITLE,
     };
     let (longest, highest) = extent(panels);
-    // The unit appears once, above the first panel's marks.
+    // The unit is shown once, above the marks of the first panel.
     let top = 18.0;
     canvas.text((0.0, 8.0), "successes per second", TextStyle::AXIS);
     let mut bottom = top;
@@ -76,7 +76,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
     bottom + 42.0
 }
 
-/// The end of both axes: the last second, and a little above the highest rate.
+/// The ends of both axes: the last second, and slightly more than the highest rate.
 fn extent(panels: &[RatePanel]) -> (f64, f64) {
     let max_of = |values: &mut dyn Iterator<Item = f64>| {
         values

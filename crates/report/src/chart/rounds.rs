@@ -51,9 +51,9 @@ const VALUES: f64 = 150.0;
 const RATIOS: f64 = 110.0;
 /// Space between the two panels, with the lower one's heading.
 const BETWEEN: f64 = 46.0;
-/// Space between two blocks, in points.
+/// Gap between two blocks, in units of the distance between two points.
 const BLOCK_GAP: f64 = 2.0;
-/// Share of the rounds on either side that may lie beyond the axis of the ratio.
+/// Share of the rounds on either side that may be beyond the axis of the ratio.
 const BEYOND_SHARE: f64 = 0.02;
 /// Ratios above this are marked as factors, as a percentage would exceed 100%.
 const FACTOR_ABOVE: f64 = 2.0;
@@ -87,7 +87,7 @@ fn merged(blocks: &[RoundBlock], most: usize) -> Vec<RoundBlock> {
         let finite = values.filter(|value| value.is_finite());
         let (sum, count) =
             finite.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-        // NaN without a value.
+        // NaN if there is no value.
         sum / count
     };
     let of_block = |block: &RoundBlock| {
@@ -292,7 +292,7 @@ mod tests {
         for drawing in [&made.wide, &made.narrow] {
             assert!(drawing.contains(">block 1<") && drawing.contains(">block 2<"));
             assert!(drawing.contains(">new<") && drawing.contains(">new / old<"));
-            // A block of one round is three dots.
+            // A block with one round is drawn as three dots.
             assert_eq!(drawing.matches("<circle").count(), 3);
             assert!(drawing.contains(">−10%<") || drawing.contains(">−5%<"));
         }

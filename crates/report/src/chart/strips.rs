@@ -100,7 +100,7 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
             let x = axis.at(us * scale);
             canvas.dot((x, y), 4.0, strip.color, 0.65);
             if at_least {
-                // An arrow: the true value is here or higher.
+                // An arrow shows that the true value is at this point or higher.
                 canvas.path(
                     &[(x + 5.0, y - 4.0), (x + 10.0, y), (x + 5.0, y + 4.0)],
                     strip.color,

@@ -6,7 +6,7 @@ use super::Drawing;
 use super::canvas::{Shape, Side, TextStyle, harmless};
 use super::palette::{self, Color};
 
-/// Positions are whole numbers; this many of them make a pixel.
+/// Number of units per pixel; positions are whole numbers of units.
 const UNITS_PER_PIXEL: f64 = 10.0;
 
 fn units(value: f64) -> i64 {
@@ -123,8 +123,8 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A drawing as part of a page. It scales down to narrower windows, but not up. Fonts and the dark
-/// scheme's colors come from the page.
+/// A drawing as part of a page. It shrinks to fit narrow windows, but is never enlarged. Fonts and
+/// the colors of the dark scheme come from the page.
 pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
     let (width, height) = (drawing.width, drawing.height);
     let mut out = String::new();
@@ -140,7 +140,7 @@ pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
     out + &elements(&drawing.shapes) + "</svg>"
 }
 
-/// Fonts for a file of its own: the PDF's fonts, then those that systems have.
+/// Fonts for a separate file: the PDF's fonts, then common system fonts.
 const FONT_FAMILY: &str =
     "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 /// The margin around a drawing in a file of its own, in pixels.
@@ -148,7 +148,7 @@ const FILE_MARGIN: f64 = 24.0;
 /// The height of its title, in pixels.
 const TITLE_HEIGHT: f64 = 34.0;
 
-/// A drawing as a file of its own: it has its fonts, colors, a light background, a title, and a
+/// A drawing as a separate file, with its own fonts, colors, light background and title, and with a
 /// description in words for screen readers.
 pub(super) fn standalone(drawing: &Drawing, title: &str, label: &str) -> String {
     let width = drawing.width + 2.0 * FILE_MARGIN;

@@ -99,7 +99,7 @@ fn plain(text: &str) -> String {
     table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// A name without dots, at which readers would split it.
+/// A name without dots, because readers would split it at a dot.
 fn class(name: &str) -> String {
     let part = |c: char| if c.is_alphanumeric() { c } else { '_' };
     name.chars().map(part).collect()

@@ -1,7 +1,8 @@
 //! Results for CI: JUnit XML, a summary and annotations for GitHub.
 //!
-//! A failure here is what makes the command exit with status 1: a failed condition, or an established
-//! regression. A slower variant of an experiment is an ordinary result, unless a condition forbids it.
+//! A failed test case corresponds to exit status 1 of the command: a failed condition, or an
+//! established regression. A slower variant of an experiment is an ordinary result, unless a
+//! condition forbids it.
 
 mod github;
 mod junit;
@@ -54,12 +55,12 @@ struct Case {
     word: &'static str,
     /// The sentence with the figures.
     text: String,
-    /// Seconds measured for it.
+    /// Measured seconds that the result is based on.
     seconds: f64,
 }
 
 impl Judged<'_> {
-    /// Reports a failure, which is the reason for exit status 1.
+    /// Returns true if there is a failure, which is the reason for exit status 1.
     pub fn has_failed(&self) -> bool {
         self.cases()
             .iter()

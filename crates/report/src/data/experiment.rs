@@ -176,7 +176,7 @@ fn effects(verdict: &VerdictDocument) -> DataTable {
     table
 }
 
-/// The metrics that changed along with each difference.
+/// The metrics that changed together with each difference.
 fn moved(verdict: &VerdictDocument) -> DataTable {
     let columns = [
         "variant",

@@ -112,7 +112,7 @@ impl DataTable {
         self.rows.push(row);
     }
 
-    /// The table as CSV (RFC 4180, but with a line feed alone at the end of lines).
+    /// The table as CSV (RFC 4180, but lines end with only a line feed).
     pub fn to_csv(&self) -> String {
         let headings: Vec<&str> = self.columns.iter().map(String::as_str).collect();
         let rows = self.rows.iter();

@@ -14,7 +14,7 @@ use crate::wording::load::{headline, time_at};
 /// Maximum number of bars of the distribution.
 const BARS_MAX: u32 = 36;
 
-/// All charts of a load in the report's order, each with the remark above it.
+/// All charts of a load in the report's order, each with the text above it.
 pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     let all = [
         match offered_and_achieved(record) {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_has_a_chart_for_each_kind_of_data_in_it() {
+    fn a_record_has_a_chart_for_each_kind_of_its_data() {
         let titles = |record: &Record| -> Vec<String> {
             of_load(record)
                 .iter()

@@ -65,14 +65,15 @@ pub(crate) fn rounds(experiment: &Experiment, comparison: &RoundComparison) -> O
     })
 }
 
-/// Value of each slice of a variant, by block and round; NaN without a success to take a time of.
+/// Value of each slice of a variant, by block and round; NaN if a time is needed and no request
+/// succeeded.
 fn values(
     experiment: &Experiment,
     variant: usize,
     metric: RoundMetric,
 ) -> BTreeMap<(u32, u32), f64> {
     let value = |slice: &TrialSlice| match metric {
-        // A slice without a success has a rate, although no ratio.
+        // A slice without a success has a rate of zero, but no ratio.
         RoundMetric::RatePerS => slice.ok as f64 / slice.length_s,
         RoundMetric::MeanResponseUs => slice.mean_response_us.unwrap_or(f64::NAN),
     };

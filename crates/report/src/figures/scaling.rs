@@ -12,7 +12,7 @@ use crate::wording::verdict::capitalized;
 pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Figure {
     let panels = panels(lines);
     let spoken: Vec<String> = lines.iter().map(|line| scaling::ends(line)).collect();
-    let label = format!("{} along {factor}: {}.", metric.noun(), spoken.join("; "));
+    let label = format!("{} by {factor}: {}.", metric.noun(), spoken.join("; "));
     let chart = chart::along(label, metric.noun(), factor, &panels);
     titled(&capitalized(&scaling::title(factor, metric)), chart)
 }

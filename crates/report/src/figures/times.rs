@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stub_at_the_end_is_no_dip() {
+    fn a_short_last_slice_is_omitted() {
         let slice = |t_s, ok| Slice {
             t_s,
             ok,

@@ -1,7 +1,7 @@
 //! Reports as one HTML file that needs no network and no script, for light and dark screens, desktop,
 //! phone and paper.
 //!
-//! All text is escaped, and a policy in the page forbids it to load or run anything.
+//! All text is escaped, and a content security policy forbids the page to load or run anything.
 
 mod table;
 
@@ -192,7 +192,7 @@ fn finding(finding: &Finding) -> String {
         Severity::Warning => ("warning", "Warning"),
         Severity::Note => ("minor", "Note"),
     };
-    // A finding of another version has no documentation here.
+    // A finding of another version of prony has no documentation.
     let documented = FindingId::parse(finding.id.as_str());
     let reference = documented.map_or(String::new(), |id| {
         format!("\n<p class=\"reference\">{}</p>", id.reference())

@@ -3,15 +3,15 @@
 use super::{escaped, swatch};
 use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
 
-/// Widths in pixels; the style sheet has a class for each, which shows the hint on windows that are too
-/// narrow for a wider table.
+/// Widths in pixels of windows for which the style sheet has a class. On a window that is narrower
+/// than the table's class, the page shows a hint to scroll.
 const WIDTHS: [usize; 3] = [340, 460, 660];
 /// The average width of a character in a table, in pixels.
 const CHARACTER_WIDTH: usize = 7;
 /// The padding of a cell, in pixels.
 const CELL_PADDING: usize = 16;
 
-/// A table. A hint says that it scrolls if the window is too narrow for it.
+/// A table, with a hint that it scrolls if the window is too narrow for it.
 pub(super) fn table(table: &Table) -> String {
     let class = match table.kind {
         TableKind::Figures => "metrics",
@@ -43,19 +43,19 @@ pub(super) fn table(table: &Table) -> String {
     });
     let table = format!("<table class=\"{class}\">\n{head}<tbody>\n{rows}</tbody></table>");
     match kind {
-        // Its texts wrap.
+        // Texts in this table wrap.
         TableKind::Lookup => format!("{table}\n"),
         _ => format!("{hint}<div class=\"scroll\" tabindex=\"0\">{table}</div>\n"),
     }
 }
 
-/// An estimate of the table's least width in pixels.
+/// An estimate of the table's minimum width in pixels.
 fn width(table: &Table) -> usize {
     let column = |i: usize| {
         let cells = table.rows.iter().filter_map(|row| row.get(i));
         let lines = cells.flat_map(|cell| &cell.lines);
         let characters = |text: &str| match table.columns[i].1 {
-            // Figures don't wrap; texts do.
+            // Figures don't wrap, but texts do.
             Align::Right => text.chars().count(),
             Align::Left => text
                 .split(' ')

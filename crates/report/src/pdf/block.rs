@@ -72,9 +72,9 @@ pub(super) enum DrawOp {
         height: f64,
     },
     Unclip,
-    /// Starts the content of an element, until [`DrawOp::End`].
+    /// Begins the content of an element, which ends at [`DrawOp::End`].
     Begin(ElementId),
-    /// Starts decoration, which screen readers skip, until [`DrawOp::End`].
+    /// Begins decoration, which screen readers skip. It ends at [`DrawOp::End`].
     Decoration,
     End,
 }
@@ -108,9 +108,9 @@ impl DrawOp {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct PageBlock {
     pub(super) ops: Vec<DrawOp>,
-    /// In points.
+    /// Height in points.
     pub(super) height: f64,
-    /// The space above it, unless it is the first on its page.
+    /// The space above the block, unless it is the first one on its page.
     pub(super) before: f64,
     /// The next block has to be on the same page.
     pub(super) keep: bool,

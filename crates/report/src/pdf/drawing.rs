@@ -5,7 +5,7 @@ use super::face::Face;
 use super::style::{BOTTOM, FontStyle, TOP, WIDTH};
 use crate::chart::{Chart, Drawing, Shape, Side};
 
-/// The greatest height of a drawing on one page, in points: leaves space for the heading above it.
+/// Maximum height of a drawing on one page, in points. Leaves space for the heading above it.
 const HEIGHT_MAX: f64 = BOTTOM - TOP - 90.0;
 
 impl Story {
@@ -62,7 +62,8 @@ fn extent(shape: &Shape) -> (f64, f64) {
     }
 }
 
-/// Reports a shape that stays readable if it is cut: a line across all rows, or a band behind them.
+/// Returns true if a shape stays readable when it is cut: a line across all rows, or a band behind
+/// them.
 fn may_be_cut(shape: &Shape) -> bool {
     const ROWS_HEIGHT: f64 = 120.0;
     let (top, bottom) = extent(shape);
@@ -86,7 +87,8 @@ fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     let mut from = 0.0;
     while drawing.height - from > most {
         let mut cut = from + most;
-        // Sorted from the bottom up, each shape that the cut would hit moves it above itself.
+        // Shapes are sorted from the bottom up. Each shape that the cut would hit moves the cut
+        // above itself.
         for &(top, bottom) in &whole {
             if top < cut && cut < bottom {
                 cut = top;
@@ -126,7 +128,7 @@ fn op(shape: &Shape, scale: f64) -> DrawOp {
                     Side::Middle => x - width / 2.0,
                     Side::End => x - width,
                 },
-                // Between half the height of lowercase letters and of capitals.
+                // Centered between half the height of lowercase letters and half that of capitals.
                 y: middle + size * 0.32,
                 text: text.clone(),
                 style: looks,

@@ -20,7 +20,7 @@ pub(super) struct Glyph {
     pub(super) id: u16,
     /// Its advance width as a share of the font size.
     pub(super) advance: f64,
-    /// It replaces a character that no font has.
+    /// True if the glyph replaces a character that no font has.
     pub(super) replaces: bool,
 }
 
@@ -70,10 +70,10 @@ impl Face {
         })
     }
 
-    /// The glyph of a character: from another font if this one lacks it, a replacement if all do, and
-    /// none if the character has no shape.
+    /// The glyph of a character. If this font lacks the character, the glyph is from another font,
+    /// or a replacement if all fonts lack it. `None` if the character has no shape.
     pub(super) fn glyph(self, c: char) -> Option<Glyph> {
-        // Nearly all characters are Latin, and every text is measured several times.
+        // Cached because nearly all characters are Latin, and every text is measured several times.
         static LATIN: [OnceLock<Vec<Option<Glyph>>>; 3] = [const { OnceLock::new() }; 3];
         let latin = LATIN[self as usize].get_or_init(|| {
             let each = (0..CACHED_END).filter_map(char::from_u32);

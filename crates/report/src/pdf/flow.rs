@@ -1,4 +1,4 @@
-//! Divides blocks into pages.
+//! Distributes blocks over pages.
 
 use super::PdfInfo;
 use super::block::{DrawOp, PageBlock, Story};
@@ -81,7 +81,8 @@ impl Flow {
         block.header.as_ref().map_or(0.0, |header| header.height)
     }
 
-    /// Places blocks that have to be on one page; if they are too high for a page, one by one.
+    /// Places blocks that must be on one page. If they are too high for a page, places them one by
+    /// one.
     fn place_chain(&mut self, chain: &[PageBlock]) {
         let Some(first) = chain.first() else { return };
         let further: f64 = chain[1..].iter().map(|b| b.before + b.height).sum();
@@ -133,7 +134,7 @@ fn foot(page: &mut Page, info: &PdfInfo, number: usize, count: usize) {
     let room = WIDTH - end - 20.0;
     let mut running = info.footer.clone();
     while style.width_of(&running) > room {
-        // Only a very long name is cut.
+        // Only a very long name is shortened.
         let kept = running.chars().count().saturating_sub(2);
         running = running.chars().take(kept).chain(['…']).collect();
     }

@@ -16,7 +16,7 @@ pub(super) struct FontFile {
     pub(super) ascender: i16,
     pub(super) descender: i16,
     pub(super) cap_height: i16,
-    /// The outlines are cubic (a `CFF ` table) rather than quadratic.
+    /// True if the outlines are cubic (a `CFF ` table) rather than quadratic.
     pub(super) is_cff: bool,
 }
 
@@ -103,7 +103,7 @@ fn segments(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
         for code in start..=end {
             let glyph = match offset {
                 0 => code.wrapping_add(delta),
-                // The offset counts from its own position.
+                // The offset is relative to its own position.
                 _ => {
                     let index = offsets + segment + offset + 2 * usize::from(code - start);
                     match u16_at(subtable, index) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_font_cut_anywhere_is_refused_or_read_without_a_panic() {
+    fn a_font_truncated_anywhere_is_refused_or_read_without_a_panic() {
         let data = Face::Mono.data();
         for length in (0..data.len()).step_by(997) {
             let _ = FontFile::read(&data[..length]);

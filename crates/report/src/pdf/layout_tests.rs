@@ -37,7 +37,7 @@ fn set(story: &Story) -> (Vec<Page>, Vec<Bookmark>) {
     (pages, bookmarks)
 }
 
-/// No text leaves the margins, and every mark that starts also ends.
+/// Asserts that no text leaves the margins, and that every mark that begins also ends.
 #[track_caller]
 fn stays_on_paper(page: &Page) {
     let mut open = 0_i32;
@@ -154,7 +154,7 @@ fn two_runs_stay_within_margins_and_start_with_the_verdicts() {
     assert!(render(&report) == render(&report));
 }
 
-/// An experiment with this number of variants, which share the trials of one.
+/// An experiment with `variants` variants, which share the trials of one.
 fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
     let mut experiment = stored("demo");
     let verdict = &mut experiment.verdict;
@@ -194,7 +194,8 @@ fn hundreds_of_variants_are_all_printed() {
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     for place in 2..200 {
         let name = format!("variant {place}");
-        // In the table, the chart, the sentences, CPU twice, two charts and two more tables.
+        // The name is in the table, the chart, the sentences, CPU twice, two charts and two more
+        // tables.
         let times = all.iter().filter(|text| **text == name).count();
         assert!(times >= 7, "{name}: {times}");
     }

@@ -1,9 +1,10 @@
 //! Reports as PDF: A4 pages to send and to print, made without a browser.
 //!
-//! The same document gives the same bytes: no clock, system font or random number takes part. `render`
-//! turns the document's blocks into [`block`]s of fixed height, with [`paragraph`], [`table`] and
-//! [`drawing`]; [`flow`] puts them onto pages; [`write`] turns pages into a file. No text can make it
-//! fail: a character that the fonts lack is shown as a replacement and stays searchable.
+//! The same document gives the same bytes, because no clock, system font or random number is used.
+//! `render` turns the document's blocks into [`block`]s of fixed height, with [`paragraph`],
+//! [`table`] and [`drawing`]; [`flow`] puts them onto pages; [`write`] turns pages into a file. No
+//! text can make rendering fail: a character that the fonts lack is shown as a replacement and
+//! stays searchable.
 
 mod block;
 mod drawing;
@@ -34,14 +35,14 @@ pub fn render(document: &Document) -> Vec<u8> {
     write::file(&pages, &bookmarks, &story.elements, &info)
 }
 
-/// The texts of a PDF besides its pages.
+/// The texts of a PDF outside its pages' content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PdfInfo {
     /// The title that viewers show in the window.
     title: String,
     /// The text at the foot of every page.
     footer: String,
-    /// The version of prony that measured.
+    /// The version of prony that made the measurement.
     version: String,
 }
 

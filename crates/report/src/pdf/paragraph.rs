@@ -10,15 +10,15 @@ use crate::table::plain;
 pub(super) struct Paragraph<'a> {
     pub(super) text: &'a str,
     pub(super) style: FontStyle,
-    /// The space above it.
+    /// Space above the paragraph.
     pub(super) before: f64,
     /// The indentation.
     pub(super) indent: f64,
     /// The next block has to be on the same page.
     pub(super) keep: bool,
-    /// Text at the left of its first line.
+    /// Text at the left of the first line.
     pub(super) label: Option<(&'a str, FontStyle)>,
-    /// The color of a bar at its left.
+    /// Color of a bar at the left of the paragraph.
     pub(super) bar: Option<u32>,
 }
 
@@ -66,7 +66,8 @@ impl<'a> Paragraph<'a> {
 const BAR_WIDTH: f64 = 3.0;
 
 impl Story {
-    /// Adds a paragraph as one block per line. No page starts or ends with a single line of it.
+    /// Adds a paragraph as one block per line. No page starts or ends with a single line of a
+    /// paragraph.
     pub(super) fn paragraph(&mut self, paragraph: &Paragraph<'_>) {
         let element = self.element(Role::Paragraph, None);
         self.lines(paragraph, element);

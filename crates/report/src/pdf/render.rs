@@ -82,7 +82,7 @@ impl Story {
             Block::Code(text) => self.code(text),
             Block::Environment(facts) => self.environment("The environment", facts),
             Block::Folded { summary, blocks } => {
-                // A table needs no heading of its own here; a list does.
+                // A single table needs no heading of its own, but a list of blocks does.
                 if !matches!(blocks[..], [Block::Table(_)]) {
                     self.subsection(summary);
                 }
@@ -204,7 +204,8 @@ impl Story {
         while shown > 1 && height(&made(shown)) > BOTTOM - TOP {
             shown = shown * 9 / 10;
         }
-        // Kept together, it starts a new page if the rest of the current one is too short.
+        // The environment is kept together, so it starts a new page if the rest of the current one
+        // is too short.
         let first = self.blocks.len();
         self.append(made(shown));
         let count = self.blocks.len();
@@ -216,7 +217,7 @@ impl Story {
 
 /// The first entries of the environment.
 fn environment_part(title: &str, facts: &[(String, String)], shown: usize) -> Story {
-    /// A value with more lines or characters is cut.
+    /// A value with more lines or characters is truncated.
     const LINES_MAX: usize = 2;
     const CHARACTERS_MAX: usize = 140;
     let small = FontStyle::CELL.size(7.2);

@@ -89,7 +89,7 @@ impl GridCell {
     }
 }
 
-/// A table of cells. The first column is repeated where the others need several tables.
+/// A table of cells. If the columns need several tables, the first column is repeated in each.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Grid {
     pub(super) head: Vec<GridCell>,
@@ -129,7 +129,7 @@ impl Grid {
                     least,
                 )
             }
-            // Names are read first, so they wrap into few lines.
+            // Names are read first, so they are given enough width to wrap into few lines.
             0 => {
                 let natural = most(&mut self.cells(column).map(GridCell::width));
                 (natural, least.max(natural.min(WIDTH * 0.3)))
@@ -195,7 +195,7 @@ impl Story {
             let before = if place == 0 && !has_head { before } else { 0.0 };
             for mut block in layout.blocks(&cells, Some(&ids), before) {
                 block.header = header.clone();
-                // Avoids a single row at the end of a page or at the start of the next.
+                // Avoids a single row at the end of a page or at the start of the next one.
                 block.keep = grid.rows.len() > 1 && (place == 0 || place + 2 == grid.rows.len());
                 self.push(block);
             }
@@ -256,7 +256,7 @@ fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
     let room = WIDTH - COLUMN_GAP * wants.len().saturating_sub(1) as f64;
     let natural: f64 = wants.iter().map(|want| want.0).sum();
     if natural <= room {
-        // Distributes spare width, so that figures don't crowd at one side.
+        // Distributes the spare width, so that figures are not crowded on one side.
         let mut widths: Vec<f64> = wants.iter().map(|want| want.0).collect();
         let spare = room - natural;
         let others = widths.len().saturating_sub(1).max(1) as f64;
@@ -270,7 +270,7 @@ fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
     if least >= room {
         return wants.iter().map(|want| want.1 * room / least).collect();
     }
-    // Each column is at the same share between its least and its natural width.
+    // Each column gets the same share of the difference between its minimum and its natural width.
     let share = (room - least) / (natural - least);
     let each = wants.iter();
     each.map(|(natural, least)| least + (natural - least) * share)
@@ -285,7 +285,8 @@ struct RowLayout<'a> {
 }
 
 impl RowLayout<'_> {
-    /// A row as one block, or several if its texts are very long. Without elements it is decoration.
+    /// A row as one block, or as several if its texts are very long. Without elements, the row is
+    /// decoration.
     fn blocks(&self, cells: &[GridCell], ids: Option<&[ElementId]>, before: f64) -> Vec<PageBlock> {
         let wrapped: Vec<Vec<(String, FontStyle)>> = cells
             .iter()

@@ -11,8 +11,8 @@ const UNITS: [&str; 21] = [
     "Mbit/s", "Gbit/s", "×", "points", "block", "blocks", "trials", "requests",
 ];
 
-/// Breaks text into lines of at most `width` points; at least one, which may be empty. Lines break
-/// at spaces, and within a word only if it is wider than a line.
+/// Breaks text into lines of at most `width` points. Returns at least one line, which may be empty.
+/// Lines break at spaces, and within a word only if it is wider than a line.
 pub(super) fn wrap(text: &str, style: FontStyle, width: f64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -49,7 +49,7 @@ pub(super) fn least_width(text: &str, style: FontStyle) -> f64 {
     widths.fold(0.0, f64::max)
 }
 
-/// The words of text: a number with its unit is one, and so is `1.04 to 1.09`.
+/// The words of text. A number with its unit counts as one word, and so does `1.04 to 1.09`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

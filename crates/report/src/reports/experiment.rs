@@ -22,7 +22,7 @@ const TABLE_VARIANTS_MAX: usize = 6;
 const TERMINAL_CHANGES_MAX: usize = 5;
 /// The most comparisons whose rounds are drawn.
 const ROUNDS_MAX: usize = 8;
-/// If more differences are explained, the page folds their tables.
+/// Maximum number of explained differences whose tables the page does not fold.
 const UNFOLDED_WHYS_MAX: usize = 3;
 
 impl Document {
@@ -47,7 +47,7 @@ impl Document {
         };
         results(&mut document, verdict);
         if !few {
-            let section = Section::new("In words").untitled_on_terminal();
+            let section = Section::new("All comparisons").untitled_on_terminal();
             document.push(section.with(Everyone, Block::Verdicts(lines)));
         }
         effects(&mut document, verdict);
@@ -84,7 +84,8 @@ impl Document {
     }
 }
 
-/// The first sentence, whether to trust it, and the sentences that it summarizes if they are few.
+/// The first sentence, the answer to whether to trust it, and the sentences that it summarizes if
+/// they are few.
 fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let mut header = Blocks::default();
     let (text, detail) = verdict::headline(verdict);
@@ -287,7 +288,7 @@ fn method(experiment: &Experiment) -> Section {
     if let Some(mode @ TrialMode::Sequential { .. }) = &verdict.trial_mode {
         section = section.with(Files, Block::Paragraph(mode.to_string()));
     }
-    // The order of an interleaved block changes with each round.
+    // In an interleaved block, the order changes with each round.
     if !verdict.order.is_empty() && !experiment.is_interleaved() {
         let order = (1..).zip(&verdict.order);
         let order = order.map(|(block, names)| format!("block {block}: {}", names.join(" → ")));
@@ -300,7 +301,7 @@ fn method(experiment: &Experiment) -> Section {
     section
 }
 
-/// Details that few readers look up.
+/// Adds details that few readers need.
 fn appendices(document: &mut Document, experiment: &Experiment) {
     let described = &experiment.verdict.described;
     if !described.is_empty() {

@@ -14,7 +14,7 @@ use crate::document::{Audience, Block, Section};
 fn findings_section(findings: &[Finding], none: &'static str) -> Section {
     let mut section = Section::new("Findings").untitled_on_terminal();
     if !findings.is_empty() {
-        section = section.intro("What was seen, what it means, what to do.");
+        section = section.intro("What was seen, what it means, and what to do.");
     }
     let audience = match findings.is_empty() {
         true => Audience::Files,

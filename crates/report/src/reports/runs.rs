@@ -89,7 +89,7 @@ fn comparison(between: &RunComparison) -> VerdictLine {
     }
 }
 
-/// A line for each condition: its result, the condition, and the figure that decided it.
+/// A line for each condition: its result, the condition, and the figure that it is based on.
 pub(crate) fn conditions(gates: &[GateResult]) -> Vec<VerdictLine> {
     let line = |gate: &GateResult| VerdictLine {
         mark: None,

@@ -1,4 +1,4 @@
-//! Differences between two runs besides their results.
+//! Differences between two runs other than their results.
 
 use std::collections::BTreeMap;
 
@@ -170,7 +170,7 @@ fn variants_facts(value: &Value, part: DifferencePart) -> BTreeMap<String, Facts
     variants
         .map(|(variant, of_it)| {
             let mut facts = facts(of_it);
-            // The number of a process is left out of the name.
+            // Process numbers are omitted from names.
             if part == DifferencePart::Services {
                 facts = facts
                     .into_iter()
@@ -187,7 +187,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
     let mut by_variant = BTreeMap::new();
     for (_, variant, record) in stored.records() {
         let name = match &stored.content {
-            // Built from levels, because earlier versions built names differently.
+            // Composed from levels, because earlier versions composed names in another way.
             StoredContent::Experiment(experiment) => {
                 let levels = experiment.verdict.variants[variant].levels.iter();
                 let levels = levels.map(|(factor, level)| format!("{factor} = {level}"));
@@ -197,7 +197,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
         };
         by_variant.entry(name).or_insert_with(|| {
             let mut facts = facts(&pick(record));
-            // Ports and sockets that prony picks differ between runs.
+            // Ports and sockets that prony chooses differ between runs.
             if !stored.is_loads()
                 && let Some(url) = facts.get_mut("url")
             {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_of_a_url_is_no_difference() {
+    fn the_port_of_a_url_is_not_a_difference() {
         assert_eq!(without_authority("http://127.0.0.1:4711/a"), "http://…/a");
         assert_eq!(without_authority("http://127.0.0.1:4711"), "http://…/");
     }

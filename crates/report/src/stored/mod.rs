@@ -17,7 +17,7 @@ use crate::Experiment;
 pub use differences::differences;
 pub use read::read;
 
-/// The margin between loads, which have no plan to set it.
+/// The margin for comparisons of loads, which have no plan to set it.
 pub const LOADS_MARGIN: f64 = 0.02;
 
 /// An experiment, or loads with the same settings.
@@ -53,7 +53,7 @@ impl Stored {
         }
     }
 
-    /// Reports loads rather than an experiment.
+    /// Returns true for loads, and false for an experiment.
     pub fn is_loads(&self) -> bool {
         matches!(self.content, StoredContent::Loads(_))
     }
@@ -165,8 +165,8 @@ fn of_experiment(experiment: &Experiment) -> Run {
     }
 }
 
-/// The withheld verdicts. The baseline is in doubt as well if every comparison with it was withheld,
-/// because it isn't stored which of the two was the cause.
+/// The withheld verdicts. If every comparison with a baseline was withheld, the baseline is in
+/// doubt as well, because it isn't stored which of the two variants was the cause.
 fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<WithheldMetric> {
     let is_withheld = |comparison: &Comparison| comparison.verdict == Verdict::Withheld;
     let mut doubts = Vec::new();

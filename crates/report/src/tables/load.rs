@@ -6,8 +6,8 @@ use crate::number;
 use crate::table::{Align, Table};
 use crate::wording::load::meaning;
 
-/// Requests by outcome, with an explanation of each outcome. Requests that were in flight at the end
-/// have no outcome and are left out.
+/// Requests by outcome, with an explanation of each outcome. Requests that were in flight at the
+/// end have no outcome and are omitted.
 pub(crate) fn outcomes(record: &Record) -> Table {
     let mut table = Table::new(&["outcome", "requests", "share", "meaning"]);
     table.columns[3].1 = Align::Left;

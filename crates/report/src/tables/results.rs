@@ -66,7 +66,8 @@ fn cross(verdict: &VerdictDocument) -> Option<Cross> {
     })
 }
 
-/// A column for each varying factor, headed by its name; one without a heading if no factor varies.
+/// A column for each varying factor, headed by its name. If no factor varies, one column without a
+/// heading.
 struct NameColumns {
     factors: Vec<String>,
 }

@@ -33,7 +33,7 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     numbers.dedup();
     let mut headings = vec![String::new()];
     headings.extend(numbers.iter().map(|number| format!("{factor} = {number}")));
-    headings.extend(["proportional", "each further", "straight"].map(str::to_owned));
+    headings.extend(["efficiency", "slope", "R²"].map(str::to_owned));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings);
     for line in lines {
@@ -42,24 +42,24 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
             let point = line.points.iter().find(|point| point.at == *number);
             point.map_or("–".to_owned(), |point| value(metric, point.level()))
         }));
-        row.extend([proportional(line), each_further(line), straight(line)]);
+        row.extend([efficiency(line), slope(line), r_squared(line)]);
         table.push(row);
     }
     table
 }
 
-fn proportional(line: &Scaling) -> String {
+fn efficiency(line: &Scaling) -> String {
     let last = line.points.last();
     last.map_or(String::new(), |last| percent(last.in_step))
 }
 
-fn each_further(line: &Scaling) -> String {
+fn slope(line: &Scaling) -> String {
     let sign = if line.slope < 0.0 { "−" } else { "+" };
     format!("{sign}{}", value(line.metric, line.slope.abs()))
 }
 
-fn straight(line: &Scaling) -> String {
-    // Every line through two points is straight.
+fn r_squared(line: &Scaling) -> String {
+    // A line through two points always has an R² of 1.
     line.straightness.map_or("–".to_owned(), percent)
 }
 

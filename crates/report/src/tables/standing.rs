@@ -37,7 +37,7 @@ pub(crate) struct Standing {
     pub(crate) is_reference: bool,
 }
 
-/// Reports a variant that has the baseline's levels.
+/// Returns true if a variant has the baseline's levels.
 fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
     let levels = &verdict.variants[variant].levels;
     verdict

@@ -67,7 +67,7 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     row("max".to_owned(), &figure("max", |it| it.max));
     row("mean".to_owned(), &figure("mean", |it| it.mean));
     row("stdev".to_owned(), &|it| match it.summary.stdev {
-        // Without a spread there is nothing to show, as with a single value.
+        // Without a spread there is nothing to show, for example with a single value.
         Some(us) if it.summary.min < it.summary.max => number::time(us),
         _ => "–".to_owned(),
     });
@@ -89,7 +89,7 @@ impl TimeColumn<'_> {
     }
 }
 
-/// Reports a summary that holds values.
+/// Returns true if a summary contains values.
 fn is_measured(summary: &Summary) -> bool {
     *summary != Summary::default()
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_ascend_and_hold_any_percentile() {
+    fn rows_ascend_and_include_any_percentile() {
         let times: Vec<u64> = (1..=1000).collect();
         let table = table(&record(&times, &[2_000; 20]), &[99.0, 50.0, 99.5, 12.5]);
         let names: Vec<&str> = table.rows.iter().map(|row| row[0].main()).collect();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_hold_every_response_time() {
+    fn bins_contain_every_response_time() {
         for times in [
             (1..=1000).collect::<Vec<u64>>(),
             vec![500; 7],

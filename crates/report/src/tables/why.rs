@@ -1,4 +1,4 @@
-//! Tables of what changed along with each difference, and of the CPU time by variant.
+//! Tables of what changed together with each difference, and of the CPU time by variant.
 
 use prony_stats::{Change, Explanation, Metric, Verdict, VerdictDocument, changed_cost};
 

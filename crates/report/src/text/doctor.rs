@@ -7,10 +7,11 @@ use crate::number;
 /// The width of the column with a check's level.
 const LEVEL_WIDTH: usize = 9;
 
-/// All checks that are not fine, and the number of the others; with `all`, the others as well.
+/// All checks that did not pass, and the number of those that did; with `all`, all checks.
 ///
-/// Repetition is avoided: servers with the same results share a heading, checks that differ only in the
-/// observed value share an explanation, and an explanation is printed only for the first server.
+/// To avoid repetition, servers with the same results share a heading, checks that differ only in
+/// the observed value share an explanation, and an explanation is printed only for the first
+/// server.
 #[must_use]
 pub fn doctor(doctor: &DoctorDocument, all: bool, options: TextOptions) -> String {
     let paint = Paint::new(options);

@@ -19,23 +19,23 @@ use paint::Paint;
 /// The layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Color by a terminal's escape sequences.
+    /// Use colors (escape sequences).
     pub color: bool,
-    /// The longest line of a paragraph, in characters. Tables of many figures may be wider.
+    /// Maximum length of a line of a paragraph, in characters. Tables of many figures may be wider.
     pub width: usize,
     /// Include a histogram of a load's response times.
     pub histogram: bool,
 }
 
 impl TextOptions {
-    /// For a file or another program.
+    /// Options for a file or another program.
     pub const PLAIN: TextOptions = TextOptions {
         color: false,
         width: 96,
         histogram: false,
     };
 
-    /// For a terminal that shows colors.
+    /// Options for a terminal that shows colors.
     pub const COLORED: TextOptions = TextOptions {
         color: true,
         ..TextOptions::PLAIN

@@ -42,7 +42,8 @@ impl Paint {
     /// A paragraph of several parts, some of them in the color of a tone.
     pub(super) fn toned_paragraph(self, parts: &[(&str, Option<Tone>)]) -> String {
         let whole: String = parts.iter().map(|(text, _)| plain(text)).collect();
-        // Parts end where words do, so a part is found again by its number of letters.
+        // Parts end where words do, so the boundaries of parts can be found again by counting
+        // letters.
         let mut tones = parts.iter().flat_map(|(text, tone)| {
             let letters = plain(text).chars().filter(|c| !c.is_whitespace()).count();
             std::iter::repeat_n(*tone, letters)

@@ -7,17 +7,17 @@ pub(crate) const FOREST: &str = "The band shows the margin: changes within it co
     or slower only if its interval excludes zero.";
 pub(crate) const MEANS: &str = "Means over the blocks.";
 pub(crate) const EFFECTS: &str = "Averaged over the other factors, with 95% intervals.";
-pub(crate) const WHY: &str = "A metric that changed along with a difference did not necessarily \
-    cause it. Metrics that could slow down the slower variant come first, the largest established \
-    change at the top.";
+pub(crate) const WHY: &str = "A metric that changed together with a difference did not necessarily \
+    cause it. Metrics that could explain the slower variant come first, those with the largest \
+    established change at the top.";
 pub(crate) const CPU: &str = "CPU time in user mode and in the kernel, summed over all processes of \
     the services. Means over the blocks, and the share of each mode.";
 pub(crate) const SCALING: &str =
     "Each panel has its own scale. The gray line shows proportional growth.";
-pub(crate) const SCALING_COLUMNS: &str = "Proportional: the last figure as a share of proportional \
-    growth from the first. Each further: the gain per additional unit, from a straight line through \
-    the points. Straight: the share of the variation that the line explains. Means over the blocks, \
-    without intervals.";
+pub(crate) const SCALING_COLUMNS: &str = "Efficiency: the last value as a share of the value that \
+    proportional growth from the first would reach. Slope: the gain per additional unit of the factor, \
+    from a linear fit. R²: the share of the variation that the linear fit explains. All values are \
+    means over the blocks, without intervals.";
 pub(crate) const UNTIL_DONE: &str = "Every trial sends the same number of requests. Each point \
     counts the completions since the previous point.";
 pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second steps. A line that \
@@ -30,11 +30,11 @@ pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at z
 pub(crate) const TRIAL_DOTS_BOUNDS: &str =
     "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";
 pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of the load, in random \
-    order. Above: the slices. Below: their ratio in each round, with the 95% interval from the blocks \
-    as a band. A neighbor that slows the machine shows above in both lines, and hardly below. Ratios \
-    beyond the axis are drawn at its edge.";
-pub(crate) const DESCRIBED: &str = "Each interval is judged by itself: these comparisons don't share an \
-    error rate, so about one in twenty intervals misses by chance.";
+    order. Above: the slices. Below: their ratio in each round, with the 95% interval from the \
+    blocks as a band. A neighbor that slows down the machine affects both lines above, and hardly \
+    the ratio below. Ratios beyond the axis are drawn at its edge.";
+pub(crate) const DESCRIBED: &str = "These comparisons don't share an error rate, so about one in \
+    twenty intervals misses the true value by chance.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
 
 /// Replaces the verdict if none is possible.
@@ -44,22 +44,22 @@ pub(crate) const NO_BLOCK: &str = "No complete block: nothing can be compared.";
 pub(crate) const LOWER_BOUNDS: &str =
     "≥ marks a lower bound: some requests timed out or were cut off.";
 pub(crate) const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
-    percentiles hide stalls; --rate shows them.";
+    percentiles hide stalls. Use --rate to see them.";
 pub(crate) const AGENTS: &str = "Each agent's part of the load. CPU is that of the load on its machine, in percent of one core.";
 
-pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so nothing is paired. The \
-    intervals don't cover changes between the runs that are not listed here, such as the time of \
-    day or other load on the machine.";
+pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so their results are not \
+    paired. The intervals don't cover changes between the runs that are not listed here, such as \
+    the time of day or other load on the machine.";
 pub(crate) const NOTHING_DIFFERS: &str =
     "Nothing else differs in what was stored: machine, programs, plan and load are the same.";
 pub(crate) const NO_COMMON_VARIANT: &str =
     "The two runs have no variant in common: nothing can be compared.";
 pub(crate) const FOREST_RUNS: &str = "The band shows the margin: changes within it count as no \
     difference.";
-pub(crate) const RELATIVE: &str = "Compared within the blocks of each run, so influences that a \
-    run's blocks share cancel.";
-pub(crate) const DESCRIBED_RUNS: &str = "Without a verdict: each interval is judged by itself, so about one \
-    in twenty misses by chance.";
+pub(crate) const RELATIVE: &str = "Each variant is compared with its baseline within the blocks of \
+    its run, so influences that all variants of a block share cancel out.";
+pub(crate) const DESCRIBED_RUNS: &str = "These metrics have no verdict and don't share an error \
+    rate, so about one in twenty intervals misses the true value by chance.";
 
 /// Explains the softirq column by how this kernel accounts for interrupts.
 pub(crate) fn softirq(included: Option<bool>) -> &'static str {

@@ -174,7 +174,8 @@ pub(crate) fn most_severe(record: &Record) -> Option<String> {
     Some(format!("{word}: {}", names.join(", ")))
 }
 
-/// A percentile, with ≥ before it where it is a lower bound. A mean over lower bounds is one too.
+/// A percentile, with ≥ before it if it is a lower bound. A mean that includes lower bounds is a
+/// lower bound as well.
 pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     let is_bound = summary.at_least.iter().any(|bound| bound == name)
         || name == "mean" && !summary.at_least.is_empty();
@@ -215,7 +216,8 @@ pub(crate) fn statuses(record: &Record) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The origin of connections that were open when measuring began: agents open theirs before the start.
+/// The origin of connections that were open when measuring began. Agents open their connections
+/// before the start.
 fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
     match is_fleet && warmup_s == 0.0 {
         true => "opened before the start were used",
@@ -319,7 +321,7 @@ fn sources(used: &SourceUse) -> String {
     );
     if used.used > 0 {
         text += "; from each ";
-        // Those of the warm-up may have been kept.
+        // Connections opened in the warm-up may still be open.
         if used.connections.most > 0 {
             text += &of_each(used.connections, "connection", "connections");
             text += ", ";

@@ -1,10 +1,10 @@
-//! Words about metrics along factors whose levels are numbers.
+//! Texts about metrics along factors whose levels are numbers.
 
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 
-/// A heading such as `request rate along cores`.
+/// A heading such as `request rate by cores`.
 pub(crate) fn title(factor: &str, metric: Metric) -> String {
-    format!("{} along {factor}", metric.noun())
+    format!("{} by {factor}", metric.noun())
 }
 
 /// The levels of the other factors.

@@ -1,5 +1,5 @@
-//! Sentences about all comparisons of an experiment together: the first sentence, whether to trust
-//! the result, and what it rests on.
+//! Sentences about all comparisons of an experiment: the first sentence, the answer to "Can you
+//! trust the result?", and the basis of the result.
 
 use prony_record::Severity;
 use prony_stats::{Change, Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
@@ -45,7 +45,7 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
                 format!("No difference between {name} and {against} is established yet.");
             (undecided, text())
         }
-        // The interval reads better below the claim than within it.
+        // The interval is easier to read below the claim than within it.
         _ => match comparison.text.split_once(" (") {
             Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
                 claim.to_owned(),
@@ -197,7 +197,7 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
         } else if withheld > 0 {
             "Not all of it: a verdict is withheld"
         } else {
-            "Only with doubt: a check reported an error"
+            "With doubt: a check reported an error"
         };
         let why = if errors.is_empty() { warnings } else { errors };
         return (Tone::Bad, sentence(what, &why));
@@ -213,7 +213,7 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     }
     (
         Tone::Good,
-        "Yes: no check found a reason not to.".to_owned(),
+        "Yes: no check found a reason against it.".to_owned(),
     )
 }
 
@@ -244,7 +244,7 @@ pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
     mains.map(|effect| effect.text.clone()).collect()
 }
 
-/// A noun as a heading. `p99` stays as it is.
+/// Capitalizes a noun for a heading. `p99` is unchanged.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.clone().next()) {
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(trust(&document).0, Tone::Care);
         let all = lines(&document);
         assert_eq!((all.len(), all[0].summarized.len()), (1, 2), "{all:?}");
-        // More blocks are all that is needed here.
+        // In this document, more blocks would decide every comparison.
         for one in &mut document.comparisons {
             one.more_blocks = Some(4);
         }
@@ -361,7 +361,7 @@ mod tests {
         document.findings.push(finding(Severity::Error));
         let (kind, text) = trust(&document);
         assert_eq!(kind, Tone::Bad);
-        assert_eq!(text, "Only with doubt: a check reported an error (errors).");
+        assert_eq!(text, "With doubt: a check reported an error (errors).");
         document.comparisons[0].verdict = Verdict::Withheld;
         assert!(
             trust(&document)

@@ -1,4 +1,4 @@
-//! The comparisons as few lines: one sentence for each established difference, one line for each
+//! The comparisons in a few lines: one sentence for each established difference, one line for each
 //! group of similar results, and one paragraph if the machine is too noisy.
 
 use prony_record::FindingId;
@@ -148,8 +148,8 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
     };
     match members.iter().any(|one| one_sided(one)) {
         true => format!(
-            "; an interval that excludes zero is not enough because {} comparisons share the error \
-             rate",
+            "; an interval that excludes zero is not enough, because {} comparisons share the \
+             error rate",
             verdict.comparisons.len()
         ),
         false => String::new(),
@@ -191,9 +191,9 @@ pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let others = others.map_or(String::new(), |(seen, _)| format!(" {seen}."));
     Some(format!(
         "This machine is too noisy for {} of {}: the 95% intervals reach {}, which hides smaller \
-         differences (the margin is {}). More blocks would not help.{others} These would: longer \
-         trials (--duration), stopping other programs, dedicated cores for the services and the \
-         load (cores = \"…\"), or a larger margin.",
+         differences (the margin is {}). More blocks would not help.{others} Use longer trials \
+         (--duration), stop other programs, give the services and the load dedicated cores (cores \
+         = \"…\"), or set a larger margin.",
         open.len(),
         number::plural(verdict.comparisons.len() as u64, "verdict", "verdicts"),
         parts.collect::<Vec<_>>().join(", "),

@@ -1,7 +1,8 @@
 //! A headless Chromium, driven through its pipe by the DevTools protocol.
 //!
 //! Each message is JSON and ends with a zero byte; the browser reads them from its file 3 and
-//! replies on its file 4. It lives in a temporary folder, which holds all that it writes.
+//! replies on its file 4. The browser runs in a temporary folder, which contains all files that it
+//! writes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 /// The time limit for a reply of the browser, which is long because the machine may be busy.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Switches that keep it quiet, offline, and able to run as root.
+/// Switches that keep the browser quiet and offline, and allow it to run as root.
 const SWITCHES: [&str; 13] = [
     "--headless",
     "--no-sandbox",
@@ -88,7 +89,7 @@ impl Chromium {
             .unwrap();
         let replies = BufReader::new(child.stdout.take().unwrap());
         let (send, from_browser) = channel();
-        // Ends with the browser, whose pipe it reads.
+        // The thread ends with the browser, whose pipe it reads.
         std::thread::spawn(move || {
             for message in replies.split(0).map_while(Result::ok) {
                 let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
@@ -110,7 +111,7 @@ impl Chromium {
         chromium
     }
 
-    /// Opens one page and listens to all that it may complain about.
+    /// Opens one page and subscribes to all events that report problems.
     fn attach(&mut self) {
         let target = self.call("Target.createTarget", json!({"url": "about:blank"}));
         let attached = self.call(
@@ -157,7 +158,7 @@ impl Chromium {
         (width, height): (u32, u32),
         scheme: &str,
     ) -> Vec<Value> {
-        // Windows have a least width; emulation has none.
+        // Windows have a minimum width, but emulated screens don't.
         self.call(
             "Emulation.setDeviceMetricsOverride",
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}),
@@ -187,7 +188,7 @@ impl Chromium {
         result["result"]["value"].clone()
     }
 
-    /// Ends the browser and says which of its processes are still there.
+    /// Ends the browser and returns those of its processes that are still running.
     pub(crate) fn close(mut self) -> Vec<String> {
         self.end();
         processes_naming(&self.folder.path().display().to_string())
@@ -199,7 +200,7 @@ impl Chromium {
         };
         let message = json!({"id": 0, "method": "Browser.close"});
         let _ = pipe.write_all(format!("{message}\0").as_bytes());
-        // It ends with its pipe even if it did not understand.
+        // The browser ends when its pipe is closed, even if it did not understand the command.
         drop(pipe);
         for _ in 0..100 {
             let ended = !matches!(self.child.try_wait(), Ok(None));
@@ -219,7 +220,7 @@ impl Drop for Chromium {
     }
 }
 
-/// Processes whose arguments name a folder that is this browser's alone.
+/// Lists processes whose arguments contain the browser's own folder.
 fn processes_naming(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

@@ -1,7 +1,7 @@
 //! Opens the pages in a real browser, at desktop and phone width, light and dark, and checks for errors,
 //! requests, sideways scrolling, charts without readable text, and a first screen without its verdict.
 //!
-//! It needs Chromium, which `cargo xtask test` installs, and fails without.
+//! The test needs Chromium, which `cargo xtask test` installs, and fails without it.
 
 mod chromium;
 
@@ -190,7 +190,7 @@ fn problems_of(
     problems
 }
 
-/// A page with every fault that the check above looks for, one a line.
+/// A page with every fault that the check looks for, one per line.
 const FAULTY: &str = r#"<!DOCTYPE html><meta name="viewport" content="width=device-width">
 <script>console.error("a complaint")</script>
 <img src="http://127.0.0.1:9/elsewhere.png" alt="">

@@ -29,11 +29,11 @@ pub(crate) fn write_all(root: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Repeatable noise.
+/// Reproducible noise.
 struct Noise(u64);
 
 impl Noise {
-    /// Roughly normal, of deviation 1.
+    /// Returns an approximately normal number with a standard deviation of 1.
     fn next(&mut self) -> f64 {
         let mut sum = 0.0;
         for _ in 0..12 {
@@ -46,7 +46,7 @@ impl Noise {
         sum - 6.0
     }
 
-    /// About 1, off by `share`.
+    /// Returns a number near 1 that varies by `share`.
     fn around(&mut self, share: f64) -> f64 {
         1.0 + share * self.next()
     }
@@ -62,7 +62,7 @@ struct Server {
     failed_share: f64,
 }
 
-/// An experiment to invent.
+/// The parameters of a simulated experiment.
 struct SampleExperiment {
     name: &'static str,
     question: &'static str,
@@ -96,7 +96,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
         order.push(names);
         for (place, levels) in variants.iter().enumerate() {
             let mut server = (sample_data.server)(levels);
-            // An open loop's rate is the schedule's, whatever the server.
+            // The rate of an open loop is set by its schedule, not by the server.
             if sample_data.load.model == "closed" {
                 server.rate *= shared * noise.around(sample_data.noise);
             }
@@ -282,7 +282,8 @@ fn values(record: &Record, server: &Server) -> Values {
     let ended = (record.totals.ok + record.totals.failed).max(1) as f64;
     let cpu_s = (server.user + server.system) / 100.0 * record.totals.elapsed_s;
     let us_per_request = |percent: f64| percent / 100.0 * record.totals.elapsed_s * 1e6 / ended;
-    // The second digit of the noise that the modes have already, so that no further one is drawn.
+    // A later digit of the noise that the modes already contain, so that no further random number
+    // is drawn.
     let jitter = 1.0 + (server.user + server.system) % 0.01;
     BTreeMap::from([
         (

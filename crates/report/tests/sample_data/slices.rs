@@ -11,7 +11,7 @@ const LENGTH_S: f64 = 0.225;
 /// Speed of the machine while the neighbor works.
 const BURST_SPEED: f64 = 0.55;
 
-/// A slice as `trial.json` holds it.
+/// A slice as stored in `trial.json`.
 #[derive(Serialize)]
 pub(super) struct SampleSlice {
     round: u32,

@@ -133,7 +133,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "listen  = \"{{ socket }}\"",
         "listen  = \"{{ web.port }}\"",
-        "@: \"web.port\" is not known yet: this key decides where services run (use factors here, not services)",
+        "@: \"web.port\" is not known yet, because this key determines where services run (use factors here, not services)",
     ),
     (
         "listen  = \"{{ socket }}\"",
@@ -164,7 +164,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "command = [\"web-server\", ",
         "command = [\"./bin/gone\", ",
-        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path, which starts from the plan's folder)",
+        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path; relative paths start at the plan's folder)",
     ),
     (
         "place   = \"{{ place }}\"",
@@ -249,7 +249,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "rate = 100",
-        "@: a closed loop has no rate: it goes as fast as the server answers (take rate out, or set \
+        "@: a closed loop has no rate: each response starts the next request (take rate out, or set \
          model = \"open\")",
     ),
     (
@@ -265,7 +265,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "urls        = \"urls.txt\"",
         "urls        = \"gone.txt\"",
-        "@: urls: gone.txt does not exist (relative paths start from the plan's folder)",
+        "@: urls: gone.txt does not exist (relative paths start at the plan's folder)",
     ),
     (
         "cores       = \"1\"",
@@ -396,7 +396,9 @@ fn missing_tables_and_files() {
         super::Plan::read(&study.path("none.toml"))
             .unwrap_err()
             .to_string()
-            .ends_with("none.toml: the plan does not exist (prony init writes one to start from)")
+            .ends_with(
+                "none.toml: the plan does not exist (prony init writes a plan to start from)"
+            )
     );
 }
 

@@ -170,7 +170,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "between   = [\"back\", \"front\"]",
         "between   = [\"front\", \"clients\"]",
-        "@: link \"lan\" is the second one between places \"front\" and \"clients\" (one of the two would carry everything; remove one)",
+        "@: link \"lan\" is the second one between places \"front\" and \"clients\" (only one of the two would carry traffic; remove the other)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",
@@ -213,7 +213,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "[load]",
         "[service.far]\nplace = \"clients\"\ncommand = [\"app-server\", \"{{ app.host }}\"]\n[load]",
-        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only the places that a link joins to it)",
+        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only places to which it has a link)",
     ),
     (
         "source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]",

@@ -24,7 +24,7 @@ const SYSTEM: SystemInfo<'_> = SystemInfo {
 struct UsedFont {
     face: Face,
     glyphs: GlyphRemapper,
-    /// The character of each glyph, by its number in the file.
+    /// The character of each glyph, by the glyph's number in the file.
     characters: BTreeMap<u16, char>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct GlyphRun {
     pub(super) face: Face,
     /// Two bytes for each glyph.
     pub(super) codes: Vec<u8>,
-    /// The characters that its glyphs replace without showing them.
+    /// The characters that the glyphs replace without showing them.
     pub(super) stands_for: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl UsedFont {
         }
     }
 
-    /// The name of the used part: its six letters depend on the glyphs.
+    /// The name of the used part. Its six letters depend on the glyphs.
     fn name(&self) -> String {
         // FNV-1a suffices to distinguish parts of one font.
         let ids = self.glyphs.remapped_gids().flat_map(u16::to_be_bytes);
@@ -209,7 +209,8 @@ impl UsedFont {
         pdf.cmap(id, &data).filter(Filter::FlateDecode);
     }
 
-    /// The used part of the font file; only the outlines if they are cubic, as the format requires.
+    /// The used part of the font file. If the outlines are cubic, this is only the outlines, as the
+    /// format requires.
     fn subset(&self) -> Vec<u8> {
         let whole = || self.face.data().to_vec();
         let part = subsetter::subset(self.face.data(), 0, &self.glyphs).unwrap_or_else(|_| whole());

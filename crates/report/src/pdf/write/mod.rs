@@ -32,7 +32,7 @@ impl Numbers {
 
 /// Compresses bytes for a stream.
 fn compressed(bytes: &[u8]) -> Vec<u8> {
-    // Higher levels take longer and save nothing.
+    // Higher levels take longer without making the data smaller.
     miniz_oxide::deflate::compress_to_vec_zlib(bytes, 7)
 }
 

@@ -36,7 +36,7 @@ fn errors(experiments: u32) {
     ];
     for (place, (kind, variants, blocks)) in rows.into_iter().enumerate() {
         let mut setting = Setting::new(&vec![1.0; variants], 0.02, blocks).with(kind);
-        // With a wide margin, `equivalent` would hide false alarms.
+        // With a wide margin, false alarms would be hidden by `equivalent`.
         setting.margin = 0.0001;
         let mut draws = Draws::seeded(place as u64);
         let (mut alarms, mut covered) = (0, 0);
@@ -114,7 +114,8 @@ fn power(experiments: u32) {
     println!();
 }
 
-/// Error rate when someone evaluates after every block and stops at the first significant result.
+/// Error rate if an experiment is evaluated after every block and stopped at the first significant
+/// result.
 fn peeking(experiments: u32) {
     let mut setting = Setting::new(&[1.0, 1.0], 0.02, (5, 15));
     setting.margin = 0.0001;
@@ -136,7 +137,7 @@ fn peeking(experiments: u32) {
         of: experiments,
     };
     println!(
-        "\nStopped at the block that pleases, 2 variants: {} false",
+        "\nStopped at the first significant block, 2 variants: {} false",
         percent(share)
     );
 }

@@ -1,11 +1,11 @@
-//! Changes as text: the one rule for the unit, the digits and the sign of an effect.
+//! Changes as text: one rule for the unit, the digits and the sign of an effect.
 //!
-//! All output takes its figures from here, so that a sentence, a table and a chart print a change
-//! the same way. A ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the
-//! estimate or an end of its interval is above +100%. A difference of shares is printed in
-//! percentage points, a difference of counts as a plain number. Sentences that state a direction
-//! ("3.1% slower") use unsigned figures, and only if the interval excludes zero. All other figures
-//! are signed.
+//! All output is formatted by this module, so sentences, tables and charts print a change in the
+//! same way. A ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the estimate
+//! or an end of its interval is above +100%. A difference of shares is printed in percentage
+//! points, a difference of counts as a plain number. Sentences that state a direction ("3.1%
+//! slower") use unsigned figures, and only if the interval excludes zero. All other figures are
+//! signed.
 
 use prony_record::number;
 
@@ -71,7 +71,7 @@ impl Change {
         Some(change)
     }
 
-    /// Value that means "no change".
+    /// Value that stands for "no change".
     fn none(&self) -> f64 {
         match self.form {
             ChangeForm::Factor => 1.0,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_leaves_zero_out_never_reads_as_if_it_held_it() {
+    fn an_interval_that_excludes_zero_is_never_printed_as_if_it_included_it() {
         for low in [1.4e-2, 3e-3, 1.2e-3, 4e-4, 1e-5] {
             for width in [0.0, 1e-3, 0.1, 0.5, 3.0, 300.0] {
                 let change = ratio(

@@ -15,9 +15,9 @@ pub enum Verdict {
     Slower,
     /// The whole interval is within the margin. Takes precedence over `Faster` and `Slower`.
     Equivalent,
-    /// The blocks so far don't decide.
+    /// The data so far do not support a verdict.
     Undecided,
-    /// A finding says that the measurement can't support a verdict.
+    /// A finding indicates that the measurement can't support a verdict.
     Withheld,
 }
 
@@ -50,7 +50,7 @@ impl Effect {
     };
 
     /// Converts from the averaging scale (logarithms of ratios, or differences). Values that JSON
-    /// can't represent are left out.
+    /// can't represent are omitted.
     pub(crate) fn on(scale: Scale, mean: Option<f64>, interval: Option<crate::Interval>) -> Effect {
         let shown = |value: f64| {
             let value = match scale {
@@ -77,7 +77,7 @@ impl Effect {
 pub struct Comparison {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Levels of its baseline.
+    /// Levels of the variant's baseline.
     pub against: Levels,
     /// Metric that is compared.
     pub metric: Metric,
@@ -97,19 +97,19 @@ pub struct Comparison {
     /// Reason why the verdict may differ in another environment; also the end of `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
-    /// Name of the variant in sentences.
+    /// Name of the variant's baseline in sentences.
     pub name: String,
     /// Name of its baseline in sentences.
     pub against_name: String,
 }
 
-/// One comparison outside the family: shown with its interval but never judged, because it has no
-/// share of the error rate.
+/// One comparison outside the family. It is shown with its interval but never judged, because it
+/// has no share of the error rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Levels of its baseline.
+    /// Levels of the variant's baseline.
     pub against: Levels,
     /// Metric that is compared.
     pub metric: Metric,

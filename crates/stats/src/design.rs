@@ -11,8 +11,8 @@ use crate::naming::{is_named_with_factor, level_name};
 /// The level of each factor, in the plan's order. Equality ignores the order.
 pub type Levels = IndexMap<String, String>;
 
-/// Fewest complete blocks from which an interval is computed. With two blocks (one degree of
-/// freedom) a 95% interval would extend thirteen standard errors to each side.
+/// Minimum number of complete blocks for an interval. With two blocks (one degree of freedom), a
+/// 95% interval would extend thirteen standard errors to each side.
 pub const INTERVAL_BLOCKS_MIN: u32 = 3;
 
 /// Largest number of blocks of a design.
@@ -25,14 +25,14 @@ const LOOK_GROWTH: f64 = 1.4;
 /// One setting that varies between variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name in the plan.
+    /// Name of the factor in the plan.
     pub name: String,
-    /// The names of its levels, at least one.
+    /// Names of the factor's levels, at least one.
     pub levels: Vec<String>,
 }
 
 impl Factor {
-    /// Returns the name of one of its levels in sentences.
+    /// Returns the name of a level in sentences.
     pub(crate) fn name_of(&self, level: &str) -> String {
         let with_factor = is_named_with_factor(self.levels.iter().map(String::as_str));
         level_name(&self.name, level, with_factor)
@@ -84,7 +84,7 @@ pub enum DesignError {
     UnknownLevel {
         /// The factor.
         factor: String,
-        /// The level that it lacks.
+        /// The missing level.
         level: String,
     },
     /// A variant does not give a level for this factor.

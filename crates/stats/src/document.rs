@@ -61,7 +61,7 @@ pub struct VerdictDocument {
     /// Looks that were taken; `--resume` continues from them.
     #[serde(default)]
     pub looks: Vec<Look>,
-    /// The way in which the trials of a block shared the time; `None` in documents of versions that could not
+    /// Mode in which the trials of a block ran; `None` in documents of versions that could not
     /// interleave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_mode: Option<TrialMode>,

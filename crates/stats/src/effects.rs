@@ -1,9 +1,9 @@
 //! Effects of factors averaged over the other factors: main effects and two-way interactions.
 //!
-//! Computed if the variants are all combinations of the factors' levels. Within each block, the
-//! contrast is taken between averages over all cells of the other factors, on the averaging scale.
-//! The interval comes from the spread between blocks. Effects are descriptive: they have no
-//! verdict, and each interval has its own coverage of 95%.
+//! Effects are computed if the variants are all combinations of the factors' levels. Within each
+//! block, the contrast is taken between averages over all cells of the other factors, on the
+//! averaging scale. The interval comes from the spread between blocks. Effects are descriptive:
+//! they have no verdict, and each interval has its own coverage of 95%.
 
 use serde::{Deserialize, Serialize};
 
@@ -164,8 +164,8 @@ impl<'a> CellValues<'a> {
             .map(move |level| LevelStep { factor, level })
     }
 
-    /// Returns for each block the mean over all cells with the step's level, minus the mean over
-    /// all cells with the reference, restricted to the cells for which `chosen` returns true.
+    /// Returns, for each block, the mean over all cells with the step's level minus the mean over
+    /// all cells with the reference. Uses only the cells for which `chosen` returns true.
     fn contrast(&self, step: LevelStep, chosen: impl Fn(&[usize]) -> bool) -> Vec<f64> {
         let reference = self.product.references[step.factor];
         let average = |block: &[f64], level: usize| {

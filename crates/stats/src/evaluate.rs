@@ -3,7 +3,7 @@
 //! All looks are replayed from the first. A hypothesis that was rejected at one look stays
 //! rejected, and from that look on its share of the error rate is passed on to the hypotheses still
 //! open (Holm 1979; with looks, Ye et al. 2013 and Maurer and Bretz 2013). The same trials
-//! therefore give the same verdicts, however often and by whom they were evaluated before.
+//! therefore always give the same verdicts, even if they were evaluated before.
 
 use crate::comparison::{Comparison, Description, Effect, Verdict};
 use crate::design::{Design, DesignError, Pair};
@@ -48,8 +48,8 @@ impl Evaluation {
             .all(|comparison| comparison.verdict != Verdict::Undecided)
     }
 
-    /// Total number of complete blocks at which to evaluate again; `None` if all is decided or the
-    /// plan's blocks are used up.
+    /// Total number of complete blocks at which to evaluate again; `None` if all comparisons are
+    /// decided or the plan's blocks are used up.
     pub fn next_look(&self) -> Option<u32> {
         self.planned_next.filter(|_| !self.decided())
     }
@@ -76,9 +76,9 @@ impl Evaluation {
 /// Evaluates the complete blocks in `trials`.
 ///
 /// Each call at a new number of blocks is a look and spends error rate. Call it at `blocks_min`,
-/// then at each [`Evaluation::next_look`], and once more if the experiment ends early; never for a
-/// live display. `earlier` contains the looks of the previous evaluation ([`Evaluation::looks`]).
-/// It may be empty if all of them were planned.
+/// then at each [`Evaluation::next_look`], and once more if the experiment ends early. Never call
+/// it for a live display. `earlier` contains the looks of the previous evaluation
+/// ([`Evaluation::looks`]). It may be empty if all of them were planned.
 ///
 /// # Errors
 /// Returns an error if the design contradicts itself.
@@ -285,7 +285,7 @@ impl<'a> Family<'a> {
         comparison
     }
 
-    /// The future looks, assuming that the hypotheses open now stay open.
+    /// The future looks, on the assumption that all hypotheses that are open now stay open.
     fn outlook(&mut self) -> Outlook {
         let open = self.open().max(1);
         let shared = self.nominal_alphas(open).to_vec();

@@ -8,7 +8,7 @@ use crate::metric::Metric;
 use crate::sentences::verdicts as sentence;
 
 /// Observations that accompany one difference between a variant and its baseline. They are
-/// correlations; none is claimed to be the cause.
+/// correlations, not established causes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Levels of the variant.
@@ -19,12 +19,12 @@ pub struct Explanation {
     pub name: String,
     /// Name of its baseline in sentences.
     pub against_name: String,
-    /// Metrics of the comparisons that it explains: none is `equivalent`, and all have the same
-    /// direction.
+    /// Metrics of the comparisons that this entry explains. None of them is `equivalent`, and all
+    /// have the same direction.
     pub metrics: Vec<Metric>,
     /// Summary of a few sentences.
     pub text: String,
-    /// Bottleneck of the variant, then of its baseline.
+    /// Bottleneck of the variant, then that of its baseline.
     #[serde(default)]
     pub limits: Vec<Bottleneck>,
     /// Findings that only one of the two has and that may explain a difference.
@@ -104,9 +104,9 @@ pub enum BottleneckKind {
     Generator,
     /// The link on which the target sends was full.
     Link,
-    /// The open-loop schedule, which was met.
+    /// The open-loop schedule was met, so it set the rate.
     Schedule,
-    /// None of these: requests waited for something that isn't observed.
+    /// None of the other kinds: requests waited for something that isn't observed.
     Waiting,
     /// The services were not observed.
     Unknown,

@@ -3,11 +3,11 @@
 use crate::design::BLOCKS_MAX;
 use crate::estimate::{Estimate, Interval, critical};
 
-/// Required probability that the forecast look decides, if the present estimate is the truth. With
-/// one half, the forecast would be too optimistic.
+/// Required probability that the forecast look reaches a decision, if the current estimate is the
+/// true value. With a probability of one half, the forecast would be too optimistic.
 const DECISION_PROBABILITY: f64 = 0.8;
 
-/// A forecast above this multiple of the plan's blocks is not reported.
+/// A forecast above this multiple of the plan's number of blocks is not reported.
 const PLAN_FACTOR_MAX: u32 = 10;
 
 /// A future look.
@@ -32,8 +32,8 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Returns the approximate number of further blocks that would decide if mean and noise stay as
-    /// they are, or `None` if no reasonable number would.
+    /// Returns the approximate number of further blocks that would decide if mean and noise stay
+    /// the same, or `None` if no reasonable number would.
     pub(crate) fn more_blocks(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
         let planned = self
             .planned

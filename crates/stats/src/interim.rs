@@ -7,8 +7,8 @@ use crate::metric::Metric;
 use crate::pairing;
 use crate::trials::Trials;
 
-/// Interim estimate of one comparison of the family. It must not be used for decisions: if it is
-/// examined after every block, its error rate exceeds 5%.
+/// Interim estimate of one comparison of the family. It must not be used for decisions, because its
+/// error rate exceeds 5% if it is examined after every block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterimEstimate {
     /// Name of the variant in sentences.
@@ -23,10 +23,10 @@ pub struct InterimEstimate {
 }
 
 /// Returns an estimate of every comparison of the family, in the order of
-/// [`crate::Evaluation::comparisons`]. It spends no error rate and gives no verdicts.
+/// [`crate::Evaluation::comparisons`]. This spends no error rate and gives no verdicts.
 ///
 /// # Errors
-/// Returns an error if the design contradicts itself.
+/// The design contradicts itself.
 pub fn interim_estimates(
     design: &Design,
     trials: &Trials,

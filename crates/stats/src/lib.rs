@@ -9,9 +9,9 @@
 //! [`runs`] compares two experiments that were run separately. [`gate`] judges conditions on a
 //! result.
 //!
-//! The spread between blocks is the only source of uncertainty; single requests are unknown here.
-//! The crate reads no file, no clock and no random numbers: the same input gives the same output.
-//! docs/method.md documents every number.
+//! The spread between blocks is the only source of uncertainty; single requests are not part of the
+//! input. The crate reads no file, no clock and no random numbers, so the same input gives the same
+//! output. docs/method.md documents every number.
 
 pub mod capacity;
 mod change;

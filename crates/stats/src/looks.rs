@@ -46,7 +46,8 @@ pub fn spent_share(fraction: f64) -> f64 {
 /// since, and one now. If no error rate is left to spend, the last look is an earlier one.
 pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
-    // Error rate spent on looks that can't be replayed (their blocks are missing) stays spent.
+    // Error rate that was spent on looks that can't be replayed, because their blocks are missing,
+    // stays spent.
     let mut spent: f64 = 0.0;
     let mut given: Vec<Look> = earlier.to_vec();
     given.sort_by(|a, b| {
@@ -196,8 +197,8 @@ impl CrossedMass {
     }
 
     /// Finds the level at which "passes now and never before" has the probability `new`. It is
-    /// between `new` (no overlap with earlier looks) and `spent` (everything that may be spent by
-    /// now).
+    /// between `new` (no overlap with earlier looks) and `spent` (all error rate that may be spent
+    /// by now).
     fn level_for(&self, new: f64, spent: f64, blocks: u32) -> f64 {
         let (mut low, mut high) = (new, spent);
         if self.mass.iter().all(|&mass| mass == 0.0) {

@@ -221,7 +221,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A name that isn't a metric's.
+/// Error for a name that isn't a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMetric(
     /// The unknown name.

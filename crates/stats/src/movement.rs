@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(least(interval(-0.2, -0.1)), 0.1);
         let count =
             |low, high, against| least(as_ratio(Scale::Difference, interval(low, high), against));
-        // From none to one per request.
+        // From zero to one per request.
         assert!((count(1.0, 1.0, 0.0) - 1001.0_f64.ln()).abs() < 1e-9);
         assert!((count(-1.0, -1.0, 1.0) - 1001.0_f64.ln()).abs() < 1e-9);
         // One retransmit in ten thousand requests is negligible.

@@ -10,7 +10,7 @@ use crate::trials::Block;
 pub(crate) enum PairedValues {
     /// One number per block.
     Complete(Vec<f64>),
-    /// Some block can't be compared. Leaving it out would favor a variant that sometimes fails, so
+    /// Some block can't be compared. Omitting it would favor a variant that sometimes fails, so
     /// there is no comparison at all.
     Incomplete(Unmeasured),
 }

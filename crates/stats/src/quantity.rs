@@ -55,8 +55,8 @@ impl Quantity {
         })
     }
 
-    /// Finds a quantity of a single load by name. Measures come first: unlike metrics, they are also
-    /// defined if no request succeeded.
+    /// Finds a quantity of a single load by name. Measures take precedence because, unlike metrics,
+    /// they are also defined if no request succeeded.
     pub(crate) fn parse_of_load(name: &str) -> Result<Quantity, String> {
         let what = match (Measure::parse(name), metric(name)) {
             (Ok(measure), _) => QuantitySource::Measure(measure),
@@ -87,8 +87,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the measure if its figures count requests: against a fixed limit these are facts,
-    /// not estimates.
+    /// Returns the measure if its figures count requests. Against a fixed limit, such figures are
+    /// facts rather than estimates.
     pub(crate) fn counts(&self) -> Option<Measure> {
         match self.what {
             QuantitySource::Measure(measure) if measure.kind() == AmountKind::Count => {

@@ -11,7 +11,8 @@ use crate::design::Levels;
 pub enum RoundMetric {
     /// Successful requests per second of the counted part; for closed loops.
     RatePerS,
-    /// Mean response time of the successful requests; for open loops, whose rate is the schedule's.
+    /// Mean response time of the successful requests; for open loops, whose rate is set by the
+    /// schedule.
     MeanResponseUs,
 }
 

@@ -16,7 +16,7 @@ use crate::metric::{Metric, Scale};
 use crate::round_comparison::{RoundComparison, RoundMetric};
 use crate::sentences::rounds as sentence;
 
-/// Probability with which an interval misses the truth.
+/// Probability that an interval misses the true value.
 const MISS: f64 = 0.05;
 
 /// Value of each slice of one variant, by block and round.
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_error_is_that_within_blocks() {
-        // Deviation √2·0.1 within each block; the blocks' means are far apart.
+        // The standard deviation is √2·0.1 within each block, and the blocks' means are far apart.
         let spread = RoundSpread::of(&ratios(&[&[0.9, 1.1], &[1.9, 2.1]])).unwrap();
         assert!((spread.mean - 1.5).abs() < 1e-12);
         assert_eq!(spread.freedom, 2);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_count_alike_whatever_their_rounds() {
+    fn each_block_has_the_same_weight_for_any_number_of_rounds() {
         let spread = RoundSpread::of(&ratios(&[&[1.0], &[0.0, 0.0, 0.2, 0.2]])).unwrap();
         assert!((spread.mean - 0.55).abs() < 1e-12);
         let expected = (0.04_f64 / 3.0 * (1.0 + 0.25)).sqrt() / 2.0;

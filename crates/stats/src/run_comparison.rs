@@ -46,7 +46,7 @@ pub struct RunsDocument {
 pub struct RunInfo {
     /// Name in sentences: `A`, `B`, `stored` or `new`.
     pub label: String,
-    /// Path that it was read from.
+    /// Path that the run was read from.
     pub source: String,
     /// The experiment's name; empty for loads.
     pub name: String,
@@ -63,7 +63,7 @@ pub struct RunInfo {
 pub struct Difference {
     /// Area of the property.
     pub part: DifferencePart,
-    /// Its name, such as `kernel` or `connections`.
+    /// Name of the property, such as `kernel` or `connections`.
     pub name: String,
     /// Value in the old run; `None` if it lacks the property.
     pub old: Option<String>,

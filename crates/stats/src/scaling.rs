@@ -1,7 +1,7 @@
 //! Growth of a metric along a factor whose levels are numbers: cores, workers, connections.
 //!
-//! Computed from the variants' means over the blocks, with one line for each combination of the
-//! other factors' levels. It is descriptive and has no verdict.
+//! The growth is computed from the variants' means over the blocks, with one line for each
+//! combination of the other factors' levels. It is descriptive and has no verdict.
 
 use std::collections::BTreeMap;
 

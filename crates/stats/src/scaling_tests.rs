@@ -42,9 +42,9 @@ fn variant(levels: &[(&str, &str)], rate: f64) -> VariantSummary {
 }
 
 #[test]
-fn a_straight_line_is_straight_and_in_step() {
+fn proportional_growth_has_efficiency_and_r_squared_of_one() {
     let design = design(vec![factor("cores", &["direct", "1", "2", "10"])]);
-    // Not in the order of their numbers, and with one that has none.
+    // Not in numerical order, and with one level that is not a number.
     let variants = [("10", 1000.0), ("1", 100.0), ("direct", 1e6), ("2", 200.0)]
         .map(|(cores, rate)| variant(&[("cores", cores)], rate));
     let [line] = &of(&design, &variants)[..] else {
@@ -62,7 +62,7 @@ fn a_straight_line_is_straight_and_in_step() {
 }
 
 #[test]
-fn a_line_for_each_combination_of_the_others() {
+fn each_combination_of_the_other_factors_has_a_line() {
     let factors = vec![factor("body", &["1K", "10K"]), factor("cores", &["1", "2"])];
     let variants = [
         variant(&[("body", "1K"), ("cores", "1")], 100.0),
@@ -78,7 +78,7 @@ fn a_line_for_each_combination_of_the_others() {
 }
 
 #[test]
-fn a_level_that_grows_by_jumps_is_less_straight_and_one_that_never_changes_is() {
+fn r_squared_is_lower_for_jumps_and_one_for_a_constant() {
     let design = design(vec![factor("cores", &["1", "2", "3", "4"])]);
     let line = |rates: [f64; 4]| {
         let variants: Vec<_> = (1..)
@@ -87,7 +87,7 @@ fn a_level_that_grows_by_jumps_is_less_straight_and_one_that_never_changes_is() 
             .collect();
         of(&design, &variants)[0].straightness.unwrap()
     };
-    // By hand: the slope is 6/5, and the line explains 36/5 of 8.
+    // Computed by hand: the slope is 6/5, and the line explains 36/5 of 8.
     assert!((line([2.0, 4.0, 4.0, 6.0]) - 0.9).abs() < 1e-12);
     assert!((line([7.0; 4]) - 1.0).abs() < 1e-12);
     let up = line([1.0, 2.0, 3.0, 4.0]);

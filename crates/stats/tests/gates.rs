@@ -135,7 +135,11 @@ fn errors_mark_their_position_and_list_alternatives() {
             "ten%",
             "a percentage is needed",
         ),
-        ("p99 of new > baseline 5%", "5%", "nothing more is expected"),
+        (
+            "p99 of new > baseline 5%",
+            "5%",
+            "unexpected text after the end",
+        ),
         ("p99 of server=nwe > 5ms", "server=nwe", "it has new, old"),
         ("p99 of \"new > 5ms", "\"new > 5ms", "closing quote"),
         ("rate < 0 baseline", "0", "a factor must be above 0"),

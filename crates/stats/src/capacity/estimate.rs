@@ -58,7 +58,7 @@ impl CapacityEstimate {
             SearchOutcome::AtLeast { reason, .. } => Some(*reason),
             _ => None,
         });
-        // A mean of capacities and bounds would estimate nothing.
+        // The mean of capacities and lower bounds would not estimate anything.
         if let Some(reason) = reason {
             let per_s = searches
                 .iter()

@@ -7,10 +7,11 @@
 //! short probes are not.
 //!
 //! Slow responses come in clusters, so the excess of a probe is skewed, and an isotonic fit then
-//! crosses the goal too late. The second fit is a line on both log scales near that crossing, by
-//! quasi-likelihood with a log link (Wedderburn, "Quasi-likelihood functions, generalized linear
-//! models, and the Gauss-Newton method", Biometrika 61, 1974). It uses the means of all nearby probes
-//! and never takes the logarithm of a single one. Where the excess jumps, the first fit applies.
+//! crosses the goal too late. The second fit is a straight line on both log scales near that
+//! crossing, by quasi-likelihood with a log link (Wedderburn, "Quasi-likelihood functions,
+//! generalized linear models, and the Gauss-Newton method", Biometrika 61, 1974). It uses the means
+//! of all nearby probes and never takes the logarithm of a single one. Where the excess jumps, the
+//! first fit applies.
 
 /// Range of the log excess around the goal that further probes should cover, to each side.
 const EXCESS_RANGE: f64 = 1.2;
@@ -35,13 +36,13 @@ pub(super) struct FitPoint {
     pub(super) log_rate: f64,
     /// See [`GoalReading::excess`](super::GoalReading::excess).
     pub(super) excess: f64,
-    /// Excess of half a request.
+    /// Excess that corresponds to half a request.
     pub(super) resolution: f64,
     /// Number of requests.
     pub(super) weight: f64,
 }
 
-/// Position of the goal's edge relative to the probes.
+/// Position of the edge, where the excess reaches 1, relative to the probed rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Crossing {
     /// The fit exceeds the goal even at the lowest rates.

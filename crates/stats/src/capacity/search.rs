@@ -128,7 +128,7 @@ impl Search {
         search
     }
 
-    /// The most probes that a search of these settings makes.
+    /// Maximum number of probes of a search with these settings.
     pub fn probes_max(settings: &SearchSettings) -> usize {
         let edge = EDGE_PROBES + EXTENSIONS_MAX * EXTENSION_PROBES + CROSSING_PROBES + 1;
         match settings.start_at {
@@ -291,7 +291,7 @@ impl Search {
                 let reason = BoundReason::ProbesMax;
                 return Phase::Ended(SearchOutcome::AtLeast { per_s, reason });
             }
-            // An open loop rarely achieves more than the closed one.
+            // An open loop rarely achieves a higher rate than the closed loop.
             (Some(met), None) => self.clamped(met * step.sqrt()),
             (None, Some(unmet)) if self.clamped(unmet / step) >= unmet => {
                 return self.below(unmet);
@@ -396,7 +396,7 @@ impl Search {
         })
     }
 
-    /// The capacity by the probes near the first crossing and those at the edge.
+    /// The capacity according to the probes near the first crossing and those at the edge.
     fn judge_crossing(&self, log_rate: f64, reach: f64) -> Phase {
         let at = self.edge.refined_crossing(log_rate, reach);
         match self.is_saturated_below(at) {

@@ -223,7 +223,7 @@ fn requests_in_flight_are_no_arrears() {
     assert!(!result(1_000, 0.0).keeps_up());
 }
 
-/// Runs one search against a server whose result depends on the rate alone.
+/// Runs one search against a server whose result depends only on the rate.
 fn search(settings: SearchSettings, result: impl Fn(f64) -> ProbeResult) -> Search {
     let mut search = Search::new(settings);
     let mut probes = 0;

@@ -1,4 +1,4 @@
-//! Measurements that gates are judged by.
+//! Measurements by which gates are judged.
 
 use prony_record::Record;
 
@@ -20,10 +20,10 @@ pub struct RunEvidence<'a> {
     pub is_loads: bool,
 }
 
-/// All measurements that gates are judged by.
+/// All measurements by which gates are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// The run that the gates are about.
+    /// The run that the gates apply to.
     pub new: RunEvidence<'a>,
     /// The stored run to compare with.
     pub stored: Option<RunEvidence<'a>>,
@@ -63,7 +63,8 @@ impl RunEvidence<'_> {
                 .filter(|(_, of, _)| *of == variant)
                 .map(|(block, _, record)| {
                     let value = match measure.count(record) {
-                        // Trials of different lengths have different counts.
+                        // Trials of different lengths have different counts, so they are not
+                        // compared.
                         Some((_, 0)) => None,
                         Some((count, whole)) => Some(count as f64 / whole as f64),
                         None => measure.amount(record).map(|amount| amount.value()),
@@ -77,7 +78,8 @@ impl RunEvidence<'_> {
         values
     }
 
-    /// Reason why the run withholds verdicts on this quantity; it completes a sentence.
+    /// Reason why the run withholds verdicts on this quantity, as a phrase that completes a
+    /// sentence.
     pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&str> {
         let mut doubts = self
             .run
@@ -86,7 +88,7 @@ impl RunEvidence<'_> {
             .filter(|doubt| doubt.variant == variant);
         let found = match quantity.what {
             QuantitySource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
-            // A finding that distorts one time or rate distorts the others.
+            // A finding that distorts one time or rate also distorts the others.
             QuantitySource::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
             QuantitySource::Measure(_) => None,
         };

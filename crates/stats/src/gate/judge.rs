@@ -202,7 +202,7 @@ impl GateCase<'_> {
         };
         let ruling = match interval {
             Some(interval) => self.rule(interval, limit),
-            // A load that was run once is judged by its own value.
+            // A load that ran once is judged by its single value.
             None if source.is_loads => {
                 let held = values.iter().filter(|(_, v)| self.sign.holds(*v, limit));
                 match held.count() {

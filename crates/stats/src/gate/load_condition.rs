@@ -2,8 +2,8 @@
 //! `failed>0.1%` or `rate<1000`.
 //!
 //! The grammar and the metrics are those of a [`Gate`](super::Gate), without variants, references
-//! and verdicts. One load has no interval, so its figures alone decide. A percentile that is a lower
-//! bound is compared by its printed value.
+//! and verdicts. One load has no interval, so the result depends only on its figures. A percentile
+//! that is a lower bound is compared by its printed value.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Conditions on a result, and whether it fails them: `--fail-if` takes what must not be, `--require`
-//! the same grammar for what must be.
+//! Conditions on a result, and their evaluation: `--fail-if` describes results that fail, and
+//! `--require` results that pass, in the same grammar.
 //!
 //! ```text
 //! gate      = metric [ "of" subject ] sign limit
@@ -11,14 +11,15 @@
 //! reference = "baseline" | "stored" | subject of one variant
 //! ```
 //!
-//! `p99 of new > baseline + 5%`, `rate of socket=tcp < 0.95 baseline`, `p99 > 50ms`,
-//! `failed > 0.1%`, `verdict of new is slower`. A measure is a metric of `verdict.json` by its name,
-//! one of the short names, or a [measure](prony_record::measure) of a record; without a subject every
-//! variant is meant, each by itself. A [`LoadCondition`] is a gate on a single load.
+//! Examples: `p99 of new > baseline + 5%`, `rate of socket=tcp < 0.95 baseline`, `p99 > 50ms`,
+//! `failed > 0.1%`, `verdict of new is slower`. A metric is a metric of `verdict.json` by its name,
+//! one of the short names, or a [measure](prony_record::measure) of a record. Without a subject,
+//! the gate applies to each variant separately. A [`LoadCondition`] is a gate on a single load.
 //!
-//! A gate judges the interval, not the estimate: it fails where the whole interval fulfils it,
-//! passes where none of the interval does, and else can't tell. So a value near its limit doesn't
-//! flap with the noise. Counts of requests against a fixed value are facts and judged as such.
+//! A gate judges the interval, not the estimate. It fails if the condition holds for the whole
+//! interval, passes if it holds for no part of the interval, and is unclear otherwise. Therefore,
+//! noise does not flip the result of a value near its limit. Counts of requests against a fixed
+//! value are facts, and are judged directly.
 
 mod error;
 mod evidence;
@@ -43,7 +44,7 @@ pub use scope::GateScope;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     typed: String,
-    /// Indices of the variants that it is about.
+    /// Indices of the variants that the gate applies to.
     subjects: Vec<usize>,
     rule: GateRule,
 }
@@ -131,7 +132,7 @@ impl Gate {
         &self.typed
     }
 
-    /// Judges the gate for each variant that it is about.
+    /// Judges the gate for each variant that it applies to.
     pub fn judge(&self, evidence: &Evidence<'_>) -> Vec<GateResult> {
         let each = self.subjects.iter();
         each.filter_map(|&variant| judge::judge(self, variant, evidence))

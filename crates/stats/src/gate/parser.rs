@@ -125,7 +125,7 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Range from here to the next white space.
+    /// Range from the current position to the next white space.
     fn here(&self) -> std::ops::Range<usize> {
         let rest = self.rest();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -259,7 +259,7 @@ impl<'a> GateParser<'a> {
         Err(self.wrong(place, &what))
     }
 
-    /// Parses a variant's name: quoted, or the longest name that matches here.
+    /// Parses a variant's name: quoted, or the longest name that matches at the current position.
     fn name(&mut self) -> Result<Option<Vec<usize>>, GateError> {
         let rest = self.rest();
         let start = self.at;
@@ -367,13 +367,13 @@ impl<'a> GateParser<'a> {
         };
         let Some(to) = to else {
             let end = start + text.len();
-            // After a digit the text can only be a value, so the error of the value is the
+            // After a digit, the text can only be a value, so the error of the value is the
             // relevant one.
             let what = if is_single_load || text.starts_with(|c: char| c.is_ascii_digit()) {
                 fixed
             } else {
                 format!(
-                    "{fixed}, nor anything to compare with: baseline{}; {}",
+                    "{fixed}, nor a reference to compare with: baseline{}; {}",
                     match &self.known.stored {
                         Some(label) => format!(", stored ({label})"),
                         None => String::new(),
@@ -439,11 +439,11 @@ impl<'a> GateParser<'a> {
                 return Ok(Some(GateReference::Stored));
             }
             "baseline" => {
-                let what = "a load alone has no baseline (name another with --against)";
+                let what = "a single load has no baseline (name another load with --against)";
                 return Err(self.wrong(start..self.at, what));
             }
             "stored" => {
-                let what = "nothing is stored to compare with (add --against DIR)";
+                let what = "there is no stored run to compare with (add --against DIR)";
                 return Err(self.wrong(start..self.at, what));
             }
             word if stored == Some(word) && !word.is_empty() => {
@@ -488,7 +488,7 @@ impl<'a> GateParser<'a> {
             let grown = percent.map(|percent| factor * (1.0 + sign * percent / 100.0));
             return match grown.filter(|grown| *grown > 0.0) {
                 Some(grown) => Ok((grown, 0.0)),
-                None => Err(self.wrong(place, "a percentage is needed here, and less than all")),
+                None => Err(self.wrong(place, "a percentage below 100% is needed here")),
             };
         }
         match quantity.value(&text) {
@@ -497,8 +497,8 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Returns the variants that a limit applies to: a variant isn't compared with itself, nor with
-    /// a baseline that it lacks.
+    /// Returns the variants that a limit applies to. A variant isn't compared with itself, nor with
+    /// a missing baseline.
     fn concerned(&self, subject: GateSubject, limit: GateLimit) -> Result<Vec<usize>, GateError> {
         let GateLimit::Relative { to, .. } = limit else {
             return Ok(subject.variants);
@@ -517,7 +517,7 @@ impl<'a> GateParser<'a> {
             .filter(|&v| has_other(v))
             .collect();
         if kept.is_empty() {
-            let what = "there is nothing else to compare this with; it is its own baseline, or \
+            let what = "there is nothing to compare this variant with: it is its own baseline, or \
                             has none";
             Err(self.wrong(subject.from..subject.to, what))
         } else {
@@ -530,7 +530,10 @@ impl<'a> GateParser<'a> {
         if self.rest().is_empty() {
             Ok(())
         } else {
-            Err(self.wrong(self.at..self.typed.len(), "nothing more is expected here"))
+            Err(self.wrong(
+                self.at..self.typed.len(),
+                "unexpected text after the end of the condition",
+            ))
         }
     }
 }

@@ -15,14 +15,14 @@ pub struct GateScope {
 }
 
 impl GateScope {
-    /// Returns true if there is only the load that a condition of `prony load` is about: it has no
+    /// Returns true if the scope is a single load, as for a condition of `prony load`: it has no
     /// variants and no stored run.
     pub(super) fn is_single_load(&self) -> bool {
         self.variants.is_empty() && self.stored.is_none()
     }
 
     pub(super) fn counterpart(&self, variant: usize) -> Option<usize> {
-        // A run without trials finds the counterpart by the same rule.
+        // A run without trials, which finds the counterpart by the same rule.
         let run = Run {
             variants: self.variants.clone(),
             baseline: self.baseline.clone(),
@@ -64,7 +64,7 @@ impl GateScope {
             .map(|variant| quoted(&variant.name))
             .collect();
         if names.is_empty() {
-            return "a load has no variants; leave \"of …\" out".to_owned();
+            return "a load has no variants; omit \"of …\"".to_owned();
         }
         let level = self
             .variants

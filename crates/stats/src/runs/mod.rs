@@ -29,15 +29,15 @@ const MISS_PROBABILITY: f64 = 0.05;
 /// One run: an experiment, or loads with the same settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
-    /// Its variants.
+    /// Variants of the run.
     pub variants: Vec<RunVariant>,
-    /// The levels that its baseline fixes; empty for loads.
+    /// Levels that the run's baseline fixes; empty for loads.
     pub baseline: Levels,
-    /// Largest change that it counts as no difference, as a fraction.
+    /// Largest change that the run counts as no difference, as a fraction.
     pub margin: f64,
-    /// Metrics that it was judged on.
+    /// Metrics that the run was judged on.
     pub family: Vec<Metric>,
-    /// Trials of its complete blocks.
+    /// Trials of the run's complete blocks.
     pub trials: Vec<TrialValues>,
     /// Metrics on which the run itself withheld a verdict.
     pub doubts: Vec<WithheldMetric>,
@@ -48,7 +48,7 @@ pub struct Run {
 pub struct RunVariant {
     /// Name in sentences.
     pub name: String,
-    /// Its levels; empty for a load.
+    /// Levels of the variant; empty for a load.
     pub levels: Levels,
 }
 
@@ -70,7 +70,7 @@ pub struct WithheldMetric {
     pub variant: usize,
     /// The metric.
     pub metric: Metric,
-    /// Reason; it completes a sentence.
+    /// Reason, as a phrase that completes a sentence.
     pub reason: String,
 }
 
@@ -264,8 +264,8 @@ impl RunSides<'_> {
             self.old.averaged(pair.0, metric),
             self.new.averaged(pair.1, metric),
         );
-        // A trial without a value makes the whole sample unusable; leaving it out would be
-        // biased.
+        // A trial without a value makes the whole sample unusable, because omitting the trial would
+        // cause bias.
         let whole = |values: &[(u32, Option<f64>)]| -> Option<Vec<f64>> {
             values.iter().map(|(_, value)| *value).collect()
         };
@@ -412,9 +412,9 @@ impl RunSides<'_> {
     }
 }
 
-/// Judges if the new run is worse by more than the margin. It is established only if equality is
-/// rejected too, at the family's error rate. The probability of any false alarm is therefore at
-/// most 5%, however many variants and metrics there are.
+/// Judges if the new run is worse by more than the margin. A regression is established only if
+/// equality is also rejected at the family's error rate. The probability of any false alarm is
+/// therefore at most 5% for any number of variants and metrics.
 fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> Ruling {
     let (certainly, ruled_out) = match one.metric.direction() {
         Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),

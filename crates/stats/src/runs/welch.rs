@@ -62,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn welch_is_what_a_textbook_has() {
-        // Worked by hand from the variances 0.085 and 0.287: t = 4.839, 6.178 degrees of freedom.
+    fn welch_matches_a_textbook_example() {
+        // Computed by hand from the variances 0.085 and 0.287: t = 4.839, 6.178 degrees of freedom.
         let old = [10.1, 9.6, 10.4, 9.9, 10.0];
         let new = [11.2, 12.1, 10.9, 11.6, 10.8];
         let gap = MeanDifference::between(&old, &new).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn without_scatter_an_interval_is_a_point() {
+    fn without_variance_an_interval_is_a_point() {
         let gap = MeanDifference::between(&[1.0; 3], &[1.0; 4]).unwrap();
         assert_eq!((gap.p_value(), gap.interval(0.05).low), (1.0, 0.0));
         let gap = MeanDifference::between(&[1.0; 3], &[2.0; 3]).unwrap();

@@ -49,7 +49,7 @@ pub(crate) fn subject(quantity: &str, variant: &str) -> String {
     }
 }
 
-/// The stored run has no counterpart of the variant.
+/// The stored run has no variant that matches this one.
 pub(crate) fn no_reference(subject: &str) -> String {
     format!("{subject}: the other run has no variant to compare it with")
 }
@@ -102,7 +102,7 @@ pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> St
     let shown = |value| quantity.shown(value);
     let GateNumbers { value, limit, .. } = basis.numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
-    // The two may look equal after rounding, which would contradict the ruling.
+    // After rounding, the two may look equal, which would contradict the ruling.
     let apart = match figure == limit_text {
         true if value > limit => ", just above the limit",
         true if value < limit => ", just below the limit",

@@ -18,13 +18,13 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         low: comparison.rounds_low,
         high: comparison.rounds_high,
     };
-    // Both metrics are ratios, so the rate's rules for figures apply to either.
+    // Both metrics are ratios, so the rules for formatting rates apply to either.
     let shown = |effect: &Effect| {
         let change = Change::of(Metric::RatePerS, effect);
         change.map_or("no estimate".to_owned(), |change| change.with_interval())
     };
     let mut text = format!(
-        "{} of {} against {}: the {} of {} alone give {}; the blocks, which decide, give {}.",
+        "{} of {} against {}: the {} of {} alone give {}; the blocks, which are used for the verdict, give {}.",
         capitalized(comparison.metric.noun()),
         comparison.name,
         comparison.against_name,
@@ -39,12 +39,12 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
     {
         text.push_str(
             " The blocks differ by more than their rounds explain, so more blocks narrow the \
-             interval, and longer blocks don't.",
+             interval, but longer blocks don't.",
         );
     }
     if comparison.rounds_without_ratio > 0 {
         let left_out = counted(comparison.rounds_without_ratio, "round");
-        text = format!("{text} Left out, because one of the two has no value: {left_out}.");
+        text = format!("{text} Omitted, because one of the two has no value: {left_out}.");
     }
     text
 }

@@ -103,12 +103,13 @@ pub(crate) fn withheld(between: &RunComparison, about: &RunPairInfo, reason: &st
     }
 }
 
-/// The verdict of one run was withheld, for `reason`; it completes a sentence.
+/// Reason that the verdict of one run was withheld, as a phrase that completes a sentence.
 pub(crate) fn withheld_in(run: &RunInfo, reason: &str) -> String {
     format!("in {}, {reason}", run.label)
 }
 
-/// Some trials of a run have no value of a metric; it completes a sentence.
+/// Reason that some trials of a run have no value of a metric, as a phrase that completes a
+/// sentence.
 pub(crate) fn unmeasured(run: &RunInfo, metric: Metric, numbers: &[String]) -> String {
     format!(
         "{} has no {} in {} {} (zero, or not measured)",
@@ -119,7 +120,7 @@ pub(crate) fn unmeasured(run: &RunInfo, metric: Metric, numbers: &[String]) -> S
     )
 }
 
-/// Reason why too few trials can't support a verdict; it completes a sentence.
+/// Reason that too few trials can't support a verdict, as a phrase that completes a sentence.
 pub(crate) fn too_few(about: &RunPairInfo, old: usize, new: usize) -> String {
     let unit = &about.new.unit;
     match (old, new) {

@@ -194,7 +194,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
         "cwd = \"nowhere\"",
-        "@: cwd of service \"web\": nowhere does not exist (relative paths start from the plan's \
+        "@: cwd of service \"web\": nowhere does not exist (relative paths start at the plan's \
          folder)",
     ),
     (

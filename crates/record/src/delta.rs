@@ -15,11 +15,11 @@ const STATUS_COUNT: usize = 1000;
 /// merge exactly and in any order: the deltas of all intervals and workers add up to the whole load,
 /// bucket by bucket.
 ///
-/// A request counts in the interval in which it ends; only [`Delta::started`] counts starts.
+/// A request counts in the interval in which it ends, except that [`Delta::started`] counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delta {
-    /// Begin and end of the interval, since the start of the load; no part of it is warm-up. After
-    /// merging, from the earliest begin to the latest end.
+    /// Begin and end of the interval, relative to the start of the load. No part of the interval is
+    /// warm-up. Merging yields the range from the earliest begin to the latest end.
     pub span: Option<(Nanos, Nanos)>,
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
@@ -35,7 +35,7 @@ pub struct Delta {
     pub redirected: u64,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
-    /// Bytes of response bodies among them.
+    /// Bytes of response bodies, as part of `bytes_in`.
     pub body_bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// Longest time that can be represented: ten hours. Longer times count as this.
+/// Longest time that can be represented, which is ten hours. Longer times count as ten hours.
 pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
 /// Relative resolution: with three significant digits a bucket is at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -153,8 +153,8 @@ impl Distribution {
         self.known.saturating_record_n(time.0, count);
     }
 
-    /// The value at `quantile` (0 to 1), and whether it is only a lower bound. It counts lower bounds as
-    /// if they were complete times.
+    /// The value at `quantile` (0 to 1), and whether it is only a lower bound. Lower bounds are
+    /// counted as if they were complete times.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         let Some(censored) = self.bounds() else {
             return (Nanos(self.known.value_at_quantile(quantile)), false);
@@ -162,7 +162,7 @@ impl Distribution {
         let mut all = self.known.clone();
         add(&mut all, censored);
         let low = all.value_at_quantile(quantile);
-        // The other extreme: every lower bound is really longer than all complete times.
+        // The other extreme: every lower bound is actually longer than all complete times.
         let rank = (quantile * all.len() as f64).ceil().max(1.0);
         if rank > self.known.len() as f64 {
             return (Nanos(low), true);
@@ -178,7 +178,7 @@ impl Distribution {
         }
         let mut all = self.known.clone();
         let mut longest_is_bound = false;
-        // A request that was cut off early is not the shortest one.
+        // A request that was cut off early is not the shortest request.
         let mut min = self.known.min();
         let mut shortest_is_bound = false;
         if let Some(censored) = self.bounds() {
@@ -221,8 +221,8 @@ impl Distribution {
         }
     }
 
-    /// The histogram as HDR V2 with deflate in base64, with lower bounds as ordinary values. `None` if
-    /// the distribution is empty.
+    /// The histogram as HDR V2 with deflate in base64, in which lower bounds are ordinary values.
+    /// `None` if the distribution is empty.
     pub fn encode(&self) -> Option<String> {
         if self.count() == 0 {
             return None;
@@ -251,8 +251,8 @@ impl Distribution {
         Some(all)
     }
 
-    /// Decodes the output of [`Distribution::encode`]; lower bounds become ordinary values. `None` if it
-    /// is invalid.
+    /// Decodes the output of [`Distribution::encode`]; lower bounds are decoded as ordinary values.
+    /// `None` if it is invalid.
     pub fn decode(encoded: &str) -> Option<Distribution> {
         let bytes = BASE64.decode(encoded).ok()?;
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
@@ -264,7 +264,7 @@ impl Distribution {
 
 fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
     into.add(from)
-        .expect("all histograms here have the same bounds and digits");
+        .expect("all histograms of this crate have the same bounds and digits");
 }
 
 fn encode(histogram: &Histogram<u64>) -> Option<String> {
@@ -341,8 +341,8 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_among_lower_bounds_says_so() {
-        // 98 quick ones and two that were given up after 5 ms.
+    fn a_percentile_among_lower_bounds_is_marked() {
+        // 98 short times, and two requests that were abandoned after 5 ms.
         let quick = [1_000_000; 98];
         let with_bounds = of(&quick, &[5_000_000; 2]).summary();
         assert!((with_bounds.p50 / 1000.0 - 1.0).abs() < 0.001);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_is_one_that_was_seen_to_its_end() {
+    fn the_minimum_is_a_complete_time() {
         let cut = of(&[2_000_000, 1_000_000], &[3_000]).summary();
         assert!((cut.min / 1000.0 - 1.0).abs() < 0.001, "{}", cut.min);
         assert!(!cut.at_least.contains(&"min".to_owned()));
@@ -363,11 +363,11 @@ mod tests {
 
     #[test]
     fn a_short_lower_bound_can_not_improve_a_percentile() {
-        // Half of the requests were cut off at once: the median may be anything above.
+        // Half of the requests were cut off at once, so the median may have any higher value.
         let cut = of(&[1_000_000; 50], &[1_000; 50]);
         let (_, bound) = cut.quantile(0.5);
         assert!(bound);
-        // A few cut off at once, among very many equal ones, move nothing.
+        // A few requests that were cut off at once, among very many equal times, change nothing.
         let few = of(&[1_000_000; 10_000], &[1_000; 3]);
         assert!(!few.quantile(0.5).1);
         assert!(few.quantile(0.9999).1);
@@ -426,13 +426,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_range_is_kept_as_the_longest() {
+    fn times_beyond_the_range_count_as_the_longest() {
         let all = of(&[u64::MAX], &[]);
         assert!(all.summary().max >= LONGEST_NS as f64 / 1e3 * 0.99);
     }
 
     #[test]
-    fn nothing_recorded_gives_zeros_and_no_histogram() {
+    fn an_empty_distribution_has_zeros_and_no_histogram() {
         assert_eq!(Distribution::new().summary(), Summary::default());
         assert_eq!(Distribution::new().encode(), None);
     }

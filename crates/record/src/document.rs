@@ -200,7 +200,7 @@ pub struct Totals {
     pub redirected: u64,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
-    /// Bytes of response bodies among them.
+    /// Bytes of response bodies, as part of `bytes_in`.
     pub body_bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,

@@ -2,10 +2,10 @@
 //!
 //! Input: a call for every request that starts and one for every request that ends, from the worker
 //! that owns the [`Recorder`]. Output: the merged [`Record`] (`prony.record/1`), from which every
-//! report is derived. Nothing here reads a clock, opens a socket or formats a report. The texts of
-//! findings are composed by the crates that create them; [`FindingId`] is the registry of all
-//! findings. [`number`] is the one place that rounds figures for people,
-//! [`quantity`] the one that parses them.
+//! report is derived. This crate reads no clock, opens no socket and formats no report. The texts
+//! of findings are composed by the crates that create them; [`FindingId`] is the registry of all
+//! findings. [`number`] is the one place that rounds figures for people, [`quantity`] the one that
+//! parses them.
 
 mod buckets;
 mod delta;

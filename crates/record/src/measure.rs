@@ -22,7 +22,8 @@ pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean,
      ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
      (findings of a load by agents)";
 
-/// The finding with this id, if conditions can name it: part of the load is missing.
+/// The finding with this id, if it can be used in conditions, because it means that part of the
+/// load is missing.
 pub fn finding(id: &str) -> Option<FindingId> {
     FindingId::parse(id).filter(|id| id.info().incomplete_load)
 }
@@ -115,7 +116,7 @@ impl Relation {
     }
 }
 
-/// The kind of a figure, which decides how its limit is written.
+/// The kind of a figure, which determines how its limit is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmountKind {
     /// A time: `250us`, `50ms`, `1.5s`, `2m`.
@@ -171,7 +172,7 @@ impl AmountKind {
         };
         let share = || quantity::percent(text);
         match self {
-            // A bare number has no unit, although `quantity::time` accepts it.
+            // A time without a unit is refused, although `quantity::time` accepts it.
             AmountKind::Time => Some(text)
                 .filter(|text| text.ends_with(|c: char| c.is_ascii_alphabetic()))
                 .and_then(|text| quantity::time(text).ok())
@@ -232,7 +233,7 @@ impl Measure {
         Ok(Measure(MeasureKind::Time(times, figure)))
     }
 
-    /// The kind of its figures.
+    /// The kind of the metric's figures.
     pub fn kind(&self) -> AmountKind {
         match self.0 {
             MeasureKind::Time(..) => AmountKind::Time,

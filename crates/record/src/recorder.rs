@@ -14,8 +14,8 @@ use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
-/// Young requests in flight at the end count without a time if the measured part is at least this many
-/// times as long as the p99.
+/// Minimum ratio of the measured part to the p99 at which recent requests in flight at the end
+/// count without a time.
 const MEASURED_TO_P99_MIN: u64 = 10;
 
 /// The rule by which requests belong to the measured part.
@@ -47,8 +47,8 @@ impl MeasuredPart {
 pub struct Exchange {
     /// The time at which the request was due; in a closed loop, at which its request slot became free.
     pub intended: Nanos,
-    /// The time at which its first byte was passed to the socket; if that never happened, the start of
-    /// its connect.
+    /// The time at which the first byte was passed to the socket, or if there was none, the start
+    /// of the connect.
     pub sent: Nanos,
     /// The time of the first byte of the response, if there was one.
     pub first_byte: Option<Nanos>,
@@ -58,11 +58,11 @@ pub struct Exchange {
     pub status: Option<u16>,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
-    /// Bytes of the response body among them.
+    /// Bytes of the response body, as part of `bytes_in`.
     pub body_bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
-    /// It started in the settling part of a slice.
+    /// The request started in the settling part of a slice.
     pub is_settling: bool,
     /// Number of its entry in the load's list; ignored if no entries are counted.
     pub entry: u32,
@@ -79,9 +79,9 @@ impl Exchange {
 /// A completed TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlsHandshake {
-    /// Time from its first byte until a request can be sent.
+    /// Time from the first byte of the handshake until a request can be sent.
     pub took: Nanos,
-    /// It resumed the session of an earlier connection.
+    /// The handshake resumed the session of an earlier connection.
     pub resumed: bool,
 }
 
@@ -183,9 +183,10 @@ impl Recorder {
         }
     }
 
-    /// Records a start in an open loop, in the order of the schedule. The request was due at `intended`
-    /// and started at `actual`; its connection was free at `free_since`. The generator is late only
-    /// from the later of the two: waiting for a connection is not its fault.
+    /// Records a start in an open loop, in the order of the schedule. The request was due at
+    /// `intended` and started at `actual`, and its connection was free from `free_since` on.
+    /// Lateness counts from the later of these two times, because waiting for a connection is not
+    /// the generator's fault.
     #[inline]
     pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
@@ -261,7 +262,7 @@ impl Recorder {
                 slice
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
-                // The wait of an unstarted request is no lower bound of a service time.
+                // The wait of an unstarted request is not a lower bound of a service time.
                 if outcome != Outcome::Unstarted {
                     slice
                         .service_time
@@ -301,8 +302,8 @@ impl Recorder {
         }
     }
 
-    /// Closes the slices before `moment`; no request may end before it afterwards. The end of a request
-    /// does the same, but may come late for a viewer that waits for slices.
+    /// Closes the slices before `moment`; no request may end before it afterwards. The end of a
+    /// request also closes slices, but may be too late for a viewer that waits for them.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
@@ -397,7 +398,7 @@ impl Recorder {
             .is_some_and(|untaken| untaken.span.is_some())
     }
 
-    /// Adds the slices that ended since the last call to `into`. This costs nothing if `into` is empty.
+    /// Adds the slices that ended since the last call to `into`. Cheap if `into` is empty.
     pub fn hand_over(&mut self, into: &mut Box<Delta>) {
         let Some(untaken) = &mut self.untaken else {
             return;
@@ -415,8 +416,8 @@ impl Recorder {
         &self.total
     }
 
-    /// Requests of the measured part whose connect or send began. Counted at their starts, not as
-    /// a sum of their ends, so that the identity in [`crate::Totals::check`] can fail.
+    /// Requests of the measured part whose connect or send began. They are counted when they start,
+    /// not as the sum of their ends, so that the check in [`crate::Totals::check`] is meaningful.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
     }

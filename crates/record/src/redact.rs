@@ -1,9 +1,9 @@
-//! Hides credentials in text that is stored or shown: values of Authorization, Cookie and
-//! X-Api-Key headers and their kind, user and password in URLs, and the passwords of `user` and
-//! `proxy` settings. Credentials under other names, or within bodies, are not recognized.
+//! Hides credentials in text that is stored or shown: values of Authorization, Cookie, X-Api-Key
+//! and similar headers, user and password in URLs, and the passwords of `user` and `proxy`
+//! settings. Credentials under other names, or within bodies, are not recognized.
 //!
-//! The text may be a plan, a list of arguments or JSON. [`split`] keeps what it took out, so that
-//! [`restore`] can rebuild the text for a run that needs the credentials again.
+//! The text may be a plan, a list of arguments or JSON. [`split`] returns the removed credentials,
+//! so that [`restore`] can rebuild the text for a run that needs them.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ const SECRET_HEADERS: [&str; 15] = [
     "x-vault-token",
 ];
 
-/// Stands in for a credential in text that is only shown.
+/// Replaces a credential in text that is only shown.
 pub const REDACTED: &str = "[redacted]";
 
 /// Begins a numbered placeholder: `[redacted 1]`.
@@ -46,7 +46,7 @@ pub fn hide(text: &str) -> String {
     replaced(text, |_| REDACTED.to_owned())
 }
 
-/// Takes the credentials out of text.
+/// Replaces the credentials of a text with placeholders.
 pub fn split(text: &str) -> Redacted {
     let mut secrets: Vec<String> = Vec::new();
     let text = replaced(text, |secret| {
@@ -68,7 +68,7 @@ pub fn restore(text: &str, secrets: &[String]) -> String {
     })
 }
 
-/// True if the text has placeholders of [`split`].
+/// True if the text contains placeholders from [`split`].
 pub fn is_redacted(text: &str) -> bool {
     let mut found = text.match_indices(NUMBERED);
     found.any(|(at, _)| {
@@ -139,8 +139,8 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// True if there is something to hide. A template that only names a variable, and a value that is already
-/// hidden, are no credentials.
+/// True if the value is a credential that must be hidden. A template that only names a variable,
+/// and a value that is already hidden, are not credentials.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let is_template =
@@ -183,7 +183,7 @@ fn is_quote(c: char) -> bool {
     c == '"' || c == '\''
 }
 
-/// The length of a value that ends with a quote, or else with its line.
+/// The length of a value that ends at a quote, or otherwise at the end of its line.
 fn end_of(text: &str, quote: Option<char>) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -196,7 +196,7 @@ fn end_of(text: &str, quote: Option<char>) -> usize {
     text.len()
 }
 
-/// User and password of a URL, where it has a password or is one of HTTP.
+/// User and password of a URL, if it has a password or is an HTTP URL.
 fn userinfo_range(url: &str) -> Option<Range<usize>> {
     let (scheme, rest) = url.split_once("://")?;
     let from = scheme.len() + 3;

@@ -34,7 +34,7 @@ pub struct Slice {
     pub p99_us: f64,
 }
 
-/// Consecutive slices during the load. They can be merged, which percentiles can not.
+/// Consecutive slices during the load. Slices can be merged exactly, which percentiles can't.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
     /// Number of the first slice; slice 0 begins with the measured part.

@@ -181,7 +181,7 @@ fn open() -> LoadFigures {
         FindingId::GeneratorSaturated,
         Severity::Error,
         "The generator's busiest worker was busy 99% of the time, late with its starts: the \
-         generator and not the server may have set the rate. Give it more cores (--cores, \
+         generator and not the server may have limited the rate. Give it more cores (--cores, \
          --threads), or load less.",
     )];
     figures

@@ -186,7 +186,7 @@ const COARSE_BUCKETS: usize = coarse_bucket(u64::MAX) as usize + 1;
 /// Reads a list of buckets with numbers below `below`.
 fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>> {
     let length = from.number()?;
-    // Each bucket takes at least two bits, so a false length can not cause a large allocation.
+    // Each bucket takes at least two bits, so a wrong length can't cause a large allocation.
     let most = (from.left() / 2).min(below);
     let mut buckets = Vec::with_capacity(usize::try_from(length).map_or(most, |it| it.min(most)));
     let mut next = 0_u64;

@@ -13,8 +13,8 @@ pub(super) const AGENT_LOST: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "The agent sent nothing for 13 s, was restarted, killed or stopped (SIGTERM), did not \
-              end, or heard nothing from the coordinator for as long as its lease. The figures \
-              contain what it had measured until then.",
+              end, or received nothing from the coordinator until its lease expired. The figures \
+              include its measurements up to that time.",
     action: "Repeat the load. `prony fleet collect` fetches what the agent's own file holds.",
     folding: TrialFolding::Worst,
     incomplete_load: true,
@@ -66,7 +66,7 @@ pub(super) const ACCOUNTING_MISMATCH: FindingInfo = FindingInfo {
 pub(super) const SPOOL_FAILED: FindingInfo = FindingInfo {
     seen: "An agent could not write its own copy of what it measured.",
     severities: &[(Warning, "")],
-    meaning: "What the NATS server loses can't be collected from the agent later.",
+    meaning: "Data that the NATS server loses can't be collected from the agent later.",
     action: "Check the free space and the permissions of the agent's state folder.",
     ..BASE
 };
@@ -85,7 +85,7 @@ pub(super) const LATE_START: FindingInfo = FindingInfo {
         (Note, "the agent started before the warm-up ended"),
         (
             Warning,
-            "it started after the warm-up, so the measured part began without it",
+            "the agent started after the warm-up, so the measured part began without it",
         ),
     ],
     meaning: "The order arrived late, the agent's machine was busy, or connecting took long.",

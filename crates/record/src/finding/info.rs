@@ -2,17 +2,17 @@
 
 use super::Severity;
 
-/// One row of the registry: everything that is fixed about a finding.
+/// One row of the registry: all fixed properties of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingInfo {
-    /// The part of prony that creates it.
+    /// The part of prony that creates the finding.
     pub scope: FindingScope,
     /// The observation, as a sentence.
     pub seen: &'static str,
-    /// Its possible severities, mildest first, each with its condition. The condition is empty
-    /// where there is only one.
+    /// Possible severities, mildest first, each with its condition. The condition is empty if there
+    /// is only one severity.
     pub severities: &'static [(Severity, &'static str)],
-    /// The verdicts that it withholds when it is an error.
+    /// The verdicts that the finding withholds when it is an error.
     pub withholds: WithheldVerdicts,
     /// Consequences for the result.
     pub meaning: &'static str,
@@ -30,7 +30,7 @@ pub struct FindingInfo {
 }
 
 impl FindingInfo {
-    /// The row that others are built from: each lists only what differs.
+    /// The row on which others are based: each other row lists only the fields that differ.
     pub(super) const BASE: FindingInfo = FindingInfo {
         scope: FindingScope::Load,
         seen: "",

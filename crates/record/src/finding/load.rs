@@ -6,7 +6,7 @@ use super::{FindingInfo, TrialFolding, WithheldVerdicts};
 const BASE: FindingInfo = FindingInfo::BASE;
 
 pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
-    seen: "The load generator, not the server, may have set the rate.",
+    seen: "The load generator, not the server, may have limited the rate.",
     severities: &[
         (
             Warning,
@@ -32,9 +32,9 @@ pub(super) const GENERATOR_STALLED: FindingInfo = FindingInfo {
     seen: "The load generator stood still for 500 ms or longer within the measured part.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
-    meaning: "Its process was stopped (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. It \
-              started no requests during that time and read responses late. The rate and the times \
-              contain the pause. Shorter pauses are `generator-starved`.",
+    meaning: "Its process was stopped (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. \
+              It started no requests during that time and read responses late. The rate and the \
+              times include the pause. Shorter pauses are `generator-starved`.",
     action: "Repeat the load.",
     folding: TrialFolding::Worst,
     ..BASE
@@ -43,8 +43,8 @@ pub(super) const GENERATOR_STALLED: FindingInfo = FindingInfo {
 pub(super) const GENERATOR_STARVED: FindingInfo = FindingInfo {
     seen: "A worker of the load generator was ready to run but had no core for 20% of the time.",
     severities: &[(Warning, "")],
-    meaning: "The server or another process runs on the same core. Rates are lower and times longer \
-              because of that.",
+    meaning: "The server or another process runs on the same core. This lowers rates and lengthens \
+              times.",
     action: "Give the server and the generator cores of their own (`--cores`).",
     ..BASE
 };
@@ -63,7 +63,7 @@ pub(super) const SCHEDULE_MISSED: FindingInfo = FindingInfo {
         ),
     ],
     withholds: WithheldVerdicts::Speed,
-    meaning: "Late starts are the generator's fault, and the response times contain them. Requests \
+    meaning: "Late starts are the generator's fault, and the response times include them. Requests \
               without a free connection count as lower bounds of the response time; usually the \
               server does not keep up with the rate.",
     action: "Give the generator a core of its own (`--cores`), reduce the rate, or use more \
@@ -122,7 +122,7 @@ pub(super) const PORT_EXHAUSTION: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
     meaning: "Each source address has a limited number of ports per server address. The side that \
-              closes a connection first holds its port for another minute; this load never closes \
+              closes a connection first holds the port for another minute. This load never closes \
               first, but other programs may have.",
     action: "Use more source addresses (`--source`), or fewer connections at the same time.",
     explains_difference: true,
@@ -148,7 +148,8 @@ pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
     seen: "Connections that were to be opened before the load were not open when it started.",
     severities: &[(Note, "")],
     meaning: "In a load of several machines, connects failed, took longer than 5 s, or the \
-              connections were closed again. The first requests on them had to connect.",
+              connections were closed again. The first requests on these connections had to \
+              connect first.",
     action: "Read the reasons; raise the server's backlog if connects time out.",
     ..BASE
 };
@@ -157,7 +158,8 @@ pub(super) const CONNECTIONS_NOT_REUSED: FindingInfo = FindingInfo {
     seen: "Keep-alive was requested, but the load opened many connections.",
     severities: &[(Note, "")],
     meaning: "More connections were opened than configured, plus 5% of the requests, plus one for \
-              each failure. The server closes them, and the figures contain the cost of connecting.",
+              each failure. The server closes connections, and the figures include the cost of \
+              connecting.",
     action: "Check the server's keep-alive limits, unless they are what you compare.",
     explains_difference: true,
     ..BASE
@@ -169,8 +171,8 @@ pub(super) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
         (Note, "more than 0.1% of the requests"),
         (Warning, "more than 5% of the requests"),
     ],
-    meaning: "The server closed a connection that it had promised to keep, or refused a stream. The \
-              response times contain both attempts.",
+    meaning: "The server closed a connection that it had promised to keep, or refused a stream. \
+              The response times include both attempts.",
     action: "Check the server's keep-alive timeout and its limit of requests per connection.",
     explains_difference: true,
     ..BASE
@@ -189,8 +191,8 @@ pub(super) const STREAMS_LIMITED: FindingInfo = FindingInfo {
 pub(super) const UNASKED_BYTES: FindingInfo = FindingInfo {
     seen: "The server sent bytes while no request was in flight.",
     severities: &[(Warning, "")],
-    meaning: "The connections were closed. The server may send more than it announces, for example \
-              a body that is longer than its Content-Length.",
+    meaning: "The connections were closed. The server may send a body that is longer than its \
+              Content-Length.",
     action: "Check the length that the server announces for its responses.",
     ..BASE
 };
@@ -209,6 +211,6 @@ pub(super) const IO_FALLBACK: FindingInfo = FindingInfo {
     seen: "io_uring was chosen automatically but is not available.",
     severities: &[(Note, "")],
     meaning: "The load ran on the readiness backend, which needs more CPU per request.",
-    action: "Nothing, unless the generator is at its limit; the text says what io_uring lacks.",
+    action: "Nothing, unless the generator is at its limit. The text says why io_uring is not available.",
     ..BASE
 };

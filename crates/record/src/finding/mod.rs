@@ -21,9 +21,9 @@ pub use registry::{FindingId, FindingName};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Informational.
     Note,
-    /// Read the result with care.
+    /// Interpret the result with care.
     Warning,
     /// The result can't support a verdict.
     Error,
@@ -43,7 +43,7 @@ impl Severity {
 /// An observation that qualifies a result: what was seen, what it means, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which finding it is.
+    /// Id of the finding.
     pub id: FindingName,
     /// Weight of the finding.
     pub severity: Severity,

@@ -106,7 +106,7 @@ impl FindingId {
         FindingId::ALL.iter().copied().find(has_id)
     }
 
-    /// The place of its description in the documentation.
+    /// Anchor of the finding's description in the documentation.
     pub fn reference(self) -> String {
         format!("docs/findings.md#{self}")
     }
@@ -174,7 +174,7 @@ impl PartialEq<FindingId> for FindingName {
     }
 }
 
-/// Alphabetical, so that lists of findings have one order whichever version wrote them.
+/// Alphabetical, so that lists of findings have the same order for every version that wrote them.
 impl Ord for FindingName {
     fn cmp(&self, other: &FindingName) -> Ordering {
         self.as_str().cmp(other.as_str())

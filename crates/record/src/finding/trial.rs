@@ -52,8 +52,9 @@ pub(super) const SERVICE_LOG_CUT: FindingInfo = FindingInfo {
 pub(super) const TELEMETRY_LOST: FindingInfo = FindingInfo {
     seen: "The telemetry of a machine or of a remote service is missing in a trial.",
     severities: &[(Warning, "")],
-    meaning: "The machine of `[telemetry] remote` could not be read over ssh, or no process was found \
-              by the `cgroup` or `pid_file` of a `remote` service. The load's own figures stand.",
+    meaning: "The machine of `[telemetry] remote` could not be read over ssh, or no process was \
+              found by the `cgroup` or `pid_file` of a `remote` service. The load's own figures \
+              are not affected.",
     action: "Check that `ssh` works without a prompt, and that `cgroup` or `pid_file` names the \
              running service.",
     ..BASE
@@ -78,8 +79,8 @@ pub(super) const NOT_IDLE: FindingInfo = FindingInfo {
     meaning: "The services of all variants run at the same time, and each should be idle while another \
               variant is measured. Background work, such as garbage collection, timers or log \
               rotation, took CPU from the other variants, and is not part of the variant's own figures.",
-    action: "Run the experiment with `--interleave off` as well and compare, or tie the services to \
-             cores of their own (`cores`).",
+    action: "Run the experiment with `--interleave off` as well and compare, or pin the services \
+             to separate cores (`cores`).",
     explains_difference: true,
     per_variant: true,
     ..BASE

@@ -89,15 +89,16 @@ fn requests_in_flight_at_a_closed_loops_end_are_bounds_only_beyond_the_p99() {
     let closed = MeasuredPart::EndedFrom(Nanos::ZERO);
     assert_eq!(ends(closed, 90, &[0, 30, 89]), 0);
     assert_eq!(ends(closed, 90, &[0, 30, 89, 120, 900]), 2);
-    // The p99 is over a tenth of the measured part, or there is none.
+    // The p99 is more than a tenth of the measured part, or there is none.
     assert_eq!(ends(closed, 125, &[0, 30]), 2);
     assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
-    // A schedule continues whatever the server does, and a count of requests is not ended by time.
+    // An open loop's schedule does not depend on the server, and a load with a request count is not
+    // ended by time.
     assert_eq!(ends(MeasuredPart::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
 }
 
 #[test]
-fn times_that_are_one_value_and_times_that_differ_end_in_the_same_distributions() {
+fn equal_and_different_times_end_in_the_same_distributions() {
     let from = MeasuredPart::EndedFrom(Nanos::ZERO);
     let mut late_first_byte = exchange(0, 0, 30);
     late_first_byte.first_byte = Some(Nanos::from_millis(10));
@@ -114,7 +115,7 @@ fn times_that_are_one_value_and_times_that_differ_end_in_the_same_distributions(
 }
 
 #[test]
-fn merging_two_workers_equals_one_that_did_it_all() {
+fn merging_two_workers_equals_one_worker_that_sends_all() {
     let from = MeasuredPart::EndedFrom(Nanos::ZERO);
     let one = [
         (exchange(0, 0, 20), Outcome::Ok),
@@ -149,7 +150,7 @@ fn merging_two_workers_equals_one_that_did_it_all() {
     assert_eq!(ok(&whole), [(1, 0), (0, 2), (1, 0)]);
 }
 
-/// Requests of every kind, one each few milliseconds, with nothing for a while in between.
+/// Requests of every kind, one every few milliseconds, with a long gap in between.
 fn mixed(measured: MeasuredPart, seed: u64, each: &mut dyn FnMut(&mut Recorder, u64)) -> Recorder {
     let mut recorder = Recorder::new(measured);
     recorder.watch();
@@ -207,7 +208,7 @@ fn handed_over_deltas_add_up_to_the_whole() {
                 _ => MeasuredPart::DueFrom(Nanos::from_millis(warm_up)),
             };
             let mut each = |recorder: &mut Recorder, now: u64| {
-                // Once as soon as there is something, once rarely.
+                // One worker hands over as soon as there is data, the other rarely.
                 if recorder.has_news() && now.is_multiple_of(1 + worker * 7) {
                     recorder.hand_over(&mut into);
                     pieces += 1;

@@ -84,7 +84,7 @@ impl Document {
     }
 }
 
-/// The first sentence, the answer to whether to trust it, and the sentences that it summarizes if
+/// The first sentence, the statement on trust, and the sentences that it summarizes if
 /// they are few.
 fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let mut header = Blocks::default();

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_cargo_run_adds_are_told_from_the_users() {
+    fn variables_of_cargo_run_are_distinguished_from_the_users() {
         assert!(is_added_by_cargo_run("CARGO_PKG_NAME"));
         assert!(is_added_by_cargo_run("CARGO_MANIFEST_DIR"));
         assert!(!is_added_by_cargo_run("CARGO_HOME"));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_between_the_marks_is_replaced_and_nothing_else() {
+    fn only_the_part_between_the_marks_is_replaced() {
         let old =
             "# a\n\n<!-- generated: prony load --help -->\nold\n<!-- end of generated -->\nb\n";
         let new = regenerate(old, fake).unwrap();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_is_what_was_asked_for() {
+    fn the_request_matches_the_arguments() {
         let job = parsed("127.0.0.2 8080 --path /1k --connections 10 --seconds 2").unwrap();
         assert_eq!((job.connections, job.seconds), (10, 2));
         let keep = "GET /1k HTTP/1.1\r\nHost: 127.0.0.2:8080\r\n\r\n";

@@ -267,13 +267,13 @@ mod tests {
             rate: Some(50),
             ..job(server(usize::MAX), false)
         };
-        // One per connection at the start, and no more than the ticks of a second.
+        // One request per connection at the start, and then no more than the ticks of a second.
         let responses = run(&paced).unwrap();
         assert!((4..=3 + 50).contains(&responses), "{responses}");
     }
 
     #[test]
-    fn responses_are_counted_on_connections_that_stay_and_on_new_ones() {
+    fn responses_are_counted_on_kept_and_on_new_connections() {
         assert!(run(&job(server(usize::MAX), false)).unwrap() > 0);
         assert!(run(&job(server(1), true)).unwrap() > 0);
     }
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_comes_from_the_head() {
+    fn the_length_is_read_from_the_head() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHel";
         assert_eq!(response_bytes(head), Ok(Some(head.len() - 3 + 13)));
         assert_eq!(response_bytes(&head[..30]), Ok(None));

@@ -1,7 +1,7 @@
-//! Adapts a study's plan before anything starts: adds typed levels, and leaves out set-ups that
-//! this machine can't run.
+//! Adapts a study's plan before anything starts: adds levels from the command line, and omits
+//! set-ups that this machine can't run.
 //!
-//! Both change the plan's text, so that the results store the plan as it was run.
+//! Both change the plan's text, so that the results contain the plan as it ran.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -197,13 +197,13 @@ pub(crate) fn to_machine(
     };
     let read = |text: &str| Plan::from_str(text, origin, machine.clone());
     let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
-    // One check doesn't find all errors, and each round leaves fewer variants.
+    // One check doesn't find all errors, and each round removes variants.
     while let Err(errors) = plan.check_machine() {
         let Some((kept, why)) = what_is_left(&plan, &errors) else {
             return Err(unfit(&errors));
         };
         let narrowed = narrowed(&adapted.text, &plan, &kept);
-        // Without a baseline, or with nothing to compare it with, report the original errors.
+        // Without a baseline, or with nothing to compare it with, the original errors are reported.
         match narrowed.and_then(|text| Some((read(&text).ok()?, text))) {
             Some((fewer, text)) => (plan, adapted.text) = (fewer, text),
             None => return Err(unfit(&errors)),

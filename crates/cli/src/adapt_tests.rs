@@ -39,7 +39,7 @@ fn adapted(text: &str, cores: usize) -> (Adapted, Plan) {
 }
 
 #[test]
-fn what_a_machine_can_do_is_left_as_it_is() {
+fn a_plan_that_the_machine_can_run_is_unchanged() {
     let (adapted, plan) = adapted(PLAN, 5);
     assert_eq!(adapted.text, PLAN);
     assert!(adapted.left_out.is_empty());

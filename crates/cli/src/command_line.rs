@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_kept_without_its_secrets() {
+    fn a_command_is_stored_without_its_secrets() {
         let settings = LoadSettings {
             header: vec![
                 "Authorization: Bearer secret".to_owned(),

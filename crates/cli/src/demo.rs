@@ -70,7 +70,7 @@ mod tests {
     use prony_experiment::service::{Allocated, Endpoint};
 
     #[test]
-    fn the_plan_fits_machines_with_one_core_and_with_many() {
+    fn the_plan_suits_machines_with_one_or_many_cores() {
         let [one, many] = [vec![3], vec![2, 5, 7]];
         for (cores, trials) in [(one, SEQUENTIAL_TRIALS), (many, INTERLEAVED_TRIALS)] {
             let cores_of_its_own = cores.len() > 1;

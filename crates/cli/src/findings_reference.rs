@@ -55,7 +55,7 @@ fn folding() -> String {
         .collect();
     format!(
         "In an experiment, a finding about one variant's loads is reported once, with the severity \
-         that it reached in at least half of the variant's trials. A finding in fewer trials is at \
+         that it has in at least half of the variant's trials. A finding in fewer trials is at \
          most a warning. These findings have the severity of the worst trial instead: {}.\n",
         worst.join(", ")
     )

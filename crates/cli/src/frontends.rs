@@ -10,7 +10,7 @@ use prony_frontends::{Ending, Session, Tool};
 
 use crate::{ending, signals, terminal};
 
-/// The tool whose arguments were typed, and these, if there is one.
+/// The tool whose arguments were typed, and the arguments, if there is one.
 pub(crate) fn typed() -> Option<(Tool, Vec<OsString>)> {
     let mut words = env::args_os();
     let tool = |word: &OsString| Tool::by_name(Path::new(word).file_name()?.to_str()?);

@@ -1,6 +1,6 @@
 //! The `prony` binary. It resolves the typed arguments into settings and runs the other crates.
 //!
-//! Enters: the command line. Leaves: results on standard output, progress and warnings on standard
+//! Input: the command line. Output: results on standard output, progress and warnings on standard
 //! error, files where requested, and an exit status (see [`ending`]). It measures, computes and
 //! renders nothing itself.
 

@@ -1,5 +1,5 @@
-//! Options of other load tools that have another meaning or another form here. They are refused
-//! with a hint. Options with the same meaning are aliases of the flags of `prony load`.
+//! Options of other load tools that have another meaning or form in prony. They are refused with a
+//! hint. Options with the same meaning are aliases of the flags of `prony load`.
 
 /// Options and their replacements.
 const HINTS: &[(&[&str], &str)] = &[

@@ -97,7 +97,8 @@ fn unknown_time(why: &UnknownTime) -> String {
             "the load ends after a number of requests, and --no-precheck skips the probe".to_owned()
         }
         UnknownTime::Agents => {
-            "the load ends after a number of requests, and a dry run asks no agents to make it"
+            "the load ends after a number of requests, and a dry run does not use agents to \
+             measure it"
                 .to_owned()
         }
         UnknownTime::RemoteService(service) => format!(

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_every_command_says_what_it_is_for() {
+    fn every_option_of_every_command_has_a_description() {
         fn check(command: &clap::Command) {
             for arg in command.get_arguments() {
                 assert!(

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_refuses_what_the_reader_refuses() {
+    fn the_schema_refuses_the_same_plans_as_the_reader() {
         let validator = validator();
         let plan = |load: &str| {
             format!(

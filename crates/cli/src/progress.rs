@@ -16,7 +16,7 @@ pub(crate) enum ProgressMode {
     View,
     /// Plain lines.
     Lines,
-    /// Only warnings.
+    /// Warnings only.
     Nothing,
 }
 

@@ -1,5 +1,5 @@
 //! Files that are replaced whole: the new content is written next to the old file and renamed over
-//! it, so that a killed run or a full disk leaves the old content as it was.
+//! it, so that a killed run or a full disk leaves the old content unchanged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ const NEW_FILE_MODE: u32 = 0o666;
 pub(crate) enum ReplacedFile {
     /// A regular file, or a file yet to be created: this path, symbolic links resolved.
     Renamed(PathBuf),
-    /// A pipe, a device, a stream of this process, or a file in a folder that can't hold new files.
-    /// It is written in place.
+    /// A pipe, a device, a stream of this process, or a file in a folder in which no file can be
+    /// created. It is written in place.
     InPlace(File),
 }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_its_content_until_the_new_one_is_whole() {
+    fn a_file_keeps_its_content_until_it_is_replaced() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("r.json");
         fs::write(&path, "old").unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_still_leads_to_its_file() {
+    fn a_link_still_points_to_its_file() {
         let scratch = tempfile::tempdir().unwrap();
         let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
         fs::write(&file, "old").unwrap();

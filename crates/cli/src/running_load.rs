@@ -9,7 +9,7 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
 /// A load that can be observed while it runs.
 #[derive(Debug, Clone)]
 pub(crate) enum RunningLoad {
-    /// This process makes the load.
+    /// The load runs in this process.
     Here(Arc<Control>, Box<LoadInfo>),
     /// Agents make the load, and report each second.
     ByAgents(Arc<Feed>),
@@ -27,7 +27,7 @@ pub(crate) struct LoadSnapshot {
 }
 
 impl RunningLoad {
-    /// A load of this process before its start. Its workers are asked to publish their figures.
+    /// A load in this process before its start. Its workers will publish their figures.
     pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> RunningLoad {
         control.watch();
         RunningLoad::Here(control.clone(), Box::new(info.clone()))
@@ -66,7 +66,7 @@ impl RunningLoad {
         }
     }
 
-    /// The results since the last call. Only one caller may use it.
+    /// The results since the last call. Only one caller may use this method.
     pub(crate) fn take(&self) -> Delta {
         match self {
             RunningLoad::Here(control, _) => control.take(),

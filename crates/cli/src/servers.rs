@@ -32,7 +32,7 @@ struct Server {
 /// The arguments of `prony compare URL URL…`, except for load options.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Servers<'a> {
-    /// Their URLs, the baseline's first.
+    /// URLs of the servers, the baseline's first.
     pub(crate) urls: &'a [&'a str],
     /// `--names`: the servers' names in results, separated by commas.
     pub(crate) names: Option<&'a str>,
@@ -288,7 +288,7 @@ fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
         .collect()
 }
 
-/// A value whose strings a plan's templates leave as they are.
+/// A value whose strings are not changed by a plan's templates.
 fn without_templates(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(verbatim(&text)),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_in_a_url_stay_what_they_are() {
+    fn braces_in_a_url_are_kept() {
         let urls = [
             "http://127.0.0.1/a?{{ seq }}",
             "http://127.0.0.1/a?{{uuid}}",

@@ -264,7 +264,7 @@ path = "/{{ site }}/{{ cores }}"
     }
 
     #[test]
-    fn settings_are_printed_once_for_all_variants_or_for_the_level_that_decides_them() {
+    fn settings_are_printed_once_for_all_variants_or_per_level() {
         let text = settings(|site, cores| {
             let mut all = vec![words("", "prony load"), words("c", "--connections=4")];
             all.extend((site == "tuned").then(|| words("k", "--no-keepalive")));

@@ -134,8 +134,7 @@ fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, 
         Err(Unfit::Lacks(why)) if study.get_file(study.path().join(REDUCED)).is_some() => {
             let mut reduced = adapted(REDUCED).map_err(Failure::from)?;
             let first = format!("this machine can't run the whole study: {why}");
-            let then =
-                format!("running {REDUCED} instead; the README describes what it leaves out");
+            let then = format!("running {REDUCED} instead; the README describes the differences");
             reduced.left_out.splice(0..0, [first, then]);
             reduced
         }
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_is_written_as_it_is() {
+    fn a_study_is_written_unchanged() {
         let scratch = tempfile::tempdir().unwrap();
         let study = find("gunicorn-sockets").unwrap();
         write(study, scratch.path()).unwrap();

@@ -140,7 +140,7 @@ fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), Str
     while count.load(Ordering::Relaxed) < whole {
         if began.elapsed() > patience {
             let there = count.load(Ordering::Relaxed);
-            return Err(format!("{there} of {whole} agents got there"));
+            return Err(format!("{there} of {whole} agents were reached"));
         }
         thread::sleep(Duration::from_millis(20));
     }

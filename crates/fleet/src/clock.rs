@@ -1,10 +1,10 @@
 //! The offset between two machines' clocks, and its error bound.
 //!
-//! Each machine counts nanoseconds on a monotonic clock that nobody sets. An exchange has four
+//! Each machine counts nanoseconds on a monotonic clock, which is never set. An exchange has four
 //! readings: the request is sent here, received there, the reply is sent there, and received here.
-//! Whatever the two ways took, the offset is known to within half of the round trip (RFC 5905 §8).
-//! The exchange with the shortest round trip therefore has the smallest bound; averaging over longer
-//! ones would not help.
+//! The offset is known to within half of the round trip, however its two directions differ (RFC
+//! 5905 §8). The exchange with the shortest round trip therefore has the smallest bound; averaging
+//! over longer ones would not help.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -74,7 +74,7 @@ impl Clock {
         shown.saturating_add(self.total_offset())
     }
 
-    /// The instant at which this clock shows `at`. Both clocks count on the system's monotonic clock.
+    /// The instant at which this clock shows `at`. Both clocks use the system's monotonic clock.
     pub fn moment(&self, at: i64) -> Instant {
         let (now, shown) = self.read_both();
         let apart = Duration::from_nanos(at.abs_diff(shown));
@@ -152,13 +152,13 @@ impl ClockReply {
 /// The four readings of one exchange, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockExchange {
-    /// This machine sent the request.
+    /// Time at which this machine sent the request.
     pub request_sent: i64,
     /// The other machine received the request.
     pub request_received: i64,
     /// The other machine sent the reply.
     pub reply_sent: i64,
-    /// This machine received the reply.
+    /// Time at which this machine received the reply.
     pub reply_received: i64,
 }
 
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_survives_its_encoding() {
+    fn a_reply_can_be_encoded_and_decoded() {
         for (received, sent) in [(0, 1), (-1, i64::MAX), (i64::MIN, -7)] {
             let reply = ClockReply { received, sent };
             assert_eq!(ClockReply::of_bytes(&reply.to_bytes()), Some(reply));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_that_contradict_each_other_say_nothing() {
+    fn contradictory_readings_give_no_offset() {
         let backwards = ClockExchange {
             request_sent: 10,
             request_received: 5,

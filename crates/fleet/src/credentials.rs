@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_tools_are_accepted() {
+    fn unknown_fields_of_other_tools_are_accepted() {
         let text = "-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------\n";
         let read = FleetCredentials::parse(text).unwrap();
         assert_eq!(read, FleetCredentials::Jwt(Secret::new(text)));

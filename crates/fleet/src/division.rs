@@ -52,7 +52,7 @@ impl fmt::Display for DivisionError {
 impl std::error::Error for DivisionError {}
 
 impl AgentShard {
-    /// This shard's part of `whole` things that are divided among all workers.
+    /// The number of items, out of `whole`, that this shard is assigned.
     pub fn part(&self, whole: u64) -> u64 {
         let range = self.range(whole);
         range.end - range.start
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_goes_to_exactly_one_agent() {
+    fn each_item_belongs_to_exactly_one_agent() {
         for threads in [
             vec![1],
             vec![2, 2],

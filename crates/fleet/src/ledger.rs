@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_and_counts_nothing() {
+    fn invalid_messages_are_refused_and_not_counted() {
         let mut ledger = ledger();
         let one = packed(1).1;
         assert!(matches!(

@@ -1,9 +1,9 @@
 //! Agents on many machines, over NATS.
 //!
-//! Enters: credentials of a NATS server, and a load or a plan. Leaves: a record as one machine would
-//! have made it, or a [`host::FleetHost`] on which a plan's services run. An agent obeys its own policy,
-//! and works only as long as a coordinator renews its lease. No other part of prony depends on this
-//! crate, except the command line.
+//! Input: credentials of a NATS server, and a load or a plan. Output: the record that one machine
+//! would have produced, or a [`host::FleetHost`] on which a plan's services run. An agent obeys its
+//! own policy, and works only as long as a coordinator renews its lease. No other part of prony
+//! depends on this crate, except the command line.
 //!
 //! Modules, from bottom to top:
 //!

@@ -1,8 +1,8 @@
 //! The permissions of each role on the NATS server, as subjects.
 //!
-//! An agent can receive its own orders and publish its own results. A thief of its credentials can
-//! read orders to that agent and forge its results, but can't command other agents, read their
-//! results, or change what is stored.
+//! An agent can receive its own orders and publish its own results. Someone who steals an agent's
+//! credentials can read orders to that agent and forge its results, but can't command other agents,
+//! read their results, or change what is stored.
 //!
 //! Permissions alone don't guarantee this. The sender of a stored message names the subject of the
 //! server's acknowledgement, and that subject needs no permission: an acknowledgement sent to

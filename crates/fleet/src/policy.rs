@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_are_named_are_the_only_ones() {
+    fn only_named_targets_are_allowed() {
         let policy =
             "[load]\ntargets = ['10.1.0.0/16', 'shop.example.org', '*.test', 'unix:/run/a']";
         let permits = |name: &str, address: &str| allows(policy, name, address);

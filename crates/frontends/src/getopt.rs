@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_told_as_glibc_tells_them() {
+    fn errors_have_the_wording_of_glibc() {
         for (typed, expected_text) in [
             ("-z", "!invalid option -- 'z' | "),
             ("-h", "!invalid option -- 'h' | "),

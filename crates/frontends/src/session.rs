@@ -26,7 +26,7 @@ pub enum Ending {
     Refused,
     /// Status 130: interrupted; the results so far are printed.
     Interrupted,
-    /// This status, because scripts expect it from the tool.
+    /// Exit with this status, because scripts expect it from the tool.
     Status(u8),
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Body {
     Pattern(Pattern),
     /// The pattern, in pieces with a pause before each.
     Slow(Slow),
-    /// One piece, then nothing more.
+    /// One piece, and then no more data.
     Stuck(Bytes),
 }
 

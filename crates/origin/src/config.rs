@@ -39,7 +39,7 @@ pub enum Tls {
     Files {
         /// The certificate, optionally followed by its chain.
         certificate: PathBuf,
-        /// Its private key (PKCS#8, SEC1 or PKCS#1).
+        /// Private key of the certificate (PKCS#8, SEC1 or PKCS#1).
         key: PathBuf,
     },
 }

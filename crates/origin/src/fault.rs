@@ -44,7 +44,7 @@ pub enum Fault {
     ResetBody,
     /// A body of 13 bytes in 13 pieces, 10 ms apart; then the connection continues as usual.
     SlowBody,
-    /// One header with an endless value.
+    /// One header with a value that never ends.
     HugeHead,
     /// An endless series of headers.
     ManyHeaders,

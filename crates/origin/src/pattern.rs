@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_says_where_it_is() {
+    fn every_line_contains_its_offset() {
         assert_eq!(first(20), b"0000000\n0000008\n0000");
         assert_eq!(&first(PERIOD + 9)[PERIOD - 8..], b"00ffff8\n0000000\n0");
     }

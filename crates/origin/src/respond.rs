@@ -101,7 +101,7 @@ async fn plain_response(
         Route::Redirect(left) => redirect(left),
         Route::Close => with(hello(), CONNECTION, HeaderValue::from_static("close")),
         Route::Stall(schedule) => stall(schedule, freeze_gate),
-        // Both were handled above.
+        // Both routes were handled above.
         Route::Echo | Route::Fault(_) => text(StatusCode::NOT_FOUND, listing()),
     }
 }

@@ -141,7 +141,7 @@ fn ending(fault: Fault) -> ScriptEnd {
     }
 }
 
-/// Plays a fault's script. It ends early if the client closes.
+/// Plays the script of a fault. Ends early if the client closes the connection.
 pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -> AfterScript {
     if perform(acts(fault), stream, alarm).await.is_err() {
         return AfterScript::Over;

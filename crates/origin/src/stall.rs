@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_sets_the_epoch_and_other_numbers_move_it() {
+    fn the_first_request_sets_the_epoch_and_new_parameters_move_it() {
         let freeze_gate = FreezeGate::new(None);
         let schedule = FreezeSchedule::new(5_000 * MS, 1_000 * MS).unwrap();
         let first = freeze_gate.arm(schedule).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_holds_what_the_grammar_names() {
+    fn a_token_consists_of_the_characters_in_the_grammar() {
         let allowed =
             b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         for byte in 0..=255u8 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_ends_at_its_colon_at_any_length() {
+    fn a_name_of_any_length_ends_at_its_colon() {
         for length in 0..40 {
             for other in [b"-".as_slice(), b"_", b"9", b"~", b"Z"] {
                 let mut bytes = vec![b'n'; length];
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_known_in_every_case_and_no_other_is() {
+    fn names_are_recognized_in_any_case() {
         assert!(is_named(b"Content-Length", b"content-length"));
         assert!(is_named(b"TRANSFER-ENCODING", b"transfer-encoding"));
         assert!(!is_named(b"content-lengt", b"content-length"));

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_between_the_marks_changes() {
+    fn only_text_between_the_marks_changes() {
         let old = format!("# a\n\n{TOOLS}\nold\n{CLOSE}\n\nb\n");
         let new = replace(&old, TOOLS, "| t |\n").unwrap();
         assert_eq!(new, format!("# a\n\n{TOOLS}\n| t |\n{CLOSE}\n\nb\n"));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_one_has_the_best_peer_only() {
+    fn the_quick_benchmark_has_only_the_best_peer() {
         let options = BenchOptions::parse(&["--quick"]).unwrap();
         let tools: Vec<Vec<Tool>> = options.rows.iter().map(|r| tools_of(r, &options)).collect();
         assert_eq!(tools[0], [Tool::Floor, Tool::Prony, Tool::Ab]);

@@ -45,9 +45,9 @@ pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::R
 /// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It ends by itself. After this time it is killed and counts as failed.
+    /// The process ends by itself. After this time, it is killed and counts as failed.
     ByItself(Duration),
-    /// It is terminated after this time.
+    /// The process is terminated after this time.
     Terminated(Duration),
 }
 
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_go_on_for_ever_is_told_to_end_and_has_not_failed() {
+    fn an_endless_process_is_terminated_and_has_not_failed() {
         let end = End::Terminated(Duration::from_millis(50));
         let usage = run_on(0, end, &mut shell("exec sleep 60")).unwrap();
         assert_eq!(usage.status.signal(), Some(libc::SIGTERM));

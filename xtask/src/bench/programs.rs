@@ -41,7 +41,7 @@ pub(super) fn gather(
             Some(path) => {
                 tools.insert(tool, path);
             }
-            None => println!("{} is not here; its column is left out", tool.name()),
+            None => println!("{} is not installed; its column is omitted", tool.name()),
         }
     }
     tools.insert(Tool::Floor, build("prony-floor")?);
@@ -56,7 +56,7 @@ pub(super) fn gather(
 /// Path of nginx.
 pub(super) fn nginx() -> Result<PathBuf, String> {
     let nginx = find_program("nginx");
-    nginx.ok_or_else(|| "nginx is not here, and everything is measured on it".to_string())
+    nginx.ok_or_else(|| "nginx is not installed, and all rows need it".to_string())
 }
 
 fn find(tool: Tool, folder: &Path) -> Option<PathBuf> {

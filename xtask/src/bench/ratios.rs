@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_without_one_of_the_two_gives_no_ratio() {
+    fn a_rotation_that_lacks_one_result_gives_no_ratio() {
         let rotations = [
             rotation(&[(Tool::Floor, 10.0)]),
             rotation(&[(Tool::Wrk, 10.0)]),

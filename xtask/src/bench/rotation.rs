@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_spread_over_what_the_server_counted() {
+    fn the_cost_is_divided_by_the_requests_that_the_server_counted() {
         let usage = Usage {
             status: Default::default(),
             wall: Duration::from_secs(2),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_ends_with_what_matters() {
+    fn a_log_excerpt_ends_with_the_relevant_lines() {
         assert_eq!(last_words("a\nb\n\nc\nd\n"), "b | c | d");
         assert_eq!(last_words(""), "");
     }

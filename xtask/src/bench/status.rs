@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_at_once_is_seen_while_a_task_runs() {
+    fn the_maximum_is_sampled_while_a_task_runs() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut page = StatusPage::new(listener.local_addr().unwrap().port());
         let (told, heard) = std::sync::mpsc::channel();

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stand_in_is_a_reference_and_judges_nothing() {
+    fn a_substitute_is_a_reference_and_not_judged() {
         let row = outcome("tls-resumed", &[&[(Tool::Wrk, 100.0), (Tool::Prony, 80.0)]]);
         assert_eq!(reference(row.row, &row.rotations), Some(Tool::Wrk));
         assert!(judge(&row).is_empty());

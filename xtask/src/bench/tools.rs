@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shape_has_its_flags() {
+    fn each_row_sets_the_tools_flags() {
         let url = ERRAND.url;
         assert_eq!(line(Tool::Wrk, "ka-1k"), format!("-t1 -c64 -d6s {url}"));
         assert_eq!(
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn prony_resumes_only_where_the_row_says_so() {
+    fn prony_resumes_sessions_only_if_the_row_requests_it() {
         assert!(line(Tool::Prony, "tls-full").contains("--no-resumption"));
         let resumed = line(Tool::Prony, "tls-resumed");
         assert!(resumed.contains("--no-keepalive --insecure") && !resumed.contains("resumption"));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_can_not_do_it_is_not_asked_for() {
+    fn rows_that_a_tool_does_not_support_are_skipped() {
         assert!(Tool::Floor.unfit(row("tls-1k")).is_some());
         assert!(Tool::Wrk.unfit(row("open-1k")).is_some());
         assert!(Tool::Siege.unfit(row("many-1k")).is_some());

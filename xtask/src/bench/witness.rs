@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_resumed_where_the_row_says_so() {
+    fn sessions_are_resumed_if_the_row_requests_it() {
         let resumed = "200 1 . TLSv1.3\n".to_string() + &"200 1 r TLSv1.3\n".repeat(9);
         assert_eq!(objection("tls-resumed", &resumed), None);
         let full = "200 1 . TLSv1.3\n".repeat(10);

@@ -76,7 +76,7 @@ echo "$1 $DEBIAN_FRONTEND policy=$status" >>"$LOG"
 "#;
 
 #[test]
-fn daemons_are_refused_while_packages_install_and_the_policy_goes_again() {
+fn daemons_are_refused_during_installation_and_the_policy_is_removed() {
     let machine = Machine::new(RECORDS);
     let output = machine.install();
     assert!(output.status.success(), "{output:?}");
@@ -93,7 +93,7 @@ fn a_failed_installation_removes_the_policy_too() {
 }
 
 #[test]
-fn an_update_that_fails_once_is_tried_again() {
+fn an_update_that_fails_once_is_retried() {
     let once = r#"
 echo "$1" >>"$LOG"
 [ "$1" != update ] || [ "$(grep -c update "$LOG")" -eq 2 ]

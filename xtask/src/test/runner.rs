@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_runner_that_hangs_is_killed_and_the_next_one_runs() {
         let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        // Its remaining child has its standard output.
+        // The remaining child process holds the runner's standard output.
         let hangs = "sh -c 'sleep 3 & exec sleep 3600'";
         let (ending, totals) = shell(&format!("{hangs}; echo '{said}'"));
         assert_eq!((ending, totals.passed), (Ending::Failed, 3));

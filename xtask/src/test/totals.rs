@@ -71,7 +71,7 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     }
 
     #[test]
-    fn ignores_what_only_looks_like_a_summary() {
+    fn lines_that_only_resemble_a_summary_are_ignored() {
         assert_eq!(
             sum("4 passed; 1 failed\ntest result ok\ntest result: \n"),
             Totals::default()

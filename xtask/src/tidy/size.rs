@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_at_the_limit_passes_and_one_line_more_does_not() {
+    fn the_limit_is_inclusive() {
         assert!(complaints(&[("a.rs", &function(80))]).is_empty());
         let found = complaints(&[("a.rs", &function(81))]);
         assert_eq!(

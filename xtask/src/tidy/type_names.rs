@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn two_crates_may_share_private_names_and_no_public_ones() {
+    fn two_crates_may_share_private_names_but_no_public_ones() {
         let private = [
             ("crates/load/src/a.rs", "pub struct State;"),
             ("crates/stats/src/b.rs", "pub(crate) struct State;"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_in_one_module_and_tests_of_their_own_are_fine() {
+    fn alternatives_in_one_module_and_separate_test_modules_are_fine() {
         let text = "#[cfg(unix)]\nstruct A;\n#[cfg(not(unix))]\nstruct A;";
         assert!(complaints(&[("crates/load/src/a.rs", text)]).is_empty());
         let files = [

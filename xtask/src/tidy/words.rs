@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_for_everything_are_found_by_path_and_by_declaration() {
+    fn catch_all_modules_are_found_by_path_and_by_declaration() {
         assert_eq!(complaints("crates/load/src/util.rs", "").len(), 1);
         assert_eq!(complaints("crates/load/tests/common/mod.rs", "").len(), 1);
         assert_eq!(complaints("a.rs", "mod helpers { }").len(), 1);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_read_with_what_qualifies_it() {
+    fn a_verdict_is_read_with_its_findings() {
         let verdict = serde_json::json!({
             "blocks": 6,
             "comparisons": [

@@ -31,7 +31,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let mut narrower = 0;
     for pair in 1..=PAIRS {
         let mut widths = [None; 2];
-        // Neither mode always comes first.
+        // The modes take turns in being first.
         let modes = [("auto", 0), ("off", 1)];
         let order = if pair % 2 == 1 { [0, 1] } else { [1, 0] };
         for (mode, index) in order.map(|index: usize| modes[index]) {

@@ -41,7 +41,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "saturation",
-        shows: "whether the generator says so where it is the limit, and only there",
+        shows: "whether the generator reports that it is the limit exactly when it is",
         run: saturation::run,
     },
     Check {

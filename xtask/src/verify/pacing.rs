@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_that_lack_fail_and_lateness_fails_where_it_is_always_there() {
+    fn missing_starts_fail_and_constant_lateness_fails() {
         assert_eq!(failures(&[record(60_000, 60.0), record(59_999, 90.0)]), 0);
         assert_eq!(failures(&[record(60_000, 60.0), record(59_900, 60.0)]), 1);
         assert_eq!(

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finding_is_wanted_where_the_generator_is_the_limit_and_nowhere_else() {
+    fn the_finding_is_expected_exactly_if_the_generator_is_the_limit() {
         let said = record(serde_json::json!([{"id": FINDING, "severity": "error"}]));
         let silent = record(serde_json::json!([{"id": "errors", "severity": "note"}]));
         for case in CASES {

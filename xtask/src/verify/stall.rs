@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blind_percentile_fails_and_a_true_one_holds() {
+    fn a_percentile_that_hides_stalls_fails_and_a_true_one_passes() {
         assert!(
             figures(&record(508_000))
                 .unwrap()

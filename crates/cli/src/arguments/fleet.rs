@@ -29,7 +29,7 @@ pub(crate) enum FleetCommand {
     List(ListArgs),
     /// Check agents: version, clock, limits, policy, and whether they reach a target
     Check(CheckArgs),
-    /// Fetch the results of a run whose coordinator is gone
+    /// Fetch the results of a run whose coordinator has ended
     Collect(StoredRunArgs),
     /// Take over or watch a run, and print its results at its end
     Attach(StoredRunArgs),

@@ -468,7 +468,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_refused_names_its_flag() {
+    fn errors_name_the_refused_flag() {
         for words in BAD {
             let words: Vec<_> = words.split(' ').collect();
             let error = parsed(&words)

@@ -114,7 +114,7 @@ pub(crate) enum ProgressFlag {
     Auto,
     /// Plain lines
     Lines,
-    /// Only warnings
+    /// Warnings only
     None,
 }
 
@@ -163,7 +163,7 @@ pub(crate) struct InitArgs {
 /// The arguments of another tool, which its front end parses.
 #[derive(Debug, Args)]
 pub(crate) struct ToolArgs {
-    /// That tool's own arguments
+    /// Arguments of that tool
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -61,7 +61,7 @@ impl Listen {
     }
 }
 
-/// `--cores`: a list in a type of its own, because a bare vector would make the option repeatable.
+/// `--cores`, as a separate type, because a bare vector would make the option repeatable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);
 
@@ -90,8 +90,8 @@ fn help() -> String {
         .map(|fault| format!("    {:<24} {}", fault.name(), fault.effect()))
         .collect();
     format!(
-        "The first lines of standard output are the addresses, one a line. It ends with Ctrl-C.\n\n\
-         Paths:\n{}\n{}",
+        "The first lines of standard output are the addresses, one per line. Stop it with \
+         Ctrl-C.\n\nPaths:\n{}\n{}",
         indented(PATHS),
         faults.join("\n")
     )
@@ -108,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn addresses_are_what_people_and_plans_write() {
+    fn addresses_as_written_by_people_and_in_plans() {
         let local = |port| Listen::Tcp((Ipv4Addr::LOCALHOST, port).into());
         for (typed, port) in [("127.0.0.1:8080", 8080), ("8080", 8080), (":0", 0)] {
             assert_eq!(Listen::parse(typed), Ok(local(port)), "{typed}");

@@ -66,7 +66,7 @@ fn serve(
     known: Option<KnownServer>,
     lock: &FolderLock,
 ) -> Result<Ending, Failure> {
-    // From here on a signal stops the server.
+    // From now on, a signal stops the server.
     let (signal, signalled) = mpsc::channel();
     signals::listen(move |_| {
         let _ = signal.send(());
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_to_lead_to_where_the_server_listens() {
+    fn a_name_must_resolve_to_the_servers_address() {
         let names = |listen: &str, names: &[&str]| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
             reachable(listen.parse().unwrap(), names)

@@ -64,7 +64,7 @@ pub(crate) struct LoadFigures {
 /// A half second of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RatePoint {
-    /// Its end in seconds since the load started.
+    /// End of the slice in seconds since the load started.
     pub(crate) t_s: f64,
     /// Successes per second; during the warm-up, ended requests.
     pub(crate) ok_per_s: f64,
@@ -75,7 +75,7 @@ pub(crate) struct RatePoint {
 /// The response times of a half second, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TimesPoint {
-    /// Its end in seconds since the load started.
+    /// End of the slice in seconds since the load started.
     pub(crate) t_s: f64,
     /// The median.
     pub(crate) p50_us: f64,

@@ -28,7 +28,7 @@ fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer 
     let context = ViewContext {
         theme,
         messages: if page.is_stopping() { &messages } else { &[] },
-        keys: "q or Ctrl-C: stop, and print what there is",
+        keys: "q or Ctrl-C: stop, and print the results so far",
     };
     let draw = |frame: &mut ratatui::Frame<'_>| match page {
         DrawnPage::Load(figures) => load_page::draw(frame, figures, &context),
@@ -427,7 +427,8 @@ fn experiment() -> ExperimentState {
     }
 }
 
-/// More comparisons than fit, one of a share and one without an interval, after a request to stop.
+/// More comparisons than fit on the screen, one of a share and one without an interval, after a
+/// stop request.
 fn wide() -> ExperimentState {
     let mut state = experiment();
     let verdicts = [
@@ -458,7 +459,7 @@ fn wide() -> ExperimentState {
 }
 
 #[test]
-fn pages_are_as_they_were_when_somebody_looked() {
+fn pages_match_their_reviewed_snapshots() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/live/tests");
     for (name, page) in pages() {
         for size in SIZES {
@@ -487,7 +488,7 @@ fn no_size_is_too_small_or_odd() {
 }
 
 #[test]
-fn without_colors_the_text_is_the_same_and_nothing_is_colored() {
+fn without_colors_the_text_is_the_same() {
     for (name, page) in pages() {
         let colored = drawn((100, 30), &page, Theme::new(true));
         let plain = drawn((100, 30), &page, Theme::new(false));
@@ -502,7 +503,7 @@ fn without_colors_the_text_is_the_same_and_nothing_is_colored() {
 }
 
 #[test]
-fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
+fn remaining_time_reaches_zero_and_stays_within_the_budget() {
     let mut state = beginning();
     assert_eq!(state.left().unwrap().1, Duration::from_millis(49_400));
     let mut before = Duration::MAX;
@@ -554,7 +555,7 @@ fn agents_line(agents: &Agents, width: u16) -> String {
 }
 
 #[test]
-fn agents_have_names_where_there_is_room_for_them() {
+fn names_of_agents_are_shown_if_there_is_space() {
     let mut agents = Agents {
         all: 3,
         loading: 2,

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_agent_has_its_own_figures_alone() {
+    fn an_idle_agent_exports_only_its_own_figures() {
         let now = AgentSnapshot {
             connected: true,
             unsent: 3,

@@ -1,7 +1,7 @@
 //! A running load's numbers over HTTP, for Prometheus: `--metrics ADDR`.
 //!
-//! A thread of its own serves them. It reads what the workers publish each half second, or agents report
-//! each second, and never interrupts a worker.
+//! A separate thread serves them. It reads what the workers publish each half second, or agents
+//! report each second, and never interrupts a worker.
 
 pub(crate) mod agent;
 mod server;

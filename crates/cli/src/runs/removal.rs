@@ -11,8 +11,8 @@ use super::catalog::{self, RunState, is_run_folder, is_running, links_to, not_a_
 use crate::ending::{Ending, Failure};
 use crate::terminal;
 
-/// The files that identify a run folder. They are removed last, so that an interrupted removal can be
-/// repeated.
+/// The files that identify a run folder. They are removed last, so that an interrupted removal can
+/// be repeated.
 const IDENTITY: [&str; 3] = ["verdict.json", "state.json", "plan.toml"];
 
 /// The runs that `prony runs prune` keeps, besides those with a name.

@@ -67,7 +67,7 @@ impl AgentSetup {
         loop {
             for entry in std::fs::read_dir(self.workdir.path("state/runs")).unwrap() {
                 let path = entry.unwrap().path();
-                // It may have been collected in the meantime.
+                // The file may have been collected in the meantime.
                 let messages = spool::read(&path).unwrap_or_default();
                 if messages.len() > 2 && messages.iter().all(|it| it.end.is_none()) {
                     return path;
@@ -161,7 +161,7 @@ fn invalid_arguments_are_reported_at_the_start() {
 }
 
 #[test]
-fn a_signal_ends_it_and_its_load() {
+fn a_signal_ends_an_agent_and_its_load() {
     let ground = AgentSetup::new();
     for (signal, status) in [(Signal::TERM, 1), (Signal::INT, 130)] {
         let agent = ground.agent();

@@ -72,8 +72,8 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         (&Value::from(7), &Value::from(3))
     );
     assert_eq!(verdict["comparisons"][0]["metric"], "p99_us");
-    // It prints the plan's summary and its time, then each trial; standard output has only the
-    // results.
+    // The command prints the plan's summary and its time, and then each trial. Standard output
+    // contains only the results.
     let mut lines = output.err.lines();
     // Another test may have killed a run just before.
     let first = lines.find(|line| !line.starts_with("prony: removed leftovers of a killed run"));
@@ -149,7 +149,7 @@ fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, printed_fir
 }
 
 #[test]
-fn a_dry_run_prints_the_order_and_the_commands_and_leaves_nothing() {
+fn a_dry_run_prints_the_order_and_the_commands_and_writes_nothing() {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);
     let output = workdir

@@ -1,5 +1,5 @@
-//! Runs `prony doctor` against real servers. It needs root, and the packages that `cargo xtask
-//! test` installs.
+//! Runs `prony doctor` against real servers. The tests need root, and the packages that `cargo
+//! xtask test` installs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -110,7 +110,7 @@ fn line<'s>(subject: &'s Value, id: &str) -> Option<&'s Value> {
 }
 
 #[test]
-fn a_usual_nginx_is_accelerated_and_its_settings_are_read() {
+fn a_default_nginx_is_accelerated_and_its_settings_are_read() {
     let workdir = Workdir::new();
     let server = nginx(&workdir, &[]);
     let subject = seen(&workdir, &server.pid());
@@ -142,7 +142,7 @@ fn a_usual_nginx_is_accelerated_and_its_settings_are_read() {
 }
 
 #[test]
-fn an_nginx_that_runs_masked_is_named_though_it_wiped_its_environment() {
+fn a_masked_nginx_is_reported_despite_its_overwritten_environment() {
     if !fs::read_to_string("/proc/cpuinfo")
         .unwrap()
         .contains(" aes")

@@ -138,7 +138,7 @@ fn findings(record: &Record) -> Vec<&str> {
 }
 
 #[test]
-fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
+fn a_load_is_divided_exactly_and_its_record_is_the_sum() {
     let ground = FleetSetup::new(3);
     let url = ground.origin.url("/");
     let load = ground.run(&[
@@ -306,7 +306,8 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
     );
     same(&record, &sum(&kept, &record));
     assert!(ground.files().is_empty(), "their counts agree");
-    // It is still stored, and needs no agent to fetch it again. It ignores runs that never started.
+    // The run is still stored, and no agent is needed to fetch it again. Runs that never started
+    // are ignored.
     let far = "http://192.0.2.200:9/";
     ground
         .run(&["load", "--agents", "2", "--public", far])

@@ -10,7 +10,7 @@ use crate::running::{Running, TEST_TIMEOUT};
 use crate::terminals::{TerminalStreams, TerminalUser, after_the_view};
 
 #[test]
-fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
+fn a_load_of_agents_has_a_view_and_a_key_ends_it_with_its_results() {
     let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [
@@ -37,7 +37,7 @@ fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
         !after.contains("agents loading"),
         "the view showed that: {seen:?}"
     );
-    // Without a view there are no drawn lines, and with `none` no lines at all.
+    // Without a view, no lines are drawn, and with `none` there are no lines at all.
     let words = [
         "load",
         "--agents",
@@ -75,7 +75,7 @@ fn sample(text: &str, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn the_numbers_of_a_load_that_agents_make_are_served_while_they_make_it() {
+fn metrics_of_a_load_by_agents_are_served_while_it_runs() {
     let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [

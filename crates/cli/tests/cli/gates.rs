@@ -30,7 +30,7 @@ fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_condition_that_certainly_holds_is_1_and_is_named_everywhere() {
+fn an_established_condition_exits_with_1_and_is_reported_everywhere() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let args = compared(

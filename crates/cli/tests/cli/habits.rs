@@ -42,7 +42,7 @@ fn listening() -> Listening {
 }
 
 #[test]
-fn flags_of_other_tools_that_mean_the_same_are_taken() {
+fn equivalent_flags_of_other_tools_are_accepted() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
@@ -74,7 +74,7 @@ fn flags_of_other_tools_that_mean_the_same_are_taken() {
 }
 
 #[test]
-fn flags_of_other_tools_that_mean_something_else_get_a_hint() {
+fn flags_of_other_tools_with_another_meaning_get_a_hint() {
     let workdir = Workdir::new();
     for (typed, hint) in [
         (&["-q", "10"][..], "-r N sets requests per second"),

@@ -48,7 +48,7 @@ fn order(blocks: usize) -> Value {
 }
 
 #[test]
-fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
+fn an_interrupt_in_block_2_keeps_block_1_for_a_resume() {
     let workdir = Workdir::new();
     tiny(&workdir, 4);
     for signal in [Signal::INT, Signal::TERM] {
@@ -159,7 +159,7 @@ fn the_demo_is_an_experiment_like_any_other() {
 }
 
 #[test]
-fn a_second_interrupt_still_takes_everything_down() {
+fn a_second_interrupt_still_removes_everything() {
     let workdir = Workdir::new();
     tiny(&workdir, 4);
     let running = into_block_2(&workdir);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::running::{Origin, Workdir, check_schema};
 
 #[test]
-fn the_record_alone_goes_to_standard_output_and_adds_up() {
+fn only_the_record_goes_to_standard_output_and_it_adds_up() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let output = workdir

@@ -54,7 +54,7 @@ fn a_running_load_serves_metrics_and_ends_as_usual() {
     let address = at.strip_suffix("/metrics").unwrap();
     assert!(address.starts_with("127.0.0.1:"), "{line}");
     let has_numbers = |text: &str| text.contains("prony_requests_total{outcome=\"ok\"} ");
-    // It responds before the load starts.
+    // The endpoint responds before the load starts.
     let text = loop {
         let text = answer(address, "GET /metrics");
         if has_numbers(&text) || child.try_wait().unwrap().is_some() {

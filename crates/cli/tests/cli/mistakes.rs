@@ -4,7 +4,7 @@ use crate::compares::TINY;
 use crate::running::{Workdir, names};
 
 #[test]
-fn an_invalid_plan_is_reported_with_its_line_and_leaves_nothing() {
+fn an_invalid_plan_is_reported_with_its_line_and_writes_nothing() {
     let mistakes: &[(&str, &str, &str)] = &[
         ("blocks   = 3", "blok   = 3", "blocks"),
         ("[\"tcp\", \"unix\"]", "[\"unix\"]", "one level"),
@@ -81,7 +81,7 @@ fn several_mistakes_are_reported_together() {
 }
 
 #[test]
-fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
+fn a_service_that_does_not_start_exits_with_3_and_the_end_of_its_log() {
     let workdir = Workdir::new();
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
     let ends = "command = [\"sh\", \"-c\", \"echo the reason is this >&2; exit 4\"]";
@@ -95,7 +95,7 @@ fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
 }
 
 #[test]
-fn a_service_that_fails_later_keeps_what_was_measured() {
+fn a_service_that_fails_later_keeps_the_earlier_measurements() {
     let workdir = Workdir::new();
     // A variant starts twice: for the pre-check and for block 1. The third start finds the folders
     // of both and exits.

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::running::{Origin, Running, Workdir, names};
 
 #[test]
-fn a_killed_load_leaves_the_old_files_as_they_were() {
+fn a_killed_load_leaves_the_old_files_unchanged() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let options = ["--json", "--csv", "--html", "--timeline"];
@@ -70,7 +70,7 @@ fn a_load_that_agents_refuse_leaves_the_old_file() {
 }
 
 #[test]
-fn standard_output_by_its_path_and_pipes_are_written_as_they_are() {
+fn standard_output_by_its_path_and_pipes_are_written_in_place() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/");

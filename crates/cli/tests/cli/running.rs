@@ -210,7 +210,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed. When asked to, it also ends its children.
+        // The command has already ended, unless the test failed. When asked to stop, it also ends
+        // its children.
         if let (Ok(None), Some(pid)) = (
             self.child.try_wait(),
             Pid::from_raw(self.child.id().cast_signed()),
@@ -272,7 +273,7 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // It has ended already if the test stopped it.
+        // The command has already ended if the test stopped it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -38,7 +38,7 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
     let workdir = Workdir::new();
     let url = closed_url();
     let address = url.trim_start_matches("http://").trim_end_matches('/');
-    // Without its own end, the load would take five minutes.
+    // Without its early end, the load would take five minutes.
     let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
     let printed = workdir.run(&args).expect(1);
     let expected = format!("prony: Nothing listens at {address}: ");
@@ -118,7 +118,7 @@ fn a_comparison_may_wait_for_its_servers() {
     assert!(printed.err.contains("after 200ms"), "{}", printed.err);
     let log = "log is empty";
     assert!(!printed.err.contains(log), "{}", printed.err);
-    // Without a value, it waits for 30 s.
+    // Without a value, the command waits for 30 s.
     let dry = ["compare", &a, &b, "--dry-run", "--wait-for-server"];
     let printed = workdir.run(&dry).expect(0);
     assert!(
@@ -129,7 +129,7 @@ fn a_comparison_may_wait_for_its_servers() {
 }
 
 #[test]
-fn a_condition_that_holds_is_1_and_one_that_does_not_is_0() {
+fn a_condition_that_holds_exits_with_1_and_others_with_0() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let missing = origin.url("/status/404");

@@ -218,7 +218,7 @@ fn color_is_for_terminals_and_can_be_refused() {
 }
 
 #[test]
-fn the_view_has_a_screen_of_its_own_and_gives_it_back() {
+fn the_view_uses_the_alternate_screen_and_restores_the_terminal() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/");
@@ -268,7 +268,7 @@ fn a_key_ends_a_load_with_its_results() {
 }
 
 #[test]
-fn a_key_ends_an_experiment_that_takes_everything_down() {
+fn a_key_ends_an_experiment_and_removes_everything() {
     let workdir = Workdir::new();
     let mut typist =
         TerminalUser::start(&workdir, &["demo", "--out", "d"], TerminalStreams::All, &[]);
@@ -286,7 +286,7 @@ fn a_key_ends_an_experiment_that_takes_everything_down() {
 }
 
 #[test]
-fn a_view_that_is_suspended_leaves_the_terminal_and_comes_back() {
+fn a_suspended_view_restores_the_terminal_and_returns() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/");

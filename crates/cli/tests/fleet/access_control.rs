@@ -14,7 +14,7 @@ use crate::process::wait_until;
 use crate::testbed::{Testbed, URL, name};
 
 #[test]
-fn a_target_outside_an_agents_policy_is_refused_by_its_rule_and_nothing_is_sent() {
+fn a_target_outside_an_agents_policy_is_refused_before_anything_is_sent() {
     let policies = [
         "",
         "[load]\ntargets = ['10.99.0.0/16']",
@@ -91,7 +91,7 @@ fn orders(run: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn an_agents_credentials_command_no_other_agent_and_forge_no_results() {
+fn credentials_of_an_agent_allow_no_orders_and_no_forged_results() {
     let mut testbed = Testbed::new(2);
     let mut load = testbed.load("--duration 4s --rate 100 --connections 4 --threads 1");
     let run = load.run();

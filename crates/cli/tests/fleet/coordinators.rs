@@ -116,7 +116,7 @@ fn a_coordinator_that_is_killed_while_agents_get_ready_leaves_no_load() {
 }
 
 #[test]
-fn an_interrupt_ends_the_load_everywhere_with_what_was_measured() {
+fn an_interrupt_ends_the_load_on_all_agents_with_their_results() {
     let mut delays = RandomDelays::new();
     let mut testbed = Testbed::new(3);
     let mut load = testbed.load("--duration 60s --rate 200 --connections 6 --threads 1");

@@ -103,7 +103,7 @@ fn an_agent_restarted_in_mid_run_sends_its_stored_results() {
 }
 
 #[test]
-fn a_link_that_is_down_for_a_while_loses_nothing() {
+fn a_temporary_link_failure_loses_nothing() {
     let mut delays = RandomDelays::new();
     let mut testbed = Testbed::new(3);
     let cut = delays.one_of(3);
@@ -196,7 +196,7 @@ fn an_agent_suspended_beyond_its_lease_stops_loading() {
     let mut load = testbed.load("--lease 4s --duration 9s --rate 100 --connections 4 --threads 1");
     delays.wait(1..500);
     testbed.agents[stopped].signal(Signal::STOP);
-    // Its lease ends long before the load does.
+    // The agent's lease ends long before the load.
     delays.wait(5_000..6_000);
     testbed.agents[stopped].signal(Signal::CONT);
     let record = load.record();
@@ -209,7 +209,7 @@ fn an_agent_suspended_beyond_its_lease_stops_loading() {
     assert_eq!(files.ends[&name(stopped)], EndReason::LeaseEnded);
     assert_eq!(part(&record, &name(stopped)).ended_because, "lease-ended");
     expect_sum(&record, &files);
-    // One request for each of its two connections.
+    // One request for each of the agent's two connections.
     expect_answered_but(
         2,
         &testbed.answered(),

@@ -84,7 +84,7 @@ fn by(record: &Record) -> Vec<String> {
 }
 
 #[test]
-fn a_server_on_one_machine_and_on_another_is_loaded_by_a_third() {
+fn two_servers_on_different_machines_are_loaded_from_a_third() {
     let mut testbed = testbed(3);
     let host = "host = ['agent-1', 'agent-2']";
     let text = plan("host = 'agent-1'", host, "agents = 'agent-3'");
@@ -116,7 +116,7 @@ fn a_server_of_the_coordinators_machine_is_loaded_by_agents() {
 }
 
 #[test]
-fn credentials_of_a_plan_reach_its_server_and_no_result() {
+fn credentials_of_a_plan_are_sent_to_its_server_and_not_stored() {
     let mut testbed = testbed(2);
     let load =
         "agents = 2\nheader = ['Authorization: Bearer s3cret-value', 'Cookie: id=t0ken-value']";

@@ -5,7 +5,7 @@ use crate::random_delays::RandomDelays;
 use crate::testbed::{Testbed, name};
 
 #[test]
-fn a_server_that_is_killed_and_started_again_loses_nothing() {
+fn a_server_that_is_killed_and_restarted_loses_nothing() {
     let mut delays = RandomDelays::new();
     let mut testbed = Testbed::new(3);
     let mut load = testbed.load("--duration 6s --rate 300 --connections 6 --threads 1");

@@ -342,7 +342,7 @@ fn commands_that_are_wrong_end_with_abs_statuses() {
 }
 
 #[test]
-fn several_instances_begin_at_one_moment() {
+fn several_instances_start_at_the_same_time() {
     let recorder = Recorder::start();
     let dir = folder();
     let now = || {
@@ -391,7 +391,7 @@ fn several_instances_begin_at_one_moment() {
 }
 
 #[test]
-fn failures_are_counted_once_and_end_nothing() {
+fn failures_are_counted_once_and_do_not_end_the_run() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let run = |words: &str, status: i32| {
@@ -433,7 +433,7 @@ fn failures_are_counted_once_and_end_nothing() {
 }
 
 #[test]
-fn a_size_that_is_known_beforehand_decides_what_succeeds() {
+fn a_size_given_in_advance_determines_success() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/bytes/2K");
@@ -527,7 +527,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

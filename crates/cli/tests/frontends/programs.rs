@@ -67,7 +67,7 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

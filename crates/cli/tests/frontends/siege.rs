@@ -150,7 +150,7 @@ fn json_has_the_same_keys_and_counts() {
 }
 
 #[test]
-fn quiet_says_nothing_at_all() {
+fn quiet_prints_nothing() {
     let origin = Origin::start(&[]);
     let dir = folder("");
     for output in both(&["-q", "-c1", "-r1", &origin.url("/")], dir.path()) {

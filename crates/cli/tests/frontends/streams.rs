@@ -70,7 +70,7 @@ fn readers_that_leave_are_no_failure() {
     }
 }
 
-/// These would take hours, or need more than any machine has.
+/// These numbers would take hours, or need more than any machine has.
 #[test]
 fn numbers_beyond_reach_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();

@@ -324,7 +324,7 @@ fn interrupted(script: &str, arguments: &[&str], printed: &str) -> CommandOutput
 }
 
 #[test]
-fn an_interrupt_ends_a_run_with_its_results() {
+fn an_interrupted_run_prints_its_results() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let output = interrupted("", &["-t1", "-c2", "-d60", &url], " connections\n").expect(0);

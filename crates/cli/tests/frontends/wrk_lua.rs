@@ -78,7 +78,7 @@ fn a_counting_script_agrees_with_the_printed_counts() {
 
 /// Several requests in one string, as in wrk's example of pipelining.
 #[test]
-fn requests_at_once_count_one_by_one() {
+fn pipelined_requests_are_counted_individually() {
     let script = "
         local seen = 0
         function init(args)
@@ -126,7 +126,7 @@ fn requests_at_once_count_one_by_one() {
         let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", &output);
         assert_eq!(not_ok as u64, not_fine);
     }
-    // They count without a response hook, too.
+    // Pipelined requests count without a response hook, too.
     let silent = "function request() return string.rep(wrk.format(nil, '/'), 8) end";
     let server = Recorder::start();
     let output = ours_with(

@@ -242,7 +242,7 @@ impl BackgroundTask {
             self.state
                 .compare_exchange(open, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
         if gave_up.is_err() {
-            // Its thread is sending the result, or has ended.
+            // The thread is sending the result, or has ended.
             while let Ok(report) = self.reports.recv() {
                 if let TaskEvent::Prepared(Ok(part)) = report {
                     return TaskOutcome::Part(part);

@@ -7,7 +7,7 @@ use crate::names::AgentName;
 /// The reason why an agent can't start or can't continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentError {
-    /// Its settings are wrong: the credentials, or the server's address.
+    /// The agent's settings are wrong: the credentials, or the server's address.
     Wrong(String),
     /// The machine or the server does not permit it.
     Environment(String),

@@ -1,9 +1,9 @@
-//! Calls to an agent's machine: a coordinator elsewhere starts, watches and stops services here, as in a
-//! trial on its own machine.
+//! Calls to an agent's machine: a coordinator on another machine starts, watches and stops services
+//! on this one, as in a local trial.
 //!
-//! One run at a time has the machine. Its calls run one after the other on a separate thread, so that the
-//! lease can be renewed while a slow service stops. When the lease ends or the agent exits, everything is
-//! stopped and removed.
+//! One run at a time has access to the machine. Its calls run one after the other on a separate
+//! thread, so that the lease can be renewed while a slow service stops. When the lease ends or the
+//! agent exits, everything is stopped and removed.
 
 mod service;
 mod session;
@@ -225,7 +225,8 @@ impl Drop for OpenSession {
     }
 }
 
-/// Carries out calls until the run is closed, its lease ends or the agent exits. Then removes everything.
+/// Executes calls until the run is closed, its lease ends or the agent exits. Then removes all
+/// services and resources.
 fn serve(mut session: HostSession, calls: &Receiver<(NumberedCall, Responder)>, lease: &HostLease) {
     let closing = loop {
         match calls.recv_timeout(LEASE_POLL_INTERVAL) {

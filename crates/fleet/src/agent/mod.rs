@@ -64,7 +64,7 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(20);
 pub enum WorkAtExit {
     /// The agent was idle.
     None,
-    /// The agent made a part of a load or ran services; the run lacks the rest.
+    /// The agent generated a part of a load or ran services; the rest of its part is missing.
     CutShort,
 }
 
@@ -124,8 +124,8 @@ impl Agent {
         self
     }
 
-    /// Takes orders until `stop` is set. Then stops a running load and sends its results, within a few
-    /// seconds; the next start sends the rest.
+    /// Takes orders until `stop` is set. Then stops a running load and sends its results for up to
+    /// a few seconds. Results that remain are sent at the next start.
     ///
     /// # Errors
     ///

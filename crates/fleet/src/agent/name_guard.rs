@@ -19,7 +19,8 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of requests to another agent of the same name.
 const ATTEMPTS: u32 = 2;
 
-/// Replies to clock requests until `done`; for a thread of its own, so that replies are immediate.
+/// Replies to clock requests until `done`. Runs on a thread of its own, so that replies are
+/// immediate.
 pub(super) fn respond_with_time(
     link: &NatsLink,
     mut requests: Subscription,
@@ -113,7 +114,7 @@ impl NameGuard {
             return None;
         }
         if let (Some(to), Ok(json)) = (message.reply, serde_json::to_vec(&self.own)) {
-            // An agent that gets no reply asks again.
+            // An agent that gets no reply retries.
             let _ = link.publish(&to, json);
         }
         let is_older = (other.since_ns, &other.instance) < (self.own.since_ns, &self.own.instance);

@@ -1,7 +1,7 @@
 //! Results that wait to be stored on the server. They are sent in order, and again until they are stored.
 //!
-//! Results of the current start come first, then files of earlier starts. Everything here is also in its
-//! run's file ([`super::spool`]).
+//! Results of the current start come first, then files of earlier starts. All queued results are
+//! also in the file of their run ([`super::spool`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -195,7 +195,7 @@ impl Outbox {
                 0 => &mut queues.now,
                 _ => &mut queues.earlier,
             };
-            // It may have been dropped while it was sent.
+            // The message may have been dropped while it was sent.
             if queue.front().is_some_and(|it| it.id == message.id) {
                 queue.pop_front();
                 break;

@@ -29,7 +29,7 @@ pub(super) enum Rejection {
     Refused(PolicyViolation),
     /// The order is wrong.
     Wrong(String),
-    /// This machine can't make the load.
+    /// This machine can't generate the load.
     Environment(String),
 }
 
@@ -171,8 +171,8 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
     }
 }
 
-/// Foreseeable problems of the load. The target gets a connection but no request, so that it counts only
-/// the load's requests.
+/// Predicts problems of the load. Connects to the target but sends no request, so that the target
+/// counts only the load's requests.
 pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
     let mut forecast = spec.forecast().to_vec();
     if let Err(why) = reach(spec, TARGET_TIMEOUT) {

@@ -136,8 +136,8 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
     }
     let span = total.span.map_or((0, 0), |(begin, end)| (begin.0, end.0));
     let text = format!(
-        "Agent {} was killed, or its machine went down, in the middle of its load. Its figures end with \
-         the last results that it had written to flusher.",
+        "Agent {} was killed, or its machine went down, in the middle of its load. Its figures end \
+         with the last results that it had written to disk.",
         last.agent
     );
     let end = ResultMessage {

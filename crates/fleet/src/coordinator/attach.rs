@@ -1,4 +1,5 @@
-//! Continues runs whose coordinator is gone: collects their results, or takes them over.
+//! Continues runs whose coordinator has ended: collects their results, or takes over their
+//! leadership.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -57,9 +57,9 @@ impl ListedAgent {
 pub enum AgentChoice {
     /// All agents.
     All,
-    /// This many free agents, the first by name.
+    /// This number of free agents, in order of their names.
     Count(usize),
-    /// This many free agents with these labels.
+    /// This number of free agents that have these labels.
     CountOf(usize, BTreeMap<String, String>),
     /// All agents with these labels.
     Labels(BTreeMap<String, String>),
@@ -177,7 +177,8 @@ impl AgentChoice {
     ///
     /// # Errors
     ///
-    /// If there are too few; with the registered agents, and the reasons why some can't be used.
+    /// There are too few. The error lists the registered agents, and the reasons why some can't be
+    /// used.
     pub fn free<'a>(
         &self,
         listed: &'a [ListedAgent],

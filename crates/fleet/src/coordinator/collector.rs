@@ -103,7 +103,7 @@ impl ResultCollector {
 
     /// Adds a message of the run. An invalid message is counted if its sender is known.
     pub(super) fn take(&mut self, manifest: &RunManifest, message: &NatsMessage) {
-        // Only the subject authenticates the sender; the server enforces it.
+        // Only the subject, which the server enforces, authenticates the sender.
         let name = message.subject.split('.').nth(2).unwrap_or_default();
         let Some((name, part)) = name
             .parse::<AgentName>()

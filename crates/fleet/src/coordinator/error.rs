@@ -8,7 +8,7 @@ use crate::link::LinkError;
 use crate::names::{AgentName, RunId};
 use crate::wire::Reply;
 
-/// The reason why a coordinator could not do what was asked. No load is running.
+/// Reason why a coordinator could not execute a request. No load is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FleetError {
     /// The NATS server can't be used.

@@ -15,7 +15,7 @@ use crate::names::{RUNS_BUCKET, RunId};
 /// Interval at which the end of the run is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// One coordinator's claim to lead a run.
+/// A coordinator's claim to the leadership of a run.
 #[derive(Debug)]
 pub(super) struct Leadership {
     timeouts: LeaseTimeouts,
@@ -87,7 +87,7 @@ impl Leadership {
             }
         }
         if (is_starter || !self.is_elsewhere()) && link.is_connected() {
-            // Otherwise the key expires with the run.
+            // If this fails, the key expires with the run.
             let _ = link.remove(&self.subject());
         }
     }

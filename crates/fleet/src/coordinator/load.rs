@@ -195,7 +195,7 @@ impl Fleet {
         Ok(agents.into_iter().map(|agent| agent.name).collect())
     }
 
-    /// Waits for free agents. Agents whose load just ended register as free a moment later.
+    /// Waits for free agents. Agents whose load has just ended register as free shortly afterwards.
     fn free(
         &self,
         choice: &AgentChoice,

@@ -1,10 +1,10 @@
 //! The coordinator finds agents, divides a load among them, starts it everywhere at the same time, and
 //! makes one record from their results.
 //!
-//! Enters: a load as it was typed, and a choice of agents. Leaves: a record, as one machine would have made
-//! it. The state of a run is kept by the NATS server and the agents, so that another coordinator can take
-//! over ([`Fleet::attach`], [`Fleet::collect`]). Every wait is bounded, and no agent continues for longer
-//! than its lease without a coordinator.
+//! Input: a load as typed, and a choice of agents. Output: the record that one machine would have
+//! produced. The state of a run is kept by the NATS server and the agents, so that another
+//! coordinator can take over ([`Fleet::attach`], [`Fleet::collect`]). Every wait is bounded, and no
+//! agent continues for longer than its lease without a coordinator.
 
 mod attach;
 mod check;

@@ -1,4 +1,4 @@
-//! Computes the requests that each agent has to make from the order, without trusting the agents.
+//! Computes the requests that each agent must send from the order, without relying on the agents.
 
 use prony_load::{Arrivals, ScheduleEnd, arrivals_by_worker};
 use prony_record::Nanos;

@@ -1,7 +1,7 @@
 //! The contact with the NATS server during a run.
 //!
-//! While the server is away, silence says nothing about agents. It counts again after the server is
-//! back.
+//! While the server is unreachable, missing messages say nothing about agents. They count again
+//! after the server has returned.
 
 use std::time::{Duration, Instant};
 

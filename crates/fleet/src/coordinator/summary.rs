@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_all_agents_are_one_list() {
+    fn sources_of_all_agents_are_merged() {
         assert_eq!(sources(std::iter::empty()), None);
         let (a, b) = (
             used(&[("10.0.0.1", 3), ("127.0.0.9", 1)]),

@@ -37,8 +37,8 @@ pub struct AgentLoads<'a> {
     pub warn: &'a (dyn Fn(&str) + Sync),
     /// Receives the feed of each load, if somebody watches.
     pub show: Option<FeedObserver<'a>>,
-    /// The agents that made the previous load, by the plan's choice of agents. They make the next one,
-    /// too, so that trials don't differ in their agents.
+    /// The agents that generated the previous load, by the plan's choice of agents. They also
+    /// generate the next load, so that trials don't differ in their agents.
     pub previous: BTreeMap<String, Vec<AgentName>>,
 }
 
@@ -60,7 +60,7 @@ impl AgentLoadRunner for AgentLoads<'_> {
             let made = match previous {
                 None => self.load_by_free_agents(&choice, asked, &stop),
                 Some(names) => match self.load_by(names, asked, &stop) {
-                    // One of them is lost; another agent replaces it.
+                    // One of the previous agents is lost, so another one replaces it.
                     Err(error) if is_unavailable(&error) => {
                         self.load_by_free_agents(&choice, asked, &stop)
                     }

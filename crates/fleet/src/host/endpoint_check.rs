@@ -41,8 +41,8 @@ pub(super) fn check(
                 (ListenKind::Tcp, Endpoint::Tcp(address)) => {
                     let ip = address.ip().to_canonical();
                     let is_own = addresses.contains(&ip) || (ip.is_loopback() && is_this_machine);
-                    // Only services of the same machine connect to unexposed ones, whose places have
-                    // their own addresses.
+                    // Services that are not exposed are reached only from the same machine, whose
+                    // places have addresses of their own.
                     address.port() != 0 && (is_own || !wanted.exposed)
                 }
                 _ => false,

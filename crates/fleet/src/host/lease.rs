@@ -26,7 +26,7 @@ impl LeaseKeeper {
     /// Renews a session's lease until the session is dropped, its agent is lost, or the keeper ends.
     pub(super) fn keep(&self, session: &Arc<AgentSession>) {
         let (session, over) = (Arc::downgrade(session), self.over.clone());
-        // Without a thread the lease ends, which is reported like any other loss.
+        // Without the thread, the lease ends, which is reported like any other loss.
         let _ = thread::Builder::new()
             .name("lease".to_owned())
             .spawn(move || renew(&session, &over));

@@ -108,7 +108,7 @@ mod tests {
         };
         // A log that grows with each chunk would never end.
         assert!(forged(&|it| it.length += CHUNK_BYTES_MAX as u64).contains("contradict"));
-        // One byte per chunk would take millions of calls.
+        // With one byte per chunk, a log would take millions of calls.
         assert!(forged(&|it| it.bytes = BASE64.encode("x")).contains("expected"));
         assert!(forged(&|it| it.bytes.clear()).contains("expected"));
         assert!(forged(&|it| it.offset = 0).contains("expected"));

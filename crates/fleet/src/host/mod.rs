@@ -1,6 +1,6 @@
 //! Agents' machines for experiments.
 //!
-//! Enters: a connection to the fleet's server, and a plan that names agents. Leaves: a
+//! Input: a connection to the fleet's server, and a plan that names agents. Output: a
 //! [`Host`](prony_experiment::host::Host) that runs each service on its machine, and a
 //! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that makes loads with agents.
 //!

@@ -1,7 +1,7 @@
 //! The connection to the NATS server, for blocking callers.
 //!
-//! NATS's client is asynchronous. It runs on one thread of its own, which load workers never touch;
-//! calls here block the calling thread for a bounded time.
+//! NATS's client is asynchronous. It runs on one separate thread, which load workers never use.
+//! Calls to this module block the calling thread for a bounded time.
 
 mod stored;
 
@@ -199,7 +199,7 @@ impl NatsLink {
     }
 
     /// Returns true if the server itself responds to a request, which only a coordinator may send.
-    /// This distinguishes a server that is away from an agent that is silent, even if the connection still
+    /// This distinguishes an unreachable server from a silent agent, even if the connection still
     /// seems to be up.
     pub fn server_responds(&self, within: Duration) -> bool {
         self.is_connected() && self.request("$JS.API.INFO", "", within).is_ok()
@@ -223,7 +223,7 @@ impl NatsLink {
     /// This machine's address as the server sees it; `None` behind network address translation.
     pub fn local_address(&self) -> Option<IpAddr> {
         let seen: IpAddr = self.client.server_info().client_ip.parse().ok()?;
-        // Only addresses of this machine can be bound.
+        // Only an address of this machine can be bound.
         UdpSocket::bind((seen, 0)).is_ok().then_some(seen)
     }
 

@@ -168,7 +168,7 @@ impl ServerSetup {
             .into_iter()
             .filter(|token| token.is_served(now))
             .collect();
-        // Without tokens there is no registrar.
+        // Without tokens, no registrar is needed.
         let registrar = (!tokens.is_empty()).then_some(Role::Registrar);
         let mut users = std::iter::once(Role::Coordinator)
             .chain(registrar)

@@ -161,7 +161,7 @@ impl Drop for ServerProcess {
         if !self.is_running() {
             return;
         }
-        // On SIGTERM the server writes its data. It may exit at the same moment.
+        // On SIGTERM, the server writes its data. It may have exited at the same time.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let until = Instant::now() + STOP_TIMEOUT;
         while self.is_running() && Instant::now() < until {

@@ -73,7 +73,7 @@ impl Registrar {
             std::thread::sleep(within);
             return lines;
         };
-        // One reload serves all agents that ask at the same time.
+        // One reload covers all agents that send requests at the same time.
         let mut batch: Vec<NatsMessage> = requests.next(within).into_iter().collect();
         let until = Instant::now() + BATCH_TIME;
         while !batch.is_empty() && batch.len() < BATCH_MAX {
@@ -176,7 +176,7 @@ impl Registrar {
             };
             if let (Some((link, _)), Some(to)) = (&self.connection, &request.reply) {
                 let json = serde_json::to_vec(&reply).expect("strings");
-                // An agent that gets no reply asks again.
+                // An agent that gets no reply retries.
                 let _ = link.publish(to, json);
             }
         }

@@ -32,7 +32,7 @@ pub(super) enum AbCommand {
 /// The reason why the arguments are refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// Not a valid command; the usage follows the message.
+    /// Invalid arguments. The usage follows the message.
     Usage(String),
     /// A flag has an invalid value.
     Value(String),
@@ -77,9 +77,9 @@ pub(super) struct AbArguments {
     pub(super) proxy: Option<AbProxy>,
     /// `-k`.
     pub(super) keepalive: bool,
-    /// Without `-d`.
+    /// True without `-d`.
     pub(super) percentages: bool,
-    /// Without `-S`.
+    /// True without `-S`.
     pub(super) deviations: bool,
     /// `-q`.
     pub(super) quiet: bool,
@@ -108,7 +108,7 @@ pub(super) struct AbArguments {
 /// `-X`: `HOST[:PORT]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbProxy {
-    /// Without the port, as typed.
+    /// Host as typed, without the port.
     pub(super) host: String,
     /// As typed, or the default.
     pub(super) port: u16,
@@ -284,7 +284,7 @@ impl AbArguments {
             'd' => self.percentages = false,
             'S' => self.deviations = false,
             'q' => self.quiet = true,
-            // Only -r remains. It changes nothing: no failure ends a run.
+            // Only -r remains. It has no effect, because no failure ends a run.
             _ => {}
         }
         Ok(())

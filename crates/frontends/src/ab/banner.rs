@@ -3,7 +3,7 @@
 use super::arguments::Attributes;
 
 /// The first three lines of ab's output. Scripts look for the first one and its version. The others
-/// name prony instead of ab's authors, so that nobody mistakes it for their work.
+/// name prony instead of ab's authors, so that the output is not mistaken for ab's.
 const LINES: [&str; 3] = [
     concat!(
         "This is ApacheBench, Version 2.3 <prony ",

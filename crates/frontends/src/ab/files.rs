@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_by_their_whole_time_and_dated_where_the_user_is() {
+    fn rows_are_sorted_by_total_time_and_have_local_dates() {
         let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_000);
         let rows = [row(0, 2, 30), row(1500, 0, 7), row(900, 1, 3)];
         let five_hours = Duration::from_secs(5 * 3600);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_percentage_has_a_line_however_few_requests_there_were() {
+    fn every_percentage_has_a_line_for_any_number_of_requests() {
         let mut column = Column::default();
         for count in 0..4 {
             let text = csv(&column);

@@ -8,7 +8,7 @@ use super::arguments::AbArguments;
 use super::secured;
 use crate::session::Words;
 
-/// Maximum connect timeout, whatever `-s` says: about as long as TCP itself tries.
+/// Maximum connect timeout, regardless of `-s`: about as long as TCP itself tries.
 const LONGEST_CONNECT: Duration = Duration::from_secs(130);
 
 /// The load's options, without its request.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_run_is_one_request_of_http_1_0_on_a_connection_of_its_own() {
+    fn a_plain_run_is_one_http_1_0_request_on_its_own_connection() {
         let load = of("h/");
         assert_eq!(
             (load.connections, load.requests, load.duration),

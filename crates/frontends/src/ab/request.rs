@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn with_everything_in_abs_order() {
+    fn requests_with_all_options_match_ab() {
         let words = "-k -C a=1 -C b=2 -A u:p -P x:y -p f -T t/x -H X-A:1 -H nocolon h/";
         let expected = format!(
             "POST / HTTP/1.0\r\nConnection: Keep-Alive\r\nCookie: a=1; b=2\r\n\

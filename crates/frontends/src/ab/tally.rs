@@ -163,7 +163,7 @@ impl Director for AbWatch {
 struct Counter<'a> {
     watch: &'a AbWatch,
     tally: AbTally,
-    /// The response whose end comes next.
+    /// The response whose end is expected next.
     last_response: Option<JudgedResponse>,
 }
 
@@ -262,8 +262,8 @@ fn kind(outcome: Outcome) -> Kind {
     }
 }
 
-/// The times of a request with at least part of a response, or one that timed out. Refusals and
-/// resets have none: they may come at once, and would make the server look fast.
+/// The times of a request that received at least a part of a response, or timed out. Refusals and
+/// resets have no times, because they may occur at once and would make the server look fast.
 fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {
     let start = exchange.intended;
     match outcome {

@@ -10,7 +10,7 @@ use crate::output::{complain, note, print};
 /// Maximum number of bytes of a response that are printed.
 const SHOWN: usize = 8192;
 
-/// Prints what the level of `-v` asks for.
+/// Prints the data that the level of `-v` selects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trace {
     verbosity: u32,
@@ -27,8 +27,8 @@ impl Trace {
         if self.verbosity >= 2 { SHOWN } else { 0 }
     }
 
-    /// True if responses are printed. One thread then makes the load, so that related lines stay
-    /// together.
+    /// True if responses are printed. Then only one thread generates the load, so that related
+    /// lines stay together.
     pub(super) fn prints_responses(&self) -> bool {
         self.verbosity >= 2
     }

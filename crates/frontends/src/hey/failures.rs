@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_as_go_tells_them() {
+    fn failures_have_the_wording_of_go() {
         let mut noted = Noted::default();
         noted.failures.insert((Outcome::ConnectRefused, None), 3);
         noted.failures.insert((Outcome::ClosedEarly, None), 1);

@@ -25,9 +25,9 @@ pub(super) enum FlagError {
 /// One flag as typed. A switch has the value `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GoFlag {
-    /// Its name, without dashes.
+    /// Name of the flag, without dashes.
     pub(super) name: String,
-    /// Its value.
+    /// Value of the flag.
     pub(super) value: String,
 }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_and_its_value_are_two_words_or_one() {
+    fn a_flag_and_its_value_are_one_or_two_words() {
         for words in ["-n 5 U", "-n=5 U", "--n 5 U", "--n=5 U"] {
             let (flags, rest) = typed(words).unwrap();
             assert_eq!(

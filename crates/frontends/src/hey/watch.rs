@@ -128,7 +128,7 @@ pub(super) struct HeyWatch {
 }
 
 impl HeyWatch {
-    /// Nothing noted so far.
+    /// Creates an empty log.
     pub(super) fn new(keeps_rows: bool, until: Option<Nanos>, workers: u64) -> HeyWatch {
         HeyWatch {
             keeps_rows,

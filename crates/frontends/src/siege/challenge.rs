@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn other_servers_are_told_nothing() {
+    fn credentials_are_not_sent_to_other_servers() {
         let login = [Login::parse("a:b")];
         let mut authentication =
             Authentication::choose(&["Basic realm=\"R\""], &login, &url("http://h.test/")).unwrap();

@@ -22,7 +22,7 @@ struct Cookie {
     is_of_host: bool,
     path: String,
     is_secure: bool,
-    /// None: until the end of the session.
+    /// Expiry time; `None` means the end of the session.
     expires: Option<SystemTime>,
 }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn secure_ones_stay_on_tls() {
+    fn secure_cookies_are_sent_over_tls_only() {
         let set = ["a=1; Secure; HttpOnly"];
         assert_eq!(sent("https://x.test/", &set, "https://x.test/"), "a=1");
         assert_eq!(sent("https://x.test/", &set, "http://x.test/"), "");

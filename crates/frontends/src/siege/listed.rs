@@ -154,7 +154,7 @@ pub(super) struct UrlFile {
 /// The reason why a URL file can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UrlFileError {
-    /// It can't be read.
+    /// The file can't be read.
     Unreadable(String),
     /// A line of it is wrong.
     Line(String),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_name_their_line() {
         assert_eq!(
             error("a.test\nftp://b/"),
             "u:2: ftp://b/: FTP is not supported, only HTTP"

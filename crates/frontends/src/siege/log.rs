@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_heading_comes_once() {
+    fn the_heading_is_written_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("siege.log");
         append(&file, Some("one"), &["a\n".to_owned()]).unwrap();

@@ -202,7 +202,7 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
         // As in siege, certificates are not verified.
         insecure: true,
         cert: settings.certificate.clone(),
-        // One file can contain both.
+        // One file can contain both the key and the certificate.
         key: settings.key.clone().or(settings.certificate.clone()),
         ciphers: settings
             .ciphers

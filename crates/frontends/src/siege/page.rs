@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_once_and_none_out_of_comments_or_scripts() {
+    fn each_part_is_found_once_and_none_in_comments_or_scripts() {
         assert_eq!(
             parts(
                 "<img src=a.png><img src=./a.png><!-- <img src=b.png> -->\
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_moves_what_follows() {
+    fn a_base_changes_the_urls_after_it() {
         assert_eq!(
             parts("<base href='/other/'><img src=a.png>"),
             ["http://a.test/other/a.png"]

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_does_its_work() {
+    fn every_key_has_an_effect() {
         let (settings, remarks) = read(
             "verbose = true\ncolor = off\nquiet=true\njson_output = true\ncsv = true\n\
              timestamp = true\nfullurl = true\ndisplay-id = true\nlogging = true\n\
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_named_with_its_line() {
+    fn unsupported_keys_are_reported_with_their_line() {
         let (_, remarks) =
             read("# first\ncache = true\nchunked = false\ndebug = true\nssl-timeout = 3\n");
         assert_eq!(remarks.len(), 4, "{remarks:?}");

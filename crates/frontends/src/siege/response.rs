@@ -5,7 +5,7 @@ use crate::head::texts;
 /// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Coding {
-    /// None, or one that isn't decoded here.
+    /// No content coding, or one that isn't decoded.
     #[default]
     Plain,
     Gzip,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_head_says_nothing() {
+    fn an_empty_head_has_no_fields() {
         let head = Head::parse(b"", 200);
         assert_eq!(
             (head.protocol, head.status, head.is_html),

@@ -197,7 +197,7 @@ impl Settings {
                 SiegeFlag::Get => self.get = true,
                 SiegeFlag::Print => {
                     self.print = true;
-                    // One page, unless later options ask for more.
+                    // One page, unless later options request more.
                     self.one_page();
                 }
                 SiegeFlag::Concurrent(users) => self.users = *users,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn get_and_print_are_one_user_and_one_request() {
+    fn get_and_print_use_one_user_and_one_request() {
         for flag in [SiegeFlag::Get, SiegeFlag::Print] {
             let (settings, _) = settled(&[SiegeFlag::Concurrent(9), SiegeFlag::Delay(3.0), flag]);
             assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));

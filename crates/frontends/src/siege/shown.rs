@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_names_what_holds() {
+    fn the_configuration_shows_the_effective_values() {
         let rc = Rc {
             settings: Settings {
                 logins: vec![Login::parse("me:secret:R")],

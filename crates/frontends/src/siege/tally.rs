@@ -27,7 +27,7 @@ pub(super) enum Verdict {
     Success,
     /// A transaction without success, such as 404.
     Other,
-    /// Not a transaction: a failure of the server.
+    /// A failure of the server, which is not a transaction.
     Failure,
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_division() {
+    fn nothing_is_divided_by_zero() {
         let none = SiegeTally::default();
         assert_eq!(
             (none.availability_percent(), none.response_time_s()),

@@ -14,7 +14,7 @@ pub(super) struct SiegeUrl {
     port: u16,
     /// Path and query, beginning with `/`.
     path: String,
-    /// Credentials in the URL. They respond to a challenge and are never sent without one.
+    /// Credentials in the URL. They are sent only in response to a challenge.
     login: Option<(String, String)>,
 }
 

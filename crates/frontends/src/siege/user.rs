@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn in_internet_mode_every_place_comes_up() {
+    fn in_internet_mode_every_entry_is_requested() {
         let course = course(&["a.test/0", "a.test/1", "a.test/2"], |settings| {
             settings.internet = true;
         });
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_its_own_part_comes_to_an_end() {
+    fn a_page_that_is_its_own_part_ends() {
         let course = course(&["a.test/"], |settings| settings.reps = Reps::Times(1));
         let mut user = User::new(0, &course, 0);
         let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);

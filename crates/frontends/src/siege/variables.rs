@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_defined_is_nothing_and_is_named() {
+    fn undefined_variables_are_empty_and_reported() {
         let expanded = Variables::default().expand("a$(PRONY_NO_SUCH_NAME)b");
         assert_eq!(expanded.text, "ab");
         assert_eq!(expanded.undefined, ["PRONY_NO_SUCH_NAME"]);
     }
 
     #[test]
-    fn the_environment_comes_second() {
+    fn variables_take_precedence_over_the_environment() {
         let home = std::env::var("PATH").unwrap();
         let mut variables = Variables::default();
         assert_eq!(variables.expand("$PATH").text, home);

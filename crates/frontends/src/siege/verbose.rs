@@ -1,5 +1,5 @@
 //! Prints during a run: a line for each transaction, and requests and responses for `-g` and `-p`.
-//! A thread of its own prints, so that a slow terminal delays the load only when a long queue is
+//! A separate thread prints, so that a slow terminal delays the load only when a long queue is
 //! full.
 
 use std::io::{self, IsTerminal, Write};

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_an_url_means_wrks_defaults() {
+    fn a_url_alone_uses_wrks_defaults() {
         let read = good(&["http://h/"]);
         assert_eq!((read.threads, read.connections), (2, 10));
         assert_eq!((read.duration_s, read.timeout_s), (10, 2));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_read_in_its_short_and_its_long_form() {
+    fn each_option_has_a_short_and_a_long_form() {
         let long = [
             "--threads",
             "1",
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_wrk_tells_it() {
+    fn errors_have_the_wording_of_wrk() {
         for (words, expected_text) in [
             (vec![], None),
             (vec!["-t0", "http://h"], None),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_told_and_the_rest_done_all_the_same() {
+    fn a_version_is_printed_and_the_load_still_runs() {
         assert_eq!(read(&["-v"]).unwrap_err().version, VERSION);
         assert_eq!(read(&["-v", "http://h"]).unwrap().0, VERSION);
     }

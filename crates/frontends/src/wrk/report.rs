@@ -194,7 +194,7 @@ Transfer/sec:      2.01MB
     }
 
     #[test]
-    fn nothing_at_all_reads_as_wrk_has_it() {
+    fn an_empty_result_is_printed_as_by_wrk() {
         let results = WrkResults {
             duration: Duration::from_secs(1),
             errors: Errors {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_behind_one_another_are_counted() {
+    fn pipelined_requests_are_counted() {
         let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         let post = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
         let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_are_no_whole_requests_is_told() {
+    fn incomplete_requests_are_reported() {
         let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         for (text, expected_text) in [
             (String::new(), "request 1 of what it gave has no end"),

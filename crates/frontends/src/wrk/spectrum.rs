@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_rows_and_a_second_block_has_its_name() {
+    fn an_empty_distribution_has_no_rows_and_blocks_have_names() {
         let nothing = Statistics::default();
         assert!(rows(&nothing).is_empty());
         let text = lines(&nothing, Some(&nothing));

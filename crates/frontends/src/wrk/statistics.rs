@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_zero_but_for_a_share_of_it() {
+    fn statistics_of_nothing_are_zero() {
         let nothing = Statistics::default();
         assert_eq!(
             (nothing.min(), nothing.max(), nothing.percentile(50.0)),

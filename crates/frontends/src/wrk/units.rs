@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_with_units_of_whatever_case() {
+    fn units_are_case_insensitive() {
         for (typed, read) in [
             ("12", Some(12)),
             ("1k", Some(1_000)),

@@ -106,7 +106,7 @@ pub(crate) enum End {
     Reset,
     /// TLS stopped without `close_notify`.
     Cut,
-    /// None: the server keeps the connection open without sending.
+    /// The server keeps the connection open without sending.
     Silent,
 }
 

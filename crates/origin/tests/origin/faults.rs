@@ -143,7 +143,7 @@ fn a_fault_after_pipelined_requests_waits_for_their_responses() {
 }
 
 #[test]
-fn after_a_fault_that_leaves_the_connection_open_it_is_served_on() {
+fn after_a_fault_an_open_connection_is_served_further() {
     for via in [Via::Tcp, Via::Unix, Via::Tls] {
         let running = start_for(via);
         let mut client = Client::connect(&running, via);

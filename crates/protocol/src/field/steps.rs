@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn words_find_what_a_look_at_each_byte_finds() {
+    fn words_give_the_same_result_as_single_bytes() {
         agrees(super::word::control, is_no_control, b" ~\x80\xffaZ");
         agrees(super::word::no_letter, is_letter, b"azAZ--");
     }
 
     #[test]
-    fn steps_find_what_a_look_at_each_byte_finds() {
+    fn steps_give_the_same_result_as_single_bytes() {
         agrees(super::control, is_no_control, b" ~\x80\xffaZ");
         agrees(super::no_letter, is_letter, b"azAZ--");
     }

@@ -14,10 +14,10 @@ pub enum Version {
 pub enum Expects {
     /// The response head determines the body.
     Body,
-    /// The request was a HEAD: there is no body, whatever the head says.
+    /// The request was a HEAD, so there is no body even if the head announces one.
     NoBody,
     /// The request was a CONNECT: after a status from 200 to 299 there is no body, and the
-    /// connection becomes a tunnel, whose bytes are not for this parser.
+    /// connection becomes a tunnel, whose bytes this parser does not handle.
     Connect,
 }
 

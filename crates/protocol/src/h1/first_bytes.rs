@@ -22,8 +22,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2";
 /// Number of bytes that always suffice.
 pub(super) const FIRST_BYTES_MAX: usize = PREFACE.len();
 
-/// Examines the first bytes of a response. More bytes never change a result other than
-/// [`FirstBytes::Undecided`], so the result is independent of how they were split.
+/// Examines the first bytes of a response. More bytes never change a result except
+/// [`FirstBytes::Undecided`], so the result doesn't depend on how they were split.
 pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
     let same = bytes
         .iter()
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judgement_stands_whatever_follows() {
+    fn a_judgment_does_not_change_with_further_bytes() {
         let openings: [&[u8]; 11] = [
             b"HTTP/1.1 200 OK",
             b"HTTP/2.0 200 OK",

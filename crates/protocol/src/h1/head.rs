@@ -32,9 +32,9 @@ enum CodingSeen {
 pub(super) enum FoldTarget {
     /// There was no field before it.
     Nothing,
-    /// It continues a field that is irrelevant here.
+    /// The line continues a field that is irrelevant.
     Any,
-    /// It continues a field that frames the body.
+    /// The line continues a field that determines the length of the body.
     Framing,
 }
 

@@ -29,9 +29,9 @@ impl Lines {
     /// Returns the next line without its terminator, or `None` if it is incomplete; then all input
     /// is kept and consumed.
     ///
-    /// The terminator is CRLF or a lone LF, as RFC 9112 §2.2 allows. That is safe because prony
-    /// forwards nothing, so no other parser can disagree. Any other CR stays in the line, where it
-    /// is invalid.
+    /// The terminator is CRLF or a lone LF, as RFC 9112 §2.2 allows. This is safe because prony
+    /// forwards nothing, so no other parser can interpret the bytes differently. Any other CR stays
+    /// in the line, where it is invalid.
     pub(super) fn next<'l, 'a: 'l>(
         &'l mut self,
         input: &mut &'a [u8],

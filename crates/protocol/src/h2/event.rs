@@ -60,7 +60,7 @@ pub enum ConnectionEvent<'a> {
         /// The violation.
         violation: StreamViolation,
     },
-    /// The peer will not accept further requests. Those that it won't process follow as `Reset`;
+    /// The peer will not accept further requests. Requests that it won't process follow as `Reset`;
     /// the others continue.
     GoAway {
         /// The last stream that it may process.

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_send_window_may_go_below_nothing_and_come_back() {
+    fn a_send_window_may_become_negative_and_recover() {
         let mut window = SendWindow::new(100);
         window.take(60);
         assert_eq!(window.change(-100), Ok(()));

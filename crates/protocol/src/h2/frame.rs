@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_read_as_they_are_written() {
+    fn headers_are_parsed_as_they_are_written() {
         let mut out = Vec::new();
         write_header(&mut out, 0x01_0203, FrameType::Headers, 0x25, 0x7fff_fffe);
         assert_eq!(out, b"\x01\x02\x03\x01\x25\x7f\xff\xff\xfe");

@@ -230,7 +230,7 @@ fn write_pseudo_headers(
         Some((scheme, rest)) => {
             let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
             let (authority, path) = rest.split_at(path_at);
-            // Without user information, which is deprecated (RFC 3986 §3.2.1).
+            // User information is omitted because it is deprecated (RFC 3986 §3.2.1).
             let host = authority
                 .rsplit_once('@')
                 .map_or(authority, |(_, host)| host);

@@ -144,7 +144,8 @@ impl PeerSettings {
                     return Err(H2Violation::WindowSetting);
                 }
                 id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
-                // This side never sends a frame larger than the smallest limit.
+                // This side never sends a frame larger than the smallest limit, so larger limits
+                // are ignored.
                 id::MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX as u32..=0xff_ffff).contains(&value) => {
                     return Err(H2Violation::FrameSizeSetting);
                 }
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_said() {
+    fn only_settings_that_differ_are_sent() {
         let plain = ClientSettings::default();
         assert_eq!(plain.list().1, 3);
         let (list, count) = ClientSettings {

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_is_met_and_what_could_not_be_measured() {
+    fn the_table_shows_which_goals_are_met_and_what_was_not_measured() {
         let outcomes = Outcomes(vec![
             (
                 FleetRow::Cost,

@@ -141,7 +141,10 @@ impl HostSession {
     fn allocate(&mut self, mut wanted: Vec<Allocation>) -> Result<HostReply, Reply> {
         for wanted in &mut wanted {
             if let PlaceKind::Named(_) = wanted.place {
-                let text = format!("service {}: named places are not made here", wanted.service);
+                let text = format!(
+                    "service {}: agents don't create named places",
+                    wanted.service
+                );
                 return Err(Reply::Wrong { text });
             }
             // On this machine every service is local.

@@ -1,4 +1,4 @@
-//! Compares what viewers see with what agents sent.
+//! Compares the results that viewers see with those that agents sent.
 
 use std::sync::Arc;
 
@@ -224,7 +224,7 @@ fn quiet_and_lost_agents_are_not_waited_for() {
     feed.is_now(&name("b"), AgentState::Lost);
     assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(5));
     assert_eq!(feed.so_far().in_flight, 8);
-    // Once no agent runs any more, the results are complete.
+    // When no agent is running any more, the results are complete.
     feed.is_now(&name("a"), AgentState::Ended);
     assert_eq!(feed.complete_at(after(60)), Nanos::from_secs(5));
 }

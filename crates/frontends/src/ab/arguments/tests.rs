@@ -88,7 +88,7 @@ fn flags_may_be_bundled_and_values_attached() {
 }
 
 #[test]
-fn a_time_limit_stands_for_a_count_unless_one_follows() {
+fn a_time_limit_sets_a_count_unless_one_follows() {
     assert_eq!(load("-t 5 h/").requests, 50_000);
     assert_eq!(load("-t 5 h/").time_limit, Some(Duration::from_secs(5)));
     assert_eq!(load("-n 10 -t 5 h/").requests, 50_000);
@@ -132,7 +132,7 @@ fn table_attributes_imply_the_table() {
 }
 
 #[test]
-fn several_addresses_come_from_one_flag_or_many() {
+fn several_addresses_from_one_or_several_flags() {
     let sources =
         load("-B 127.0.0.2 -B 127.0.0.16/28 -B127.0.0.40-127.0.0.44,127.0.0.9 h/").sources;
     let typed: Vec<String> = sources.iter().map(ToString::to_string).collect();
@@ -183,7 +183,7 @@ fn a_proxy_has_a_port_or_the_usual_one() {
 }
 
 #[test]
-fn words_that_make_no_command_are_told_with_the_usage() {
+fn invalid_arguments_are_reported_with_the_usage() {
     for (words, text) in [
         ("", "wrong number of arguments"),
         ("-n 3", "wrong number of arguments"),

@@ -105,7 +105,7 @@ fn connections_that_stay_are_counted_with_k() {
 }
 
 #[test]
-fn each_request_is_counted_once_and_each_outcome_under_one_word() {
+fn each_request_is_counted_once_under_one_outcome() {
     let mut tally = AbTally::default();
     for &outcome in Outcome::ALL {
         tally.count(outcome, None);

@@ -86,7 +86,7 @@ Percentage of the requests served within a certain time (ms)
 }
 
 #[test]
-fn everything_that_may_go_wrong_or_be_asked_for() {
+fn output_with_all_options_and_failures() {
     let report = AbReport {
         tls: Some(Tls {
             protocol: "TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256".to_owned(),
@@ -195,7 +195,7 @@ fn medians_far_from_their_means_are_warned_of() {
 }
 
 #[test]
-fn nothing_is_divided_by_nothing() {
+fn nothing_is_divided_by_zero() {
     let nothing = AbReport {
         complete: 0,
         seconds: 0.0,

@@ -42,7 +42,7 @@ fn defaults_are_heys() {
 }
 
 #[test]
-fn every_flag_lands_in_its_place() {
+fn every_flag_sets_its_option() {
     let arguments = reads(
         "-n 30 -c 3 -q 2.5 -o csv -m post -t 7 -d body -D file -x http://p:3128/ -h2 -host other \
          -disable-compression -disable-keepalive -disable-redirects -cpus 2 -more \
@@ -84,7 +84,7 @@ fn every_flag_lands_in_its_place() {
 }
 
 #[test]
-fn headers_replace_each_other_as_in_go() {
+fn headers_override_each_other_as_in_go() {
     let arguments = read(&[
         "-H",
         "x-a: 1",
@@ -122,7 +122,7 @@ fn a_user_in_the_url_is_a_header_unless_there_is_one() {
 }
 
 #[test]
-fn compression_is_asked_for_where_go_asks() {
+fn compression_is_requested_as_in_go() {
     let asks = |words: &[&str]| {
         read(words)
             .unwrap()
@@ -137,7 +137,7 @@ fn compression_is_asked_for_where_go_asks() {
 }
 
 #[test]
-fn what_go_passes_over_is_told() {
+fn options_that_go_ignores_are_reported() {
     let arguments = read(&[
         "-H",
         "Host: a",

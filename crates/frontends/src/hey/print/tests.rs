@@ -111,7 +111,7 @@ fn equal_times_are_all_the_fastest() {
 }
 
 #[test]
-fn the_histogram_holds_every_response() {
+fn the_histogram_contains_every_response() {
     let mut results = results();
     // The fastest shares its bucket with four others.
     results.times[0].1 = 5;
@@ -146,7 +146,7 @@ fn csv_has_a_line_for_each_response() {
 }
 
 #[test]
-fn the_timeline_begins_at_nothing() {
+fn the_timeline_starts_at_zero() {
     let slice = |t_s, ok, failed| Slice {
         t_s,
         ok,

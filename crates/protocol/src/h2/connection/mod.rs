@@ -66,7 +66,7 @@ pub struct Connection {
 pub struct UnfinishedRequest {
     /// The tag passed to [`Connection::start`].
     pub tag: u32,
-    /// True if a part of the response was received. Otherwise the request may be retried, if its
+    /// True if a part of the response was received. Otherwise, the request may be retried if its
     /// method allows it (RFC 9110 §9.2.2).
     pub answered: bool,
 }

@@ -281,8 +281,8 @@ fn behind(frame: DataFrame) -> ReadState {
     }
 }
 
-/// Examines the first bytes of a peer that might speak another protocol. More bytes never change
-/// the result, so it is independent of how they were split.
+/// Examines the first bytes of a peer that might use another protocol. More bytes never change the
+/// result, so it doesn't depend on how they were split.
 #[cold]
 fn judge_opening(bytes: &[u8]) -> Result<(), H2Violation> {
     match bytes {

@@ -113,7 +113,7 @@ fn bucket(block: &[u8]) -> usize {
         mix(u64::from_le_bytes(*word));
     }
     match block.last_chunk() {
-        // Overlapping words, so that the rest needn't be mixed byte by byte.
+        // Overlapping words, so that the remaining bytes needn't be mixed one by one.
         Some(word) => mix(u64::from_le_bytes(*word)),
         None => rest.iter().for_each(|byte| mix(u64::from(*byte))),
     }

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn known_blocks_mean_what_they_meant_and_do_what_they_did() {
+    fn cached_blocks_have_the_same_meaning_and_effect() {
         let inserts = b"\x88\x40\x01a\x01b";
         let refers = b"\xbe\x88";
         let mut decoder = decoder();
@@ -346,7 +346,7 @@ mod tests {
 
     /// Compares cached blocks with blocks that are always decoded.
     #[test]
-    fn tables_are_the_same_however_often_a_block_comes() {
+    fn tables_do_not_depend_on_how_often_a_block_is_received() {
         let entry = |letter: u8, value_bytes: usize| {
             let mut block = vec![0x40, 1, letter, value_bytes as u8];
             block.resize(4 + value_bytes, b'v');

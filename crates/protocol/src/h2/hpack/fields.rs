@@ -5,8 +5,8 @@ use std::fmt;
 use super::FIELD_OVERHEAD_BYTES;
 use crate::field::{is_token, is_value, trim};
 
-/// Error in the fields of a response, which makes it malformed (RFC 9113 §8.1.1). It ends the
-/// stream, but not the connection.
+/// Error in the fields of a response, which makes the response malformed (RFC 9113 §8.1.1). The
+/// error ends the stream, but not the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldFault {
     /// An uppercase letter in a name (RFC 9113 §8.2.1).
@@ -161,9 +161,9 @@ pub(super) struct Name {
 pub(super) enum NameKind {
     Status,
     ContentLength,
-    /// A name whose values are irrelevant here.
+    /// A name whose values are irrelevant to the decoder.
     Regular,
-    /// A name that makes the response malformed, whatever its value.
+    /// A name that makes the response malformed with any value.
     Fault(FieldFault),
 }
 

@@ -157,8 +157,8 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         if count == SHORT_CODES_PER_WINDOW {
             continue;
         }
-        // A long code, or the end, where only ones remain. A code that extends beyond the end is
-        // invalid: the ones there are only padding for missing bits.
+        // A long code, or the end of the text, at which only ones remain. A code that extends
+        // beyond the end is invalid, because the ones beyond the end are only padding.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
         if left < 8 && window == u64::MAX {

@@ -98,7 +98,7 @@ mod tests {
     use crate::h2::hpack::fields::Meaning;
 
     #[test]
-    fn entries_mean_what_they_say() {
+    fn entries_match_the_rfc() {
         let statuses = [200, 204, 206, 304, 400, 404, 500];
         for (at, status) in statuses.into_iter().enumerate() {
             assert_eq!(entries()[7 + at].meaning, Meaning::Status(status));

@@ -7,8 +7,8 @@ use super::fields::Field;
 
 /// Dynamic table of a decoder.
 ///
-/// An entry uses the same small amount of memory whatever its size, and counts for at least 32
-/// bytes, so that the limit bounds the memory.
+/// An entry uses the same small amount of memory for any size, and counts for at least 32 bytes, so
+/// the limit bounds the memory.
 #[derive(Debug)]
 pub(super) struct Table {
     /// Entries, the newest first.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_comes_first_and_the_oldest_goes_first() {
+    fn the_newest_entry_is_first_and_the_oldest_is_evicted_first() {
         let mut table = Table::new();
         table.resize(100);
         table.insert(field(0));

@@ -46,7 +46,7 @@ impl FieldTexts {
     pub(crate) fn read(&mut self, block: &[u8]) {
         self.lines.clear();
         let mut rest = block;
-        // It ends early only for a block that the decoder rejects.
+        // The loop ends early only for a block that the decoder rejects.
         while !rest.is_empty() && self.field(&mut rest).is_some() {}
     }
 

@@ -1,4 +1,5 @@
-//! The requests that settings describe, before they are serialized and before any name is looked up.
+//! The requests that the settings describe, before they are serialized and before any host name is
+//! looked up.
 
 use crate::credentials::{self, Credentials};
 use crate::error::{SettingsError, SpecError};
@@ -9,7 +10,7 @@ use crate::template::{self, DataTable, Marks, TextPiece, ValuePlace};
 use crate::url::{self, Url};
 use crate::url_list;
 
-/// A request before it is serialized. Marks stand for its placeholders.
+/// A request before it is serialized, with marks in place of its placeholders.
 pub(crate) struct RequestDraft {
     pub(crate) url: Url,
     pub(crate) method: String,
@@ -21,14 +22,14 @@ pub(crate) struct RequestDraft {
     pub(crate) marks: Option<Marks>,
     /// True if the body has marks.
     pub(crate) body_varies: bool,
-    /// Weight in a list.
+    /// Weight of the request in a list.
     pub(crate) weight: Option<f64>,
-    /// Statuses that count as success, in place of those of the settings.
+    /// Statuses that count as success for this request. They replace those of the settings.
     pub(crate) expect_status: Option<StatusSet>,
 }
 
 impl RequestDraft {
-    /// A request without placeholders.
+    /// Creates a request without placeholders.
     pub(crate) fn plain(
         method: &str,
         url: Url,
@@ -61,17 +62,17 @@ impl RequestDraft {
 /// Meaning of `{{ … }}` in URLs, headers and bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Braces {
-    /// A value that differs from request to request.
+    /// A placeholder for a value that differs from request to request.
     #[default]
     Placeholders,
-    /// Text that is sent as it is.
+    /// Text that is sent unchanged.
     Literal,
 }
 
 /// The requests that settings describe.
 pub(crate) struct DraftList {
     pub(crate) drafts: Vec<RequestDraft>,
-    /// Rows of the data file; one if there is none.
+    /// Number of rows of the data file; 1 if there is none.
     pub(crate) rows: usize,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct DraftList {
 ///
 /// # Errors
 ///
-/// Names the flag, or the file and line.
+/// An error that names the flag, or the file and line.
 pub(crate) fn drafts(
     url: Option<&str>,
     settings: &LoadSettings,
@@ -121,7 +122,7 @@ pub(crate) fn drafts(
     let base = url.map(base_url).transpose()?.map(|(base, _)| base);
     let lines = url_list::read(file)?;
     let drafts = lines.into_iter().map(|line| {
-        // A line that names a method is complete: the body of the flags doesn't apply to it.
+        // A line with a method is complete, so the body given by flags doesn't apply to it.
         let (own_body, is_from_file) = match (&line.body, &line.method) {
             (Some(own), _) => (own.as_slice(), line.is_body_from_file),
             (None, Some(_)) => (&[][..], false),
@@ -148,7 +149,7 @@ pub(crate) fn drafts(
 }
 
 /// Parses the load's own URL, which may contain credentials. Its placeholders are in the path, and
-/// any text replaces them.
+/// are parsed as any other text.
 pub(crate) fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
     let (url, credentials) = credentials::split_url(typed)?;
     let pieces = template::parse(&url).unwrap_or_default();
@@ -175,7 +176,8 @@ fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> 
         .collect()
 }
 
-/// The headers of the settings, and those of a line, which replace others of the same name.
+/// Combines the headers of the settings with those of a line, which replace headers of the same
+/// name.
 fn merged(all: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_replaced = |name: &str| own.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
     let kept = all.iter().filter(|(name, _)| !is_replaced(name)).cloned();
@@ -252,8 +254,8 @@ impl Drafter<'_> {
         })
     }
 
-    /// The body, if it may have placeholders. A file's content is sent as it is unless there is a
-    /// data file, because it may be anything.
+    /// The body, if it may contain placeholders. A file's content is sent unchanged unless there is
+    /// a data file, because it may be any data.
     fn template_body<'s>(&self, source: &DraftSource<'s>) -> Option<&'s str> {
         if source.is_body_from_file && self.data.is_none() {
             return None;
@@ -284,8 +286,8 @@ impl Drafter<'_> {
         };
         if pieces.len() > 1 && !url::has_path(before) || pieces.len() == 1 && before.is_empty() {
             return Err(SettingsError::from(format!(
-                "\"{}\": values can stand in a URL's path and query only; for several servers, \
-                 write one line per server into a list of URLs",
+                "\"{}\": a placeholder can be used only in the path and query of a URL; for \
+                 several servers, write a list with one line per server",
                 source.url
             )));
         }
@@ -325,7 +327,7 @@ fn has_braces(text: &str) -> bool {
     text.contains("{{")
 }
 
-/// Checks that no header sets the length of a body that varies.
+/// Checks that no header sets the length of a body whose length varies.
 fn check_framing(headers: &[(String, String)]) -> Result<(), SettingsError> {
     let sets_framing = |name: &str| {
         name.eq_ignore_ascii_case("content-length")
@@ -333,8 +335,8 @@ fn check_framing(headers: &[(String, String)]) -> Result<(), SettingsError> {
     };
     match headers.iter().find(|(name, _)| sets_framing(name)) {
         Some((name, _)) => Err(SettingsError::from(format!(
-            "the header {name} can't be set for a body whose values vary (leave it out, and the \
-             right Content-Length is sent)"
+            "the header {name} can't be set for a body with placeholders (omit it; prony sends the \
+             right Content-Length)"
         ))),
         None => Ok(()),
     }

@@ -1,9 +1,9 @@
 //! Entries of a list of requests: which requests are reported together.
 //!
-//! Lines with the same method and URL are one entry. If that gives more entries than can have results
-//! of their own, lines are grouped by method and path: the query is left out, and numbers and
-//! identifiers in the path become `{id}`. If that still gives too many, the first ones in the list have
-//! results of their own.
+//! Lines with the same method and URL are one entry. If that gives more entries than can have
+//! results of their own, lines are grouped by method and path: the query is omitted, and numbers
+//! and identifiers in the path become `{id}`. If that still gives too many, the first ones in the
+//! list have results of their own.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntrie
 const NAME_CHARS_MAX: usize = 200;
 /// Number of hexadecimal digits from which a word is an identifier.
 const HEX_ID_DIGITS_MIN: usize = 16;
-/// Stands for a number or an identifier in a path.
+/// Replaces a number or an identifier in a path.
 const ID: &str = "{id}";
 
 /// The entries of a load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entries {
-    /// Entry of each request; empty if there are no entries to tell apart.
+    /// Entry of each request; empty if there is only one entry.
     of_requests: Vec<u32>,
-    /// Names of the entries; none if there is only one.
+    /// Names of the entries; `None` if there is only one.
     pub(crate) list: Option<Box<EntryList>>,
 }
 
 impl Entries {
-    /// Groups requests, each given by its method and URL.
+    /// Groups requests. Each is given by its method and URL.
     pub(crate) fn of<'a>(requests: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Entries {
         let by_url = Groups::of(requests.clone().map(|(method, url)| {
             let url = url.to_owned();
@@ -62,7 +62,7 @@ impl Entries {
 /// Distinct requests in the order of their first lines.
 struct Groups<'a> {
     of_requests: Vec<u32>,
-    /// Method, URL or pattern, and number of lines.
+    /// Method, URL or pattern, and number of lines of each group.
     names: Vec<(&'a str, String, u64)>,
 }
 
@@ -133,7 +133,7 @@ fn path_pattern(url: &str) -> String {
     origin.to_owned() + &segments.join("/")
 }
 
-/// Returns true for a number, a UUID, and a long hexadecimal number.
+/// Returns true for a number, a UUID, or a long hexadecimal number.
 fn is_id(word: &str) -> bool {
     let is_number = !word.is_empty() && word.bytes().all(|c| c.is_ascii_digit());
     let is_hex = |word: &str| word.bytes().all(|c| c.is_ascii_hexdigit());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_beyond_the_maximum_are_summed_up() {
+    fn entries_beyond_the_maximum_are_combined() {
         let words = |n: u32| format!("/{}", char::from_u32(0x4e00 + n).unwrap());
         let mut lines = gets((0..150).map(words));
         lines.extend(gets([words(149)]));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut() {
+    fn long_names_are_truncated() {
         let lines = gets(["a", "b"].map(|end| format!("/{}{end}", "é".repeat(500))));
         for (name, _) in names(&entries(&lines)) {
             assert_eq!(name.chars().count(), NAME_CHARS_MAX);

@@ -1,8 +1,8 @@
 //! Requests whose values differ each time they are sent.
 //!
-//! A [`RequestTemplate`] is made once from a serialized request with marks: its fixed bytes, and the
-//! places of its values. [`RequestTemplate::render`] writes one request into a [`Request`] whose
-//! buffers are reused.
+//! A [`RequestTemplate`] is created once from a serialized request with marks. It contains the
+//! fixed bytes and the positions of the values. [`RequestTemplate::render`] writes one request into
+//! a [`Request`] whose buffers are reused.
 
 use std::sync::Arc;
 
@@ -22,14 +22,15 @@ use crate::template::{MarkedPiece, Marks, Value, ValueSource};
 /// The requests of a list that have placeholders.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTemplates {
-    /// By index in the list.
+    /// Templates by index in the list.
     templates: Vec<Option<RequestTemplate>>,
-    /// Rows of the data file; one if there is none.
+    /// Number of rows of the data file; 1 if there is none.
     rows: usize,
 }
 
 impl RequestTemplates {
-    /// Templates for a list of requests; none if no request of the list has placeholders.
+    /// Creates the templates of a list of requests; `None` if no request of the list has
+    /// placeholders.
     pub(crate) fn new(
         templates: Vec<Option<RequestTemplate>>,
         rows: usize,
@@ -44,7 +45,7 @@ impl RequestTemplates {
         self.templates.get(entry as usize)?.as_ref()
     }
 
-    /// Number of rows of the data file; one if there is none.
+    /// Number of rows of the data file; 1 if there is none.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -53,7 +54,7 @@ impl RequestTemplates {
 /// A request with placeholders.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
-    /// The values, drawn once for each request.
+    /// The values, each computed once per request.
     values: Vec<Value>,
     /// Head for HTTP/1; empty if only HTTP/2 is possible.
     head: Vec<HeadPiece>,
@@ -70,7 +71,7 @@ enum HeadPiece {
     Value(usize),
     /// Length of the body in decimal.
     BodyLength,
-    /// The place of one more header.
+    /// Position of an additional header.
     Further,
 }
 
@@ -88,7 +89,7 @@ enum BodyTemplate {
 #[derive(Debug)]
 struct Http2Template {
     pattern: RequestPattern,
-    /// Pieces of each varying field's value.
+    /// Pieces of the value of each varying field.
     fields: Vec<Vec<MarkedPiece>>,
 }
 
@@ -100,10 +101,10 @@ struct OriginTemplate {
     headers: Vec<Vec<MarkedPiece>>,
 }
 
-/// Buffers that are used for one request after another.
+/// Buffers that are reused for successive requests.
 #[derive(Debug, Default)]
 pub(crate) struct RenderBuffers {
-    /// The request's values, one after the other.
+    /// The values of the request, one after the other.
     values: Vec<u8>,
     /// End of each value.
     ends: Vec<usize>,
@@ -111,7 +112,8 @@ pub(crate) struct RenderBuffers {
 }
 
 impl RequestTemplate {
-    /// The template of a request, if it has placeholders. `marked` is the request with its marks.
+    /// Creates the template of a request, if it has placeholders. `marked` is the serialized
+    /// request with its marks.
     ///
     /// # Errors
     ///
@@ -156,13 +158,13 @@ impl RequestTemplate {
         }))
     }
 
-    /// Renders the request into `request`, which has this template's method and target. Its buffers
-    /// are reused, so that nothing is allocated once they are large enough, unless redirects are
-    /// followed.
+    /// Renders the request into `request`, which has this template's method and target. The buffers
+    /// are reused. Once they are large enough, nothing is allocated, unless redirects are followed.
     ///
-    /// `further` is one more header of this request, with its name in lower case. A part of the load
-    /// that adds a header for a virtual user, such as `cookie`, passes it here. For requests without
-    /// placeholders to have it as well, [`RequestTemplate::of`] must make templates of those as well.
+    /// `further` is an additional header of this request, with its name in lower case. A part of
+    /// the load that adds a header for a virtual user, such as `cookie`, passes it here. For
+    /// requests without placeholders to have it as well, [`RequestTemplate::of`] must make
+    /// templates of those as well.
     pub(crate) fn render(
         &self,
         source: &mut ValueSource<'_>,
@@ -232,7 +234,7 @@ impl RequestTemplate {
         }
     }
 
-    /// Renders the request that the load sends first if it begins with this entry of the list.
+    /// Renders the request that a load sends first if it begins with this entry of the list.
     pub(crate) fn first(&self, entry: usize, rows: usize, seed: u64, request: &mut Request) {
         let mut source = ValueSource {
             row: entry % rows,
@@ -263,7 +265,7 @@ impl RenderBuffers {
     fn text(&self, pieces: &[MarkedPiece]) -> String {
         let mut bytes = Vec::new();
         self.write(pieces, &mut bytes);
-        // Values are UTF-8.
+        // All values are UTF-8, so this can't fail.
         String::from_utf8(bytes).unwrap_or_default()
     }
 }
@@ -342,7 +344,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 impl Request {
-    /// Takes over everything but the content from another request, whose memory is not shared.
+    /// Copies all fields but the content from another request. The memory is not shared.
     pub(crate) fn adopt(&mut self, other: &Request) {
         self.expects = other.expects;
         self.response_count = other.response_count;

@@ -7,7 +7,7 @@ use crate::shard::ShardRange;
 /// Restrictions of the process that runs a load.
 #[derive(Debug, Clone, Default)]
 pub struct LoadScope {
-    /// The workers that run in this process; all of them if absent.
+    /// The workers that run in this process; `None` means all.
     pub shards: Option<ShardRange>,
     /// Decides which targets are allowed, in place of the setting `public`.
     pub permits: Option<Permits>,

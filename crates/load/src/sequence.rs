@@ -25,7 +25,7 @@ pub(crate) struct Sequence {
 /// Random order of the list.
 struct Draw {
     random: ChaCha8Rng,
-    /// Weights of the entries, added up; empty if all entries have the same chance.
+    /// Cumulative weights of the entries; empty if all entries have the same probability.
     cumulative_weights: Arc<[f64]>,
 }
 
@@ -36,7 +36,7 @@ impl Draw {
         };
         let drawn = self.random.random::<f64>() * total;
         let index = self.cumulative_weights.partition_point(|sum| *sum <= drawn);
-        // Rounding can make the product as large as the total.
+        // Because of rounding, the product can be as large as the total.
         (index as u32).min(count - 1)
     }
 }
@@ -100,7 +100,7 @@ pub(crate) struct RequestNumbers {
 
 impl RequestNumbers {
     pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> RequestNumbers {
-        // Requests of the warm-up don't count against the limit.
+        // Requests of the warm-up don't count towards the limit.
         let limit = spec.span.requests.filter(|_| spec.span.warmup.0 == 0);
         match (&spec.model, limit) {
             (LoopModel::Closed, Some(limit)) => RequestNumbers {
@@ -114,7 +114,7 @@ impl RequestNumbers {
         }
     }
 
-    /// The number of the next request.
+    /// Returns the number of the next request.
     #[inline]
     pub(crate) fn take(&mut self) -> u64 {
         let number = self.next;

@@ -11,10 +11,10 @@ use prony_stats::capacity::{Goal, SearchSettings};
 pub struct CapacityGoals {
     /// Conditions that the server must meet.
     pub goals: Vec<Goal>,
-    /// Time of each search; by default one minute, up to five for slow servers, and longer for limits
-    /// of about a second and more.
+    /// Time limit of each search. The default is one minute, up to five minutes for slow servers,
+    /// and longer for limits of about a second and more.
     pub search_time: Option<Duration>,
-    /// Length of the measured part of each probe, in place of the time of a search.
+    /// Length of the measured part of each probe. Replaces the time limit of a search.
     pub probe: Option<Duration>,
     /// Highest rate to probe, in requests per second.
     pub rate_max: Option<f64>,
@@ -23,7 +23,7 @@ pub struct CapacityGoals {
 /// Reason why goals can't be judged within their limits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GoalsRefusal {
-    /// Even at the highest rate, a search or probe has too few requests.
+    /// Even at the highest rate, a search or probe contains too few requests.
     FewRequests {
         /// The highest rate to probe.
         rate_max: f64,
@@ -34,9 +34,9 @@ pub enum GoalsRefusal {
         /// Time that a search needs.
         search_s: f64,
     },
-    /// The time is too short for a limit that is itself a time.
+    /// The time is too short for a goal that limits a time.
     ShortTime {
-        /// The longest limit, in seconds.
+        /// The longest limit of a goal, in seconds.
         limit_s: f64,
         /// Time that a search needs.
         search_s: f64,
@@ -56,18 +56,18 @@ impl fmt::Display for GoalsRefusal {
                 write!(
                     f,
                     "a probe needs {requests} requests to judge the goals, and the highest rate to \
-                     probe is {} a second: ",
+                     probe is {} per second:  ",
                     number::count(*rate_max as u64)
                 )?;
                 match probe_s {
                     Some(probe_s) => write!(f, "that takes a probe of {:.0}s", probe_s.ceil()),
-                    None => write!(f, "that takes a search of {:.0}s", search_s.ceil()),
+                    None => write!(f, "this requires a search of {:.0}s", search_s.ceil()),
                 }
             }
             GoalsRefusal::ShortTime { limit_s, search_s } => write!(
                 f,
-                "the probes of a search are too short for a limit of {limit_s}s: that takes a search \
-                 of {:.0}s",
+                "the probes of a search are too short for a limit of {limit_s}s: this requires a \
+                 search of {:.0}s",
                 search_s.ceil()
             ),
         }

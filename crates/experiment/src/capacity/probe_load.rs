@@ -1,4 +1,4 @@
-//! The load of a probe: the changes that it makes to the settings, and the caller's way to run it.
+//! The load of a probe: the settings that it changes, and the caller's way to run it.
 
 use std::time::Duration;
 
@@ -6,25 +6,27 @@ use prony_load::{ArrivalRate, Arrivals, Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 use prony_stats::capacity::Probe;
 
-/// Connections of the closed loop that explores. It must not overload a slow server for long.
+/// Connections of the closed loop that explores. The number is small, so that a slow server is not
+/// overloaded for long.
 const EXPLORE_CONNECTIONS: u64 = 32;
-/// Connections of an open loop, at least and at most, unless the settings have a number.
+/// Minimum and maximum number of connections of an open loop, unless the settings have a number.
 const CONNECTIONS_MIN: f64 = 128.0;
 const CONNECTIONS_MAX: f64 = 1_024.0;
-/// Connections relative to the requests that are in flight if each takes as long as the goal allows.
+/// Number of connections relative to the number of requests in flight if each takes as long as the
+/// goal allows.
 const CONNECTIONS_SHARE: f64 = 2.0;
-/// Requests of the load that checks that the server is idle, and its longest duration.
+/// Number of requests of the load that checks if the server is idle, and its maximum duration.
 const IDLE_REQUESTS: u64 = 3;
 const IDLE_DURATION: Duration = Duration::from_secs(1);
 
 /// A load that a search needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProbeLoad {
-    /// A few requests, one after the other, whose response times show if the server is idle.
+    /// A few successive requests, whose response times show if the server is idle.
     Idle,
     /// A probe.
     Probe {
-        /// Rate and length.
+        /// Rate and length of the probe.
         probe: Probe,
         /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
         limit_s: f64,
@@ -33,7 +35,7 @@ pub enum ProbeLoad {
     },
 }
 
-/// Makes and runs the loads of a search.
+/// Creates and runs the loads of a search.
 pub trait ProbeLoads {
     /// Reason why a load can't run.
     type Error;
@@ -42,14 +44,14 @@ pub trait ProbeLoads {
     ///
     /// # Errors
     ///
-    /// Fails if the settings are invalid.
+    /// The settings are invalid.
     fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Self::Error>;
 
     /// Runs a load until it ends or `control` stops it, usually by [`prony_load::run`].
     ///
     /// # Errors
     ///
-    /// Fails if the load has no record.
+    /// The load has no record.
     fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, Self::Error>;
 }
 
@@ -92,8 +94,9 @@ impl ProbeLoad {
     }
 }
 
-/// The number of connections. Requests in flight number the rate times their mean time (Little's law),
-/// so with twice the rate times the limit, connections are not what keeps a goal from being met.
+/// The number of connections. The mean number of requests in flight is the rate times their mean
+/// time (Little's law). With twice the rate times the limit as the number of connections, a lack of
+/// connections can't be the reason why a goal is missed.
 fn connections(base: &LoadSettings, probe: &Probe, limit_s: f64) -> u64 {
     let threads = base.threads.unwrap_or(1);
     match (base.connections, probe.rate_per_s) {

@@ -19,7 +19,8 @@ pub(super) struct ProbeWatch<'a> {
 }
 
 impl ProbeWatch<'_> {
-    /// True if the decision depends on the goals, so that the load has to publish its times.
+    /// Returns true if the decision depends on the goals, so that the load has to publish its
+    /// times.
     pub(super) fn needs_times(probe: &Probe) -> bool {
         matches!(probe.purpose, ProbePurpose::Bracket | ProbePurpose::Edge)
     }

@@ -22,7 +22,7 @@ pub enum SearchEnd {
 /// One search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchReport {
-    /// The end of the search.
+    /// Reason for the end of the search.
     pub end: SearchEnd,
     /// Highest rate that met the goals, in requests per second.
     pub met_per_s: Option<f64>,
@@ -37,15 +37,15 @@ pub struct SearchReport {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
-    /// The part of the search that it belongs to.
+    /// The part of the search that the probe belongs to.
     pub purpose: ProbePurpose,
-    /// Requests per second to offer; absent for a closed loop.
+    /// Offered requests per second; absent for a closed loop.
     pub rate_per_s: Option<f64>,
     /// Requests per second that were due.
     pub offered_per_s: f64,
     /// Requests per second that ended.
     pub achieved_per_s: f64,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
     /// Length of the settling part, in seconds.
     pub settle_s: f64,
@@ -73,9 +73,9 @@ pub struct ProbeReport {
     pub goals: Vec<GoalValue>,
     /// Response times.
     pub response_time_us: ProbeTimes,
-    /// Service times, which don't contain the wait for a free connection.
+    /// Service times, which exclude the wait for a free connection.
     pub service_time_us: ProbeTimes,
-    /// Time until the server was idle again after the probe before, in seconds.
+    /// Time before the probe until the server was idle again, in seconds.
     pub waited_s: f64,
 }
 
@@ -173,8 +173,8 @@ impl ProbeReport {
         }
     }
 
-    /// The readings of all goals as one clause; states that the server did not keep up if that is why
-    /// the probe failed.
+    /// The readings of all goals as one clause. States that the server did not keep up if this is
+    /// why the probe failed.
     pub fn readings(&self) -> String {
         let mut texts: Vec<&str> = self.goals.iter().map(|goal| goal.text.as_str()).collect();
         if !self.kept_up {

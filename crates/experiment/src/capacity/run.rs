@@ -13,8 +13,8 @@ use super::probe_watch::ProbeWatch;
 use super::report::{ProbeReport, SearchEnd, SearchReport};
 use crate::interrupt::Interrupt;
 
-/// The server is idle if a request takes at most this many times as long as at the start of the
-/// search, plus a constant.
+/// The server counts as idle if a request takes at most this many times as long as at the start of
+/// the search, plus a constant.
 const IDLE_FACTOR: f64 = 2.0;
 const IDLE_SLACK_US: f64 = 1_000.0;
 /// Longest wait for an idle server before a probe.
@@ -37,16 +37,16 @@ pub struct CapacitySearch<'a> {
 pub enum SearchEvent<'a> {
     /// A probe begins.
     Begun {
-        /// Its rate and length.
+        /// Rate and length of the probe.
         probe: &'a Probe,
-        /// Its load.
+        /// The probe's load.
         spec: &'a LoadSpec,
         /// The running load.
         control: &'a Arc<Control>,
     },
     /// A probe has ended.
     Ended {
-        /// Its result.
+        /// The result of the probe.
         probe: &'a ProbeReport,
         /// Highest rate that met the goals so far, and lowest that did not, in requests per second.
         bracket: (Option<f64>, Option<f64>),
@@ -58,7 +58,7 @@ impl CapacitySearch<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if a load can't run. Failed requests are results, not errors.
+    /// A load can't run. Failed requests are results, not errors.
     pub fn run<L: ProbeLoads>(
         &self,
         loads: &mut L,
@@ -106,7 +106,8 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
                 false => SearchEnd::NoSuccess,
             });
         }
-        // A closed loop, and a rate that the server did not keep up with, may leave requests behind.
+        // After a closed loop, or after a rate that the server did not keep up with, requests may
+        // remain in the server's queues.
         let mut may_be_busy = false;
         while let Some(probe) = search.next() {
             let began = Instant::now();
@@ -137,7 +138,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         })
     }
 
-    /// Runs a probe, and returns its record; true if it was ended early.
+    /// Runs a probe. Returns its record, and true if the probe was ended early.
     fn load(
         &mut self,
         probe: &Probe,
@@ -176,8 +177,8 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok((record?, early.is_some()))
     }
 
-    /// Waits until the server has worked off the requests of the probe before: those that a load
-    /// abandons at its end may still be in the server's queues.
+    /// Waits until the server has processed the remaining requests of the previous probe. Requests
+    /// that a load abandons at its end may still be in the server's queues.
     fn wait_until_idle(&mut self, began: Instant) -> Result<(), L::Error> {
         while began.elapsed() < IDLE_WAIT_MAX && !self.search.interrupt.is_stopped() {
             if self.is_idle()? {
@@ -209,8 +210,9 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok(median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US)
     }
 
-    /// Keeps the findings that qualify the result, each once: those of the probes that met the goals,
-    /// and of the others only the generator's, because an overloaded server explains the rest.
+    /// Keeps the findings that qualify the result, each once: all findings of probes that met the
+    /// goals, and for other probes only those about the generator, because their other findings are
+    /// explained by the overload of the server.
     fn note_findings(&mut self, record: &Record, met: bool) {
         for finding in &record.findings {
             let is_about_generator = finding.id == FindingId::GeneratorSaturated

@@ -18,7 +18,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 #[derive(Debug, Default)]
 pub(super) struct RequestData {
     pieces: Vec<u8>,
-    /// File of the body, if that is the only piece.
+    /// File of the body, if it is the only piece.
     file: Option<PathBuf>,
     /// True if there is any data, even if it is empty.
     is_given: bool,
@@ -26,7 +26,7 @@ pub(super) struct RequestData {
     is_json: bool,
 }
 
-/// A request's body, complete.
+/// The complete body of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DataBody {
     Text(String),
@@ -48,7 +48,7 @@ impl RequestData {
         self.add_piece(value, DataKind::Binary, "")
     }
 
-    /// Adds a piece, after an `&` if there is one before it.
+    /// Adds a piece, with an `&` before it unless it is the first.
     pub(super) fn add(&mut self, value: &[u8], kind: DataKind) -> Result<(), String> {
         self.add_piece(value, kind, "&")
     }
@@ -62,7 +62,7 @@ impl RequestData {
             self.file = Some(path(name)?);
             return Ok(());
         }
-        // Several pieces can only be joined as text.
+        // To join several pieces, they must be text.
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
         }
@@ -122,7 +122,7 @@ fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(piece)
 }
 
-/// The file with this name; standard input is refused.
+/// The path of the file with this name. Standard input is refused.
 fn path(name: &[u8]) -> Result<PathBuf, String> {
     match std::str::from_utf8(name) {
         Ok("-") => Err("@- is standard input; save it to a file and write @FILE".to_owned()),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_as_their_option_says() {
+    fn files_are_read_as_their_option_requires() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("f");
         std::fs::write(&file, "a\r\nb").unwrap();

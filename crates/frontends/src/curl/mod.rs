@@ -1,7 +1,7 @@
 //! Reads a curl command, as pasted from a browser's developer tools, into the settings of a load.
 //!
-//! Nothing here runs curl or a shell. Options that would change the load in a way that prony
-//! doesn't have are refused by name; options that only change curl's output are ignored.
+//! This module runs neither curl nor a shell. Options that would change the load in a way that
+//! prony doesn't support are refused by name; options that only change curl's output are ignored.
 
 mod data;
 mod options;
@@ -18,7 +18,7 @@ use self::options::CurlOption;
 const ENCODINGS: &str = "deflate, gzip, br, zstd";
 /// Redirects that `-L` follows, unless `--max-redirs` is given.
 const REDIRECTS_MAX: u64 = 50;
-/// Port of a proxy without one.
+/// Default port of a proxy.
 const PROXY_PORT: u16 = 1080;
 /// Longest time that is accepted, in seconds.
 const LONGEST_S: f64 = 1e6;
@@ -40,7 +40,7 @@ pub struct CurlCommand {
 pub fn parse(text: &str) -> Result<CurlCommand, String> {
     let words = words::split(text)?;
     let mut words = words.into_iter().peekable();
-    // A copied prompt.
+    // A shell prompt that was copied with the command.
     words.next_if(|word| word == b"$");
     match words.next().as_deref() {
         Some(b"curl") => {}
@@ -59,7 +59,7 @@ pub fn parse(text: &str) -> Result<CurlCommand, String> {
     request.finish()
 }
 
-/// The request as far as it was read.
+/// The request, as read so far.
 #[derive(Debug, Default)]
 struct CurlRequest {
     urls: Vec<String>,
@@ -100,7 +100,7 @@ impl CurlRequest {
         for (at, letter) in letters.char_indices() {
             let typed = format!("-{letter}");
             let option = options::by_letter(letter).ok_or_else(|| {
-                format!("{typed}: this option of curl is not supported (leave it out)")
+                format!("{typed}: this option of curl is not supported (omit it)")
             })?;
             if option.takes_value() {
                 let attached = &letters[at + letter.len_utf8()..];
@@ -161,7 +161,8 @@ impl CurlRequest {
         if typed.starts_with('@') {
             return Err("headers in a file are not read; write them into the command".to_owned());
         }
-        // Browsers have copied the pseudo-headers of HTTP/2, which the URL determines.
+        // Some browsers copy the pseudo-headers of HTTP/2. They are skipped, because the URL
+        // determines them.
         if typed.starts_with(':') {
             return Ok(());
         }
@@ -181,7 +182,7 @@ impl CurlRequest {
     fn add_cookie(&mut self, typed: String) -> Result<(), String> {
         if !typed.contains('=') {
             return Err(format!(
-                "\"{typed}\" is a file of cookies, which is not read (write the cookies as \
+                "\"{typed}\" is a file of cookies, which prony does not read (write the cookies as \
                  'NAME=VALUE; NAME=VALUE')"
             ));
         }
@@ -211,7 +212,7 @@ impl CurlRequest {
         };
         if self.is_head && self.data.is_given() && !self.is_get {
             return Err(
-                "-I: a HEAD request has no body (leave out -I or the data, or add -G)".to_owned(),
+                "-I: a HEAD request has no body (omit -I or the data, or add -G)".to_owned(),
             );
         }
         self.finish_headers();
@@ -236,7 +237,7 @@ impl CurlRequest {
             self.settings.follow = Some(self.redirects_max.unwrap_or(REDIRECTS_MAX));
         }
         if self.settings.insecure {
-            // curl then verifies nothing, whatever it trusts.
+            // With `-k`, curl verifies nothing, even if a CA is given.
             self.settings.ca = None;
         }
         Ok(CurlCommand {
@@ -276,7 +277,7 @@ impl CurlRequest {
         };
         let names: Vec<String> = self.headers.iter().map(|line| name_of(line)).collect();
         implied.retain(|(name, _)| !names.contains(&name.to_lowercase()));
-        // `-H 'NAME:'` removes a header. prony has a default only for these two.
+        // `-H 'NAME:'` removes a header. Only these two headers have a default in prony.
         let is_removal = |line: &String| {
             line.trim_end().ends_with(':')
                 && !["user-agent", "accept"].contains(&name_of(line).as_str())
@@ -285,7 +286,7 @@ impl CurlRequest {
         headers.retain(|line| !is_removal(line));
         if !self.cookies.is_empty() {
             let cookies = self.cookies.join("; ");
-            // Like curl, one header has the cookies of both options.
+            // Like curl, sends the cookies of both options in one header.
             match headers.iter_mut().find(|line| name_of(line) == "cookie") {
                 Some(line) => *line = format!("{}; {cookies}", line.trim_end()),
                 None => implied.push(("Cookie", cookies)),
@@ -299,7 +300,7 @@ impl CurlRequest {
     }
 }
 
-/// Applies an option that is one setting.
+/// Applies an option that corresponds to one setting.
 fn apply(settings: &mut LoadSettings, option: CurlOption, text: String) -> Result<(), String> {
     match option {
         CurlOption::Method => settings.method = Some(text),
@@ -332,7 +333,7 @@ fn set<T>(field: &mut T, value: T) -> Result<(), String> {
     Ok(())
 }
 
-/// A proxy with curl's default port.
+/// Adds curl's default port to a proxy that has none.
 fn proxy_with_port(typed: &str) -> String {
     let typed = typed.trim_end_matches('/');
     let address = typed.rsplit(['/', '@']).next().unwrap_or(typed);
@@ -345,7 +346,7 @@ fn proxy_with_port(typed: &str) -> String {
     }
 }
 
-/// A time in seconds, such as `2.5`.
+/// Parses a time in seconds, such as `2.5`.
 fn seconds(typed: &str) -> Result<Duration, String> {
     match typed.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= LONGEST_S => {
@@ -355,7 +356,7 @@ fn seconds(typed: &str) -> Result<Duration, String> {
     }
 }
 
-/// The URL with a query added before its fragment.
+/// Adds a query to a URL, before its fragment.
 fn with_query(url: &str, query: &str) -> String {
     let url = url.split('#').next().unwrap_or(url);
     let separator = match (url.contains('?'), query) {
@@ -373,7 +374,7 @@ fn utf8<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str, String> {
 fn unknown_name(name: &str) -> String {
     match options::similar(name) {
         Some(similar) => format!("--{name}: not an option of curl; did you mean --{similar}?"),
-        None => format!("--{name}: this option of curl is not supported (leave it out)"),
+        None => format!("--{name}: this option of curl is not supported (omit it)"),
     }
 }
 

@@ -10,13 +10,13 @@ use self::CurlOption::{
 /// The part of the request that an option sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CurlOption {
-    /// It changes only curl's output, or how curl finds its files.
+    /// The option changes only curl's output, or how curl finds its files.
     Ignored,
-    /// The same, with a value.
+    /// Like `Ignored`, for an option with a value.
     IgnoredValue,
-    /// It can't be used, for this reason.
+    /// The option can't be used. Contains the reason.
     Refused(&'static str),
-    /// The same, with a value.
+    /// Like `Refused`, for an option with a value.
     RefusedValue(&'static str),
     Url,
     Method,
@@ -51,13 +51,13 @@ pub(super) enum CurlOption {
 /// The treatment of an option's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DataKind {
-    /// `@FILE` is a file, without its line ends.
+    /// Text; `@FILE` reads a file, and its line ends are removed.
     Text,
-    /// `@FILE` is a file.
+    /// `@FILE` reads a file unchanged.
     Binary,
-    /// Literal.
+    /// The data is used literally.
     Raw,
-    /// Percent-encoded; `NAME@FILE` is a file.
+    /// The data is percent-encoded; `NAME@FILE` reads a file.
     UrlEncoded,
 }
 
@@ -79,16 +79,16 @@ impl CurlOption {
     }
 }
 
-const ONE: &str = "one command has one request here; list several in a file for --urls";
-const FORM: &str = "multipart forms are not built here; copy the request from a browser, which \
+const ONE: &str = "only one request per command is supported; list several in a file for --urls";
+const FORM: &str = "multipart forms are not supported; copy the request from a browser, which \
                     writes the finished body with --data-raw";
-const FILE: &str = "uploads are given as -X PUT --data-binary @FILE";
+const FILE: &str = "write uploads as -X PUT --data-binary @FILE";
 const ONLY_BASIC: &str = "only basic authentication is supported, as -u USER:PASSWORD";
-const RETRY: &str = "failed requests are counted and never repeated; leave it out";
-const RATE: &str = "transfers are not slowed down; set the rate of requests with --rate";
+const RETRY: &str = "failed requests are counted and never repeated; omit it";
+const RATE: &str = "the transfer rate can't be limited; set the rate of requests with --rate";
 const FAMILY: &str = "give the server's address with --resolve HOST:PORT:ADDR";
 const SOURCE: &str = "give the source address to prony, with --source";
-const HTTP3: &str = "HTTP/3 is not supported; leave it out to let TLS agree on a version";
+const HTTP3: &str = "HTTP/3 is not supported; omit it to negotiate a version over TLS";
 const SOCKS: &str = "only HTTP proxies in cleartext are supported, as -x HOST:PORT";
 const PROXY_USER: &str = "write -x http://USER:PASSWORD@HOST:PORT";
 const NETRC: &str = "write -u USER:PASSWORD";
@@ -164,7 +164,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("fail", Some('f'), Ignored),
     ("fail-with-body", None, Ignored),
     ("fail-early", None, Ignored),
-    // Behavior that is the same here.
+    // Behavior that is the same in prony.
     ("globoff", Some('g'), Ignored),
     ("path-as-is", None, Ignored),
     ("basic", None, Ignored),
@@ -218,7 +218,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     (
         "proxytunnel",
         Some('p'),
-        Refused("only https goes through a proxy's tunnel"),
+        Refused("only https URLs use a tunnel through the proxy"),
     ),
     ("proxy-user", Some('U'), RefusedValue(PROXY_USER)),
     (
@@ -239,7 +239,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("variable", None, RefusedValue("write the value")),
 ];
 
-/// The option with this long name. `--no-NAME` of an ignored option is ignored too.
+/// Finds the option with this long name. `--no-NAME` of an ignored option is ignored, too.
 pub(super) fn by_name(name: &str) -> Option<CurlOption> {
     let find = |name: &str| OPTIONS.iter().find(|(known, ..)| *known == name);
     if let Some((_, _, option)) = find(name) {
@@ -250,14 +250,14 @@ pub(super) fn by_name(name: &str) -> Option<CurlOption> {
     is_default.then_some(Ignored)
 }
 
-/// The option with this letter.
+/// Finds the option with this letter.
 pub(super) fn by_letter(letter: char) -> Option<CurlOption> {
     let mut options = OPTIONS.iter();
     let (.., option) = options.find(|(_, known, _)| *known == Some(letter))?;
     Some(*option)
 }
 
-/// Names that begin like `name`, for a hint.
+/// Finds an option whose name begins like `name`, for a hint.
 pub(super) fn similar(name: &str) -> Option<&'static str> {
     let names = OPTIONS.iter().map(|(known, ..)| *known);
     let mut similar = names.filter(|known| !name.is_empty() && known.starts_with(name));

@@ -16,7 +16,8 @@ fn header<'a>(command: &'a CurlCommand, name: &str) -> Vec<&'a str> {
     named.map(|(_, value)| value.trim()).collect()
 }
 
-/// As Chrome copies a request with a JSON body: continued lines, and `$'…'` for a text with `!`.
+/// A request with a JSON body as copied by Chrome: continued lines, and `$'…'` for text that
+/// contains `!`.
 const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   -H 'accept: application/json, text/plain, */*' \
   -H 'accept-language: en-US,en;q=0.9' \
@@ -31,7 +32,7 @@ const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   --data-raw $'{"text":"it\'s done\u0021\\n","count":2}' \
   --insecure"#;
 
-/// As Firefox copies a form.
+/// A form as copied by Firefox.
 const FIREFOX: &str = r#"curl 'http://app.example.test:8080/login' \
   --compressed \
   -X POST \
@@ -80,7 +81,7 @@ fn a_command_copied_from_firefox_is_read() {
     assert_eq!(header(&command, "accept-encoding"), ["gzip, deflate"]);
     assert_eq!(header(&command, "content-type").len(), 1);
     assert_eq!(header(&command, "cookie"), ["csrftoken=t0k3n"]);
-    // prony writes the length of the body itself.
+    // prony sets the length of the body itself.
     assert!(header(&command, "content-length").is_empty());
 }
 

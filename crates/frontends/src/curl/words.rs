@@ -7,7 +7,7 @@ use std::str::Chars;
 ///
 /// # Errors
 ///
-/// Fails if a quote is not closed, and for shell syntax other than words.
+/// A quote is not closed, or the text contains shell syntax other than words.
 pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut splitter = Splitter {
         rest: text.chars().peekable(),
@@ -22,7 +22,7 @@ pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
 struct Splitter<'a> {
     rest: Peekable<Chars<'a>>,
     words: Vec<Vec<u8>>,
-    /// The current word; none between words.
+    /// The current word; `None` between words.
     word: Option<Vec<u8>>,
 }
 
@@ -50,8 +50,8 @@ impl Splitter<'_> {
                             Ok(())
                         }
                         false => Err(format!(
-                            "an unquoted {c} begins shell syntax that is not supported; paste one \
-                             curl command alone, or quote the {c}"
+                            "an unquoted {c} begins shell syntax that is not supported; paste only \
+                             one curl command, or quote the {c}"
                         )),
                     };
                 }
@@ -87,7 +87,7 @@ impl Splitter<'_> {
         self.word().extend_from_slice(bytes);
     }
 
-    /// Handles an unquoted backslash: before a line's end it continues the line, and otherwise it
+    /// Handles an unquoted backslash. Before the end of a line it continues the line; otherwise it
     /// quotes the next character.
     fn escaped(&mut self) {
         if self.skip_line_end() {
@@ -174,7 +174,7 @@ impl Splitter<'_> {
             },
             '0'..='7' => {
                 let first = c.to_digit(8).unwrap_or(0);
-                // Like bash, only the low eight bits count.
+                // Like bash, uses only the low eight bits.
                 self.number(first, 8, 2).unwrap_or(first) as u8
             }
             'c' => match self.rest.next() {
@@ -189,7 +189,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// Adds an escape that has no meaning, with its backslash.
+    /// Adds an unknown escape literally, with its backslash.
     fn add_literally(&mut self, c: char) -> Result<(), String> {
         self.add('\\');
         self.add(c);
@@ -210,7 +210,7 @@ impl Splitter<'_> {
         number
     }
 
-    /// Adds the character of a `\u` or `\U`. Two UTF-16 surrogates are one character.
+    /// Adds the character of a `\u` or `\U`. Two UTF-16 surrogates form one character.
     fn unicode(&mut self, letter: char, digits: usize) -> Result<(), String> {
         let Some(mut code) = self.number(0, 16, digits) else {
             return self.add_literally(letter);
@@ -240,8 +240,8 @@ fn unclosed(quote: char) -> String {
 
 fn no_expansion(c: char) -> String {
     format!(
-        "{c} begins an expansion by the shell, which is not done here; write the value, or quote it \
-         with ''"
+        "{c} begins an expansion by the shell, which prony does not perform; write the value, or \
+         quote it with ''"
     )
 }
 
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_like_bash_does() {
+    fn words_are_split_as_by_bash() {
         for (text, expected) in [
             ("curl  a\tb\n", &["curl", "a", "b"][..]),
             (

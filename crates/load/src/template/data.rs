@@ -1,4 +1,4 @@
-//! A CSV file whose columns are values of requests.
+//! A CSV file whose columns provide values for requests.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,16 +22,16 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// The rows of a CSV file.
 #[derive(Debug)]
 pub(crate) struct DataTable {
-    /// Path, as in messages.
+    /// Path of the file, as shown in messages.
     shown: String,
     columns: Vec<String>,
     /// The cells of all rows, one after the other.
     text: String,
     /// End of each cell in `text`.
     ends: Vec<usize>,
-    /// Line of each row.
+    /// Line number of each row.
     lines: Vec<u64>,
-    /// Columns that are encoded, because many requests may have the same ones.
+    /// Encoded columns. They are cached, because many requests may use the same column.
     encoded: RefCell<HashMap<(usize, Filter, ValuePlace), Arc<CellSet>>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct DataTable {
 ///
 /// # Errors
 ///
-/// Names the file, and the line if it isn't valid CSV.
+/// An error that names the file, and also the line if it isn't valid CSV.
 pub fn data_columns(path: &Path) -> Result<Vec<String>, SettingsError> {
     DataTable::read(path).map(|table| table.columns)
 }
@@ -49,7 +49,7 @@ impl DataTable {
     ///
     /// # Errors
     ///
-    /// Names the file, and the line at fault.
+    /// An error that names the file and the line at fault.
     pub(crate) fn read(path: &Path) -> Result<DataTable, SettingsError> {
         let of_file =
             |error: &str| SettingsError::value("data", path.display()).text(format!(": {error}"));
@@ -101,7 +101,7 @@ impl DataTable {
         }
         match table.lines.is_empty() {
             true => Err(DataError::File(
-                "no rows in it; the first line names the columns, and each further line is a row"
+                "the file has no rows; its first line names the columns, and each further line is a row"
                     .to_owned(),
             )),
             false => Ok(table),
@@ -125,7 +125,7 @@ impl DataTable {
         let columns = self.columns.len();
         let hint = match cells > columns {
             true => "put values with commas in double quotes",
-            false => "separate all columns with commas, also empty ones",
+            false => "separate all columns with commas, including empty ones",
         };
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         format!(
@@ -135,7 +135,7 @@ impl DataTable {
         )
     }
 
-    /// Path of the file, as in messages.
+    /// Path of the file, as shown in messages.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
@@ -165,7 +165,8 @@ impl DataTable {
     ///
     /// # Errors
     ///
-    /// Names the line of the first value that can't stand in this place.
+    /// An error that names the line of the first value that can't be used in this part of a
+    /// request.
     pub(crate) fn encode(
         &self,
         column: usize,
@@ -179,7 +180,7 @@ impl DataTable {
         }
         let mut cells = CellSet::default();
         for (row, line) in self.lines.iter().enumerate() {
-            // Blanks at the ends are not part of a field's value (RFC 9110 §5.5).
+            // Leading and trailing blanks are not part of a field's value (RFC 9110 §5.5).
             let cell = match place {
                 ValuePlace::Header => self.cell(row, column).trim_matches([' ', '\t']),
                 _ => self.cell(row, column),
@@ -199,7 +200,7 @@ impl DataTable {
     }
 }
 
-/// Reason that a text isn't a table.
+/// Reason why a text isn't a table.
 #[derive(Debug)]
 enum DataError {
     File(String),
@@ -219,7 +220,7 @@ pub(crate) enum ValuePlace {
 }
 
 impl ValuePlace {
-    /// The encoding of values without a filter.
+    /// The encoding of values for which no filter is given.
     fn default_filter(self) -> Filter {
         match self {
             ValuePlace::Url => Filter::Url,
@@ -227,7 +228,7 @@ impl ValuePlace {
         }
     }
 
-    /// Checks that an encoded value can stand here.
+    /// Checks that an encoded value can be used in this part of a request.
     ///
     /// # Errors
     ///
@@ -274,7 +275,7 @@ pub(crate) struct CellSet {
 }
 
 impl CellSet {
-    /// The cell of a row.
+    /// The encoded cell of a row.
     #[inline]
     pub(crate) fn cell(&self, row: usize) -> &[u8] {
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);

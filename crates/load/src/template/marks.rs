@@ -1,15 +1,16 @@
-//! Marks stand in for placeholders while a request is serialized, so that a request with
-//! placeholders obeys the same rules as any other. Then the serialized bytes are split at the marks.
+//! Marks replace placeholders while a request is serialized, so that a request with placeholders is
+//! handled like any other. The serialized bytes are then split at the marks.
 
 use super::data::{DataTable, ValuePlace};
 use super::parse::{Function, Placeholder, TextPiece};
 use super::values::Value;
 use crate::error::SettingsError;
 
-/// Beginning of each mark. It is made of characters that are allowed everywhere, and no end of it is
-/// also its beginning, so that a mark after any text is found where it begins.
+/// Beginning of each mark. It consists of characters that are allowed in every part of a request.
+/// None of its suffixes is also a prefix of it, so a mark is found at its actual beginning after
+/// any text.
 const PREFIX: &str = "pronyvalue";
-/// Makes the prefix longer than anything in the request's own text.
+/// Repeated to make the prefix longer than any similar text in the request.
 const FILL: char = 'x';
 /// End of each mark, after its number.
 const END: char = '-';
@@ -33,7 +34,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Marks that differ from everything in these texts.
+    /// Creates marks that don't occur in any of these texts.
     pub(crate) fn new<'t>(texts: impl Iterator<Item = &'t [u8]> + Clone) -> Marks {
         let mut prefix = PREFIX.to_owned();
         while texts
@@ -63,7 +64,8 @@ impl Marks {
     ///
     /// # Errors
     ///
-    /// A name that is not known, or a value of its column that can't stand in this place.
+    /// A name is unknown, or its column contains a value that can't be used in this part of a
+    /// request.
     pub(crate) fn mark(
         &mut self,
         pieces: Vec<TextPiece>,
@@ -116,7 +118,7 @@ impl Marks {
         Some((&bytes[..at], parsed, &number[digits + 1..]))
     }
 
-    /// Replaces the marks of a text by the placeholders that they stand for.
+    /// Replaces the marks of a text with the placeholders that they represent.
     pub(crate) fn unmark(&self, text: &str) -> String {
         let mut unmarked = String::new();
         for piece in self.split(text.as_bytes()) {

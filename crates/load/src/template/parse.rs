@@ -9,26 +9,26 @@
 
 use std::fmt;
 
-/// Hint for text in which braces stand for themselves.
+/// Hint for text that contains literal braces.
 const LITERAL_HINT: &str = "write {{ \"{{\" }} for two braces";
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TextPiece {
-    /// Text that is sent as it is.
+    /// Text that is sent unchanged.
     Literal(String),
-    /// A value that is inserted.
+    /// A placeholder, which is replaced by a value.
     Placeholder(Placeholder),
 }
 
-/// A value that is inserted into a text.
+/// A placeholder in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
-    /// The text between the braces, without blanks at its ends.
+    /// The text between the braces, without leading and trailing blanks.
     pub(crate) source: String,
     /// The expression before the filter.
     pub(crate) function: Function,
-    /// The encoding of the value, if the text names one.
+    /// The encoding of the value, if the placeholder has a filter.
     pub(crate) filter: Option<Filter>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Function {
 /// Encoding of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Filter {
-    /// As it is.
+    /// Unchanged.
     Raw,
     /// Percent-encoded.
     Url,
@@ -60,7 +60,7 @@ impl Filter {
     ];
 }
 
-/// Reason that a text is not a template.
+/// Reason why a text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TemplateError(pub(crate) String);
 
@@ -70,8 +70,8 @@ impl fmt::Display for TemplateError {
     }
 }
 
-/// Splits a text into its pieces. Quoted text belongs to the literal pieces, so that a text without
-/// placeholders is one piece, or none if it is empty.
+/// Splits a text into its pieces. Quoted text belongs to the literal pieces, so a text without
+/// placeholders is one piece, or no piece if it is empty.
 ///
 /// # Errors
 ///
@@ -112,13 +112,14 @@ pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     Ok(pieces)
 }
 
-/// Length of the placeholder at the beginning of a text, if it is one that is closed. Blanks and
-/// quotes in it don't end the word that it is part of.
+/// Length of the placeholder at the beginning of a text, if there is a complete one. Blanks and
+/// quotes in the placeholder don't end the word that contains it.
 pub(crate) fn skip_placeholder(text: &str) -> Option<usize> {
     text.starts_with("{{").then(|| placeholder_length(text))?
 }
 
-/// Length of the placeholder with which the text begins, braces included; none if it is not closed.
+/// Length of the placeholder with which the text begins, including the braces; `None` if it is not
+/// closed.
 fn placeholder_length(opened: &str) -> Option<usize> {
     let inner = &opened[2..];
     let blanks = inner.len() - inner.trim_start().len();
@@ -149,7 +150,7 @@ fn expression(source: &str) -> Result<Expression<'_>, TemplateError> {
             .filter(|it| !it.contains(quote));
         return quoted
             .map(Expression::Quoted)
-            .ok_or_else(|| error(source, "text in quotes takes no filter"));
+            .ok_or_else(|| error(source, "quoted text can't have a filter"));
     }
     let (value, filter) = match source.split_once('|') {
         Some((value, filter)) => (value.trim(), Some(named_filter(source, filter.trim())?)),
@@ -173,7 +174,7 @@ fn expression(source: &str) -> Result<Expression<'_>, TemplateError> {
 
 fn named_filter(source: &str, name: &str) -> Result<Filter, TemplateError> {
     let found = Filter::ALL.iter().find(|(own, _)| *own == name);
-    let hint = || error(source, "the filters are raw, url and json");
+    let hint = || error(source, "valid filters are raw, url and json");
     found.map(|(_, filter)| *filter).ok_or_else(hint)
 }
 
@@ -202,7 +203,7 @@ fn error(source: &str, hint: &str) -> TemplateError {
     TemplateError(format!("{{{{ {} }}}}: {hint}", shortened(source)))
 }
 
-/// Number of characters of a text that an error shows.
+/// Maximum number of characters of a text that an error shows.
 const SHOWN_CHARS_MAX: usize = 40;
 
 fn shortened(text: &str) -> String {

@@ -61,7 +61,7 @@ fn mark_error(text: &str, place: ValuePlace, data: Option<&DataTable>) -> String
 }
 
 #[test]
-fn columns_are_encoded_for_their_place() {
+fn columns_are_encoded_for_their_position() {
     let data = table("id,First Name\n7,\"a b/c, \"\"d\"\"\"\n8,é\n");
     let data = Some(&data);
     let text = "/u/{{ id }}?n={{First Name}}&r={{ id | raw }}";
@@ -147,7 +147,7 @@ fn errors_have_a_hint() {
         ("{{ 'a }}", "is not closed"),
         ("{{ }}", "name a value"),
         ("{{ | url }}", "name a value"),
-        ("{{ a | upper }}", "the filters are raw, url and json"),
+        ("{{ a | upper }}", "valid filters are raw, url and json"),
         ("{{ a | }}", "the filters"),
         ("{{ random(1) }}", "two integers"),
         ("{{ random(2, 1) }}", "the lower one first"),
@@ -175,7 +175,7 @@ fn errors_have_a_hint() {
 }
 
 #[test]
-fn values_that_would_break_a_request_name_their_line() {
+fn values_that_would_break_a_request_are_reported_with_their_line() {
     let data = table("a,b\nx,y\n\"two\nlines\",z\n\"a b\",#\n");
     for (text, place, expected) in [
         (
@@ -194,7 +194,7 @@ fn values_that_would_break_a_request_name_their_line() {
         let error = mark_error(text, place, Some(&data));
         assert!(error.contains(expected), "{text}: {error}");
     }
-    // Encoded, they can stand anywhere.
+    // Encoded values can be used anywhere.
     assert_eq!(
         rendered("{{ a | url }}", ValuePlace::Header, Some(&data), 1),
         "two%0Alines"
@@ -206,7 +206,7 @@ fn values_that_would_break_a_request_name_their_line() {
 }
 
 #[test]
-fn a_table_is_read_whole() {
+fn a_table_is_read_completely() {
     let data = table("\u{feff}a, b \r\n1,\r\n\r\n\"x,\ny\",\"\"\"q\"\"\"\r\n");
     assert_eq!(data.columns(), ["a", "b"]);
     assert_eq!(data.row_count(), 2);
@@ -222,7 +222,7 @@ fn a_table_is_read_whole() {
 }
 
 #[test]
-fn bad_tables_are_refused() {
+fn invalid_tables_are_refused() {
     for (text, expected) in [
         (
             &b"a,b\n1,2\n1,2,3\n"[..],
@@ -266,7 +266,7 @@ proptest! {
         if let Ok(pieces) = parse(&text) {
             let mut marks = Marks::new([text.as_bytes()].into_iter());
             if let Ok(marked) = marks.mark(pieces, ValuePlace::Body, None) {
-                // What is shown is a template with the same values.
+                // The shown text is a template with the same values.
                 let again = parse(&marks.unmark(&marked));
                 prop_assert!(again.is_ok() || text.contains(['\'', '"']));
             }

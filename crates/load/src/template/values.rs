@@ -50,7 +50,7 @@ impl ValueSource<'_> {
     }
 }
 
-/// Positions of a UUID's hyphens: before these of its bytes.
+/// Indices of the bytes of a UUID that have a hyphen before them.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];
 
 fn write_uuid(random: &mut ChaCha8Rng, out: &mut Vec<u8>) {

@@ -11,7 +11,7 @@
 //! - `link`: the connection to the NATS server, and the only user of its asynchronous client.
 //! - `wire`: the messages, their encodings, and bounds on what agents claim.
 //! - `ledger`, `policy`: results added up; what an agent's administrator allows.
-//! - `agent`, `coordinator`, `server`: the three kinds of processes. They know nothing of each other.
+//! - `agent`, `coordinator`, `server`: the three kinds of processes. They don't depend on each other.
 //! - `host`: a coordinator's view of agents' machines for an experiment.
 
 pub mod agent;

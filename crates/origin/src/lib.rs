@@ -18,8 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It never logs, never serves files (it reads only TLS files), never sends load, and knows nothing
-//! of plans or trials.
+//! It never logs, never serves files (it reads only TLS files), never sends load, and does not
+//! depend on plans or trials.
 
 mod accept;
 mod alarm;

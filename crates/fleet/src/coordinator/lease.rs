@@ -112,7 +112,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) enum RenewalOutcome {
     /// The agent takes part in the run.
     Renewed,
-    /// The agent does not know the run: it was restarted, or its part has ended.
+    /// The agent has no such run: it was restarted, or its part has ended.
     Unknown,
     /// No subscriber has the agent's name.
     NoSubscriber,

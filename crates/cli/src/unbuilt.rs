@@ -1,7 +1,7 @@
 //! Values of options that prony is to have and does not have yet: refused by name, absent from every
 //! help.
 
-/// Values of options that have others.
+/// Unsupported values of options that have supported ones.
 const VALUES: &[(&str, &str)] = &[("--http", "3")];
 
 /// The refusal of a value that is not built yet; `option` may be followed by the name of its value.

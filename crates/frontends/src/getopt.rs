@@ -211,7 +211,7 @@ mod tests {
         known("agents-name", 'A', true, Takes::Value),
     ];
 
-    /// Options and values, `!` and a message, then the other words.
+    /// Formats the parsed options with their values, an error after `!`, and then the other words.
     fn read(words: &str) -> String {
         read_in(Placing::Anywhere, words)
     }

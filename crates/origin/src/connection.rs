@@ -1,4 +1,4 @@
-//! Service of one connection.
+//! Serves one connection.
 
 use std::cell::Cell;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! Movements: rarely reported by chance, whatever the number of metrics, and reliably if a metric
+//! Movements are rarely reported by chance, for any number of metrics, and reliably if a metric
 //! changed. The seeds are fixed.
 
 mod simulation;

@@ -25,7 +25,7 @@ const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "process"], "a process"),
 ];
 
-/// Type names that mean a clock or a socket, whatever their path.
+/// Type names that mean a clock or a socket, with any path.
 const TYPES: &[(&str, &str)] = &[
     ("Instant", "a clock"),
     ("SystemTime", "a clock"),

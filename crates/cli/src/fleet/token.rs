@@ -49,7 +49,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The setup of the server that runs on a folder.
+/// The setup of the running server of a folder.
 fn running(folder: &Path) -> Result<ServerSetup, Failure> {
     let none = || {
         Failure::refused(format!(

@@ -104,7 +104,7 @@ impl Screen {
     }
 }
 
-/// Restores the terminal if the view has it.
+/// Restores the terminal if the view has changed it.
 pub(crate) fn restore() {
     let Some(before) = before().take() else {
         return;

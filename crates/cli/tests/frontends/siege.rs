@@ -349,7 +349,7 @@ fn the_log_has_the_same_columns() {
     for script in [
         "head -2",
         "tail -1 | awk -F, '{print NF, $2, $9, $10}'",
-        // Every column has its width, whatever its value.
+        // Every column has a fixed width for any value.
         "tail -1 | awk -F, '{for (n = 1; n <= NF; n++) print length($n)}' | xargs",
     ] {
         assert_eq!(

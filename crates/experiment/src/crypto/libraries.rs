@@ -27,7 +27,7 @@ pub enum LibraryKind {
 /// One mapped library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MappedLibrary {
-    /// The path as the process knows it.
+    /// The path, as valid in the process.
     pub path: PathBuf,
     /// The kind of library.
     #[serde(rename = "part")]

@@ -23,13 +23,13 @@ pub(super) struct ServerProcess {
     pub(super) master: i32,
     /// The master and all its descendants.
     pub(super) family: Vec<i32>,
-    /// The program's path as the process knows it; `None` if it can't be read.
+    /// The program's path, as valid in the process; `None` if it can't be read.
     pub(super) executable: Option<PathBuf>,
     /// The process name in the kernel.
     pub(super) name: String,
     /// The master's arguments as they are now. Many servers overwrite them with a title.
     pub(super) arguments: Vec<String>,
-    /// The working directory as the process knows it; `None` if it can't be read.
+    /// The working directory, as valid in the process; `None` if it can't be read.
     pub(super) folder: Option<PathBuf>,
     pub(super) files: ProcessFiles,
 }

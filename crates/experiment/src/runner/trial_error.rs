@@ -43,7 +43,7 @@ pub enum TrialError {
         /// The requested slices contain too few requests for a percentile that is judged.
         log: String,
     },
-    /// The slices that were requested hold too few requests for a percentile that is judged.
+    /// The requested slices contain too few requests for a percentile that is judged.
     TooFewRequests {
         /// Counted requests of the slowest variant in a block.
         expected: u64,

@@ -165,7 +165,7 @@ impl Operated {
         })
     }
 
-    /// Makes a load with two agents, and returns its record.
+    /// Runs a load with two agents, and returns its record.
     fn load(&self) -> Record {
         // The coordinator connects first, as docs/fleet.md recommends: a server in operator mode loads
         // accounts at their first connections, and may lose imports if that happens at the same time.

@@ -218,7 +218,7 @@ impl HeyArguments {
         let unread: Vec<String> = words.collect();
         if !unread.is_empty() {
             notes.push(format!(
-                "what follows the URL is not read, as in hey: {}",
+                "arguments after the URL are ignored, as in hey: {}",
                 unread.join(" ")
             ));
         }

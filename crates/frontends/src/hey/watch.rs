@@ -59,7 +59,7 @@ pub(super) struct CsvRow {
 /// All requests, with and without a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Noted {
-    /// Complete responses, whatever their status.
+    /// Complete responses with any status.
     pub(super) responses: u64,
     /// From the time a request was due to the end of its response.
     pub(super) response: Stage,

@@ -146,7 +146,7 @@ fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     )
 }
 
-/// Pads a number so that digits align, whatever the length of the unit.
+/// Pads a number so that digits align for units of any length.
 pub(super) fn cell(text: &str, width: usize) -> String {
     let letters = text
         .bytes()

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 
 /// Largest number of server names with sessions; further names get none.
 const NAMES_MAX: usize = 1024;
-/// Largest number of tickets per name, whatever the number of connections, because each contains
+/// Largest number of tickets per name, for any number of connections, because each contains
 /// the server's certificates.
 const TICKETS_PER_NAME_MAX: usize = 2048;
 

@@ -230,7 +230,7 @@ impl ResponseParser {
         ResponseEvent::Head(head)
     }
 
-    /// Ends an interim response, which has no body, whatever its fields say (RFC 9112 §6.3).
+    /// Ends an interim response, which has no body for any of its fields (RFC 9112 §6.3).
     fn interim<'a>(&mut self, status: u16) -> Result<ResponseEvent<'a>, H1Violation> {
         if status == 101 {
             return Err(H1Violation::Upgrade);

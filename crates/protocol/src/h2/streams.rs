@@ -37,7 +37,7 @@ pub(super) enum StreamStatus {
     Idle,
     /// Ended by the peer, or skipped.
     Closed,
-    /// Possibly reset by this side: its frames were sent before the peer knew.
+    /// Possibly reset by this side: its frames were sent before the reset reached the peer.
     Cancelled,
 }
 

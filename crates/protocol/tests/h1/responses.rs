@@ -241,7 +241,7 @@ pub(crate) const HEADS: &[Row] = &[
     (Body, b"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
     (Body, b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
     (Body, b"HTTP/1.1 200  \t\xff OK: x\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
-    // RFC 9110 §15: three digits, whatever they mean.
+    // RFC 9110 §15: three digits with any meaning.
     (Body, b"HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", r#"999 Length "" reusable"#),
     (Body, b"HTTP/1.1 007 ?\r\nContent-Length: 0\r\n\r\n", r#"7 Length "" reusable"#),
     // §2.2: a lone LF ends a line.

@@ -39,7 +39,7 @@ impl EdgeResults {
                 Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
                 _ => log_rate,
             };
-            // The window stays where the probes are, whatever they found.
+            // The window stays where the probes are, regardless of their results.
             match refined(points, log_rate, reach) {
                 unchanged if unchanged == log_rate => first,
                 refined => refined,

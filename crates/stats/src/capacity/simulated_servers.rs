@@ -6,7 +6,7 @@ use super::{EarlyEnd, GoalReading, Probe, ProbeProgress, ProbeResult, TailCount}
 const JUDGE_INTERVAL_S: f64 = 0.5;
 /// Time for connecting, per probe.
 const OVERHEAD_S: f64 = 0.1;
-/// Requests per second of the closed loop, whatever the server.
+/// Requests per second of the closed loop, for any server.
 const EXPLORED_SHARE: f64 = 0.9;
 /// Mean number of service times between two pauses, and of a pause.
 const PAUSE_GAP: f64 = 300.0;

@@ -87,7 +87,7 @@ impl Trial<'_> {
         self.release(result).map(Option::flatten)
     }
 
-    /// Releases the host, whatever the result. Returns `None` after an interrupt.
+    /// Releases the host for any result. Returns `None` after an interrupt.
     fn release<T>(&mut self, result: Result<T, TrialError>) -> Result<Option<T>, TrialError> {
         let released = self.host.release();
         let result = match result {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A script's error message, with its position where Lua knows it.
+/// A script's error message, with its position if Lua reports one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::wrk) struct Fault(pub(in crate::wrk) String);
 

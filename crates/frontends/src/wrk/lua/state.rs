@@ -150,7 +150,7 @@ impl State {
         result.map_err(|error| Fault::of(&error))
     }
 
-    /// An error at a place that Lua doesn't know.
+    /// An error at a position that Lua does not report.
     pub(in crate::wrk) fn fault(&self, text: String) -> Fault {
         Fault(format!("{}: {text}", self.script))
     }

@@ -122,7 +122,7 @@ impl Table {
         }
     }
 
-    /// Returns true for the same entries, whatever their history.
+    /// Returns true for the same entries, regardless of their history.
     #[cfg(test)]
     pub(super) fn is_like(&self, other: &Table) -> bool {
         (&self.entries, self.bytes) == (&other.entries, other.bytes)

@@ -6,7 +6,7 @@ use super::Numbers;
 use crate::pdf::flow::Bookmark;
 use crate::pdf::style::PAGE_HEIGHT;
 
-/// Writes bookmarks of two levels; returns none if there are none.
+/// Writes bookmarks of two levels. Returns `None` if there are no bookmarks.
 pub(super) fn write(
     pdf: &mut Pdf,
     numbers: &mut Numbers,

@@ -56,7 +56,7 @@ impl fmt::Display for GoalsRefusal {
                 write!(
                     f,
                     "a probe needs {requests} requests to judge the goals, and the highest rate to \
-                     probe is {} per second:  ",
+                     probe is {} per second: ",
                     number::count(*rate_max as u64)
                 )?;
                 match probe_s {

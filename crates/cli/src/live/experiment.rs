@@ -113,7 +113,7 @@ impl NotesInner {
 pub(crate) struct ExperimentView<'a> {
     /// The state to draw.
     pub(crate) notes: &'a ExperimentNotes,
-    /// Reports that the experiment was asked to stop.
+    /// Set when the experiment is asked to stop.
     pub(crate) interrupt: &'a Interrupt,
 }
 

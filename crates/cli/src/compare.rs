@@ -12,7 +12,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
-use crate::servers::{self, Servers};
+use crate::servers::{self, SearchKeys, Servers};
 use crate::{dry_run, experiment, plan_file, runs_folder};
 
 /// Runs an experiment.
@@ -26,11 +26,19 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
                             machine (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
             }
+            if !typed.goal.is_empty() {
+                refuse_lengths(typed)?;
+            }
             let given = Servers {
                 urls,
                 names: typed.names.as_deref(),
                 judge: &typed.judge,
                 bodies: typed.run.bodies,
+                search: SearchKeys {
+                    goal: &typed.goal,
+                    max_rate: typed.max_rate,
+                    probe: typed.probe,
+                },
             };
             servers::plan(given, &typed.load.settings)?
         }
@@ -64,6 +72,11 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         if !typed.judge.is_empty() {
             let what =
                 "--judge applies to URLs only; a plan has metrics = [\"p99\", \"rate\"] instead";
+            return Err(Failure::wrong(what));
+        }
+        if !typed.goal.is_empty() {
+            let what =
+                "--goal applies to URLs only; a plan has model = \"capacity\" and goal in [load]";
             return Err(Failure::wrong(what));
         }
     }
@@ -133,6 +146,21 @@ fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
             "{file} is a file (name one plan, or only URLs)"
         ))),
         None => Ok(()),
+    }
+}
+
+/// Refuses settings of the load that a capacity search chooses.
+fn refuse_lengths(typed: &CompareArgs) -> Result<(), Failure> {
+    const CHOSEN: [&str; 5] = ["rate", "stages", "duration", "requests", "warmup"];
+    let given = typed.load.settings.given();
+    let mut given = given.iter().map(|setting| setting.key.as_str());
+    match given.find(|key| CHOSEN.contains(key)) {
+        None => Ok(()),
+        Some(key) => Err(Failure::wrong(format!(
+            "{} can't be combined with --goal: a capacity search chooses its loads (--max-rate and \
+             --probe limit them)",
+            flag_of(key)
+        ))),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_experiment::place::sort_settings;
-use prony_experiment::plan::{Plan, PlanError, Resolved, ResolvedService};
+use prony_experiment::plan::{LoadModel, Plan, PlanError, Resolved, ResolvedService};
 use prony_experiment::runner::{
     BlockTime, Forecast, PROBE_DURATION, RunSettings, UnknownTime, block_range, forecast,
 };
@@ -15,7 +15,7 @@ use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind, Pla
 use prony_experiment::topology::{AddressBlock, Topology};
 use prony_record::redact;
 use prony_report::number;
-use prony_stats::TrialMode;
+use prony_stats::{TrialMode, goals_phrase};
 
 use crate::setups::{self, Setting, SettingValue};
 
@@ -34,6 +34,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     };
     let time = match block_time {
         BlockTime::Planned(_) => about(&forecast),
+        BlockTime::Searched { .. } => about(&forecast),
         BlockTime::Probed(_) => {
             let time = about(&forecast);
             format!("{time}, by a probe of {} per variant", span(PROBE_DURATION))
@@ -126,6 +127,16 @@ fn length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
         .and_then(|wanted| plan.resolve(0, &made_up(&wanted, &|_| None)));
+    let model = first.as_ref().ok().map(|resolved| &resolved.load.model);
+    if let Some(LoadModel::Capacity(capacity)) = model {
+        let (usual, longest) = capacity.search_time();
+        return format!(
+            "searches for the capacity at {} (about {}, {} at most)",
+            goals_phrase(&plan.goals),
+            coarse(usual),
+            coarse(longest)
+        );
+    }
     let load = first.as_ref().ok().map(|resolved| &resolved.load.settings);
     let warmup = span(load.map_or(plan.trials.warmup, |load| load.warmup()));
     let requests = load.and_then(|load| load.requests).map(number::count);

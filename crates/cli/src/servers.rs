@@ -2,9 +2,11 @@
 //! experiment, which can be resumed and rendered again.
 
 use std::path::Path;
+use std::time::Duration;
 
 use prony_experiment::plan::{BodyComparison, MachineProfile, Plan, VARIANTS_MAX};
 use prony_load::{LoadSettings, split_url};
+use prony_record::quantity::time_text;
 use prony_stats::Metric;
 use toml::{Table, Value};
 
@@ -40,6 +42,37 @@ pub(crate) struct Servers<'a> {
     pub(crate) judge: &'a [Metric],
     /// `--bodies`: how response bodies have to agree.
     pub(crate) bodies: Option<BodyComparison>,
+    /// The goals and limits of capacity searches.
+    pub(crate) search: SearchKeys<'a>,
+}
+
+/// The keys of a capacity search in `[load]`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SearchKeys<'a> {
+    /// `--goal`; empty without a search.
+    pub(crate) goal: &'a [String],
+    /// `--max-rate`.
+    pub(crate) max_rate: Option<f64>,
+    /// `--probe`.
+    pub(crate) probe: Option<Duration>,
+}
+
+impl SearchKeys<'_> {
+    fn insert_into(self, load: &mut Table) {
+        if self.goal.is_empty() {
+            return;
+        }
+        let goals = self.goal.iter().cloned().map(Value::from);
+        load.insert("model".to_owned(), Value::from("capacity"));
+        load.insert("goal".to_owned(), Value::Array(goals.collect()));
+        let max_rate = self.max_rate.map(Value::from);
+        let probe = self.probe.map(|probe| Value::from(time_text(probe)));
+        let keys = [("max_rate", max_rate), ("probe", probe)];
+        load.extend(
+            keys.into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value?))),
+        );
+    }
 }
 
 /// The plan that compares each server with the first one.
@@ -231,6 +264,7 @@ fn text(
     if let Some(rule) = given.bodies {
         load.insert("bodies".to_owned(), Value::from(rule.name()));
     }
+    given.search.insert_into(&mut load);
     if !load.contains_key("urls") {
         load.insert("path".to_owned(), Value::from("{{ server.path }}"));
     }
@@ -310,7 +344,6 @@ fn verbatim(text: &str) -> String {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use std::time::Duration;
 
     fn compared(
         urls: &[&str],
@@ -322,6 +355,7 @@ mod tests {
             names,
             judge: &[],
             bodies: None,
+            search: SearchKeys::default(),
         };
         plan(given, settings)
     }
@@ -415,6 +449,7 @@ mod tests {
             names: None,
             judge: &[Metric::P99Us, Metric::RatePerS],
             bodies: None,
+            search: SearchKeys::default(),
         };
         let plan = plan(given, &LoadSettings::default()).unwrap();
         assert_eq!(plan.metrics, [Metric::P99Us, Metric::RatePerS]);

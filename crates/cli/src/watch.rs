@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prony_experiment::capacity::ProbeReport;
 use prony_experiment::plan::{Plan, PlanVariant};
 use prony_experiment::runner::{ExperimentEvent, Forecast, LatestSample, TrialResult};
 use prony_load::Control;
 use prony_record::LoadInfo;
 use prony_report::number;
+use prony_stats::capacity::SearchOutcome;
 use prony_stats::{Verdict, VerdictDocument};
 
 use crate::live::experiment::ExperimentNotes;
@@ -104,6 +106,11 @@ impl<'a> ExperimentWatcher<'a> {
                 let load = agents.is_none().then_some((*control, *info));
                 self.loading(latest, load, *planned);
             }
+            ExperimentEvent::Probed { probe, bracket } => {
+                let line = probed(probe, *bracket);
+                self.progress.step(&line);
+                self.notes.note(|state| state.probe_ended(line));
+            }
             ExperimentEvent::InterleavedBlockBegan { .. }
             | ExperimentEvent::Interleaving { .. }
             | ExperimentEvent::RoundsBegan { .. }
@@ -191,9 +198,50 @@ impl<'a> ExperimentWatcher<'a> {
     }
 }
 
+/// A probe of a capacity search as a line of text, with the range that contains the capacity so far.
+fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
+    let offered = match probe.rate_per_s {
+        Some(per_s) => format!("probe at {}", number::rate(per_s)),
+        None => {
+            let achieved = number::rate(probe.achieved_per_s);
+            return format!("closed loop: {achieved}");
+        }
+    };
+    let result = if probe.met { "met" } else { "not met" };
+    let figure = number::rate_figure;
+    let range = match bracket {
+        (Some(met), Some(unmet)) if met < unmet => {
+            format!("; between {} and {}", figure(met), number::rate(unmet))
+        }
+        (Some(met), Some(unmet)) => {
+            format!("; around {} to {}", figure(unmet), number::rate(met))
+        }
+        (Some(met), None) => format!("; above {}", number::rate(met)),
+        (None, Some(unmet)) => format!("; below {}", number::rate(unmet)),
+        (None, None) => String::new(),
+    };
+    format!("{offered}: {result} ({}){range}", probe.readings())
+}
+
 /// A trial as a line of text.
 fn ended(name: &str, result: &TrialResult) -> String {
     let block = result.block;
+    if let Some(search) = &result.search {
+        let capacity = match search.outcome() {
+            Some(SearchOutcome::Capacity { per_s }) => {
+                format!("capacity {}", number::rate(per_s))
+            }
+            Some(SearchOutcome::AtLeast { per_s, .. }) => {
+                format!("capacity ≥ {}", number::rate(per_s))
+            }
+            Some(SearchOutcome::Below { per_s } | SearchOutcome::Unmet { per_s }) => {
+                format!("capacity < {}", number::rate(per_s))
+            }
+            None => "no request succeeded".to_owned(),
+        };
+        let probes = number::plural(search.probes.len() as u64, "probe", "probes");
+        return format!("block {block}, {name}: {capacity}, {probes}");
+    }
     let Some(record) = &result.record else {
         return format!("block {block}, {name}: no record");
     };

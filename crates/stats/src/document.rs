@@ -38,6 +38,9 @@ pub struct VerdictDocument {
     /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
     #[serde(default)]
     pub margin: f64,
+    /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials are no searches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<String>,
     /// Summary of each variant.
     pub variants: Vec<VariantSummary>,
     /// Comparisons of the family, with verdicts.
@@ -104,6 +107,7 @@ impl VerdictDocument {
             order: about.order,
             baseline: design.baseline.clone(),
             margin: design.margin,
+            goals: design.goals.clone(),
             scaling: scaling::of(design, &evaluation.variants),
             variants: evaluation.variants,
             comparisons: evaluation.comparisons,

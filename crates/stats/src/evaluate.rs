@@ -281,7 +281,8 @@ impl<'a> Family<'a> {
                 .estimate
                 .and_then(|estimate| outlook.more_blocks(estimate, margin));
         }
-        comparison.text = sentence::comparison(&comparison, design, self.hypotheses.len());
+        let levels = pairing::levels(blocks, hypothesis.pair, hypothesis.metric);
+        comparison.text = sentence::comparison(&comparison, design, self.hypotheses.len(), levels);
         comparison
     }
 

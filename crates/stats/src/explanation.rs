@@ -70,7 +70,11 @@ pub fn undecided_cost_text(
     let is_speed = |metric: &Metric| {
         matches!(
             metric,
-            Metric::RatePerS | Metric::TotalTimeUs | Metric::P50Us | Metric::P99Us
+            Metric::RatePerS
+                | Metric::CapacityPerS
+                | Metric::TotalTimeUs
+                | Metric::P50Us
+                | Metric::P99Us
         )
     };
     let speed: Vec<Metric> = undecided.iter().copied().filter(is_speed).collect();

@@ -69,6 +69,7 @@ mod tests {
             blocks_min: 5,
             blocks_max: 12,
             alpha: 0.05,
+            goals: Vec::new(),
         }
     }
 

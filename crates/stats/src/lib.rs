@@ -64,6 +64,7 @@ pub use observed::of_record;
 pub use round_comparison::{RoundComparison, RoundMetric};
 pub use rounds::{RoundRatio, RoundValues, compare_rounds, round_ratios};
 pub use scaling::{Scaling, ScalingPoint};
+pub use sentences::capacity::goals_phrase;
 pub use summary::{MetricSummary, VariantSummary};
 pub use trial_mode::TrialMode;
 pub use trials::{Trials, Values};

@@ -61,6 +61,8 @@ macro_rules! metrics {
 metrics! {
     /// Successful requests per second.
     RatePerS = "rate_per_s", "request rate", PerS, Higher, Ratio, Result;
+    /// Highest request rate that meets the goals of a capacity search, in requests per second.
+    CapacityPerS = "capacity_per_s", "capacity", PerS, Higher, Ratio, Result;
     /// Time until all requests were completed, in microseconds; for loads with a fixed number of
     /// requests that all succeeded.
     TotalTimeUs = "total_time_us", "time for all requests", Micros, Lower, Ratio, Result;

@@ -1,7 +1,7 @@
 //! Differences between two variants within each block: of logarithms, or of values.
 
 use crate::design::Pair;
-use crate::estimate::Interval;
+use crate::estimate::{Interval, mean};
 use crate::metric::{Metric, Scale};
 use crate::trials::Block;
 
@@ -78,6 +78,21 @@ pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Opt
         Scale::Ratio => value.ln(),
         Scale::Difference => value,
     })
+}
+
+/// Means of both sides over the blocks, in the metric's unit: geometric on the ratio scale. `None`
+/// without blocks, or if a block lacks a value.
+pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option<(f64, f64)> {
+    let level = |variant: usize| {
+        let values = blocks.iter().map(|block| averaged(block, variant, metric));
+        let mean = mean(&values.collect::<Option<Vec<_>>>()?);
+        Some(match metric.scale() {
+            Scale::Ratio => mean.exp(),
+            Scale::Difference => mean,
+        })
+    };
+    let levels = level(pair.variant).zip(level(pair.against));
+    levels.filter(|_| !blocks.is_empty())
 }
 
 /// Range that counts as no difference, on the averaging scale.

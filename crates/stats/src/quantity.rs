@@ -8,8 +8,9 @@ use crate::metric::{Metric, Scale, Unit};
 use crate::observed;
 
 /// Short names of frequently used metrics.
-const SHORT_NAMES: [(&str, Metric); 6] = [
+const SHORT_NAMES: [(&str, Metric); 7] = [
     ("rate", Metric::RatePerS),
+    ("capacity", Metric::CapacityPerS),
     ("p50", Metric::P50Us),
     ("p99", Metric::P99Us),
     ("cpu", Metric::ServerCpuUsPerRequest),
@@ -176,7 +177,7 @@ pub(crate) fn metric(name: &str) -> Option<Metric> {
 fn known() -> String {
     let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
     format!(
-        "{MEASURES}; cpu (server CPU per request), memory, total_time; and {}",
+        "{MEASURES}; cpu (server CPU per request), memory, total_time, capacity; and {}",
         names.join(", ")
     )
 }

@@ -18,6 +18,7 @@ fn design(factors: Vec<Factor>) -> Design {
         blocks_min: 3,
         blocks_max: 3,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

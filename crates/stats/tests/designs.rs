@@ -44,6 +44,7 @@ fn places(baseline: &[(&str, &str)]) -> Design {
         blocks_min: 5,
         blocks_max: 15,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

@@ -222,6 +222,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
         blocks_min: blocks,
         blocks_max: blocks,
         alpha: 0.05,
+        goals: Vec::new(),
     };
     let comparisons = evaluate(&design, &trials, &[]).unwrap().comparisons;
     Lab {

@@ -24,6 +24,7 @@ fn design(variants: usize, blocks: (u32, u32), margin: f64, family: &[Metric]) -
         blocks_min: blocks.0,
         blocks_max: blocks.1,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

@@ -32,6 +32,7 @@ fn sockets(metric: Metric) -> Design {
         blocks_min: 8,
         blocks_max: 8,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

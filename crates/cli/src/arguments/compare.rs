@@ -8,6 +8,7 @@ use clap::Args;
 use prony_experiment::plan::{BodyComparison, Interleave, metric_to_judge};
 use prony_record::quantity;
 use prony_stats::Metric;
+use prony_stats::capacity::Goal;
 use tempfile::NamedTempFile;
 
 use super::{HostsArgs, LoadArguments, ProgressFlag};
@@ -32,6 +33,7 @@ Examples:
   prony compare --resume prony-runs/X    resume an interrupted experiment
   prony compare -c 20 -d 5s http://[::1]:81/ http://[::1]:82/
   prony compare --judge p99,rate --require 'p99 of new < baseline + 5%' URL URL
+  prony compare --goal 'p99<50ms' http://a:81/ http://b:82/     compare capacities
   prony compare --names old,a,b http://a:81/ http://b:82/ http://c:83/
   prony compare plan.toml --against main --junit results.xml"
 )]
@@ -48,7 +50,8 @@ pub(crate) struct CompareArgs {
         help_heading = "Experiment"
     )]
     pub(crate) names: Option<String>,
-    /// Metrics that decide between URLs, such as p99,rate [default: rate; with --rate p99]
+    /// Metrics that decide between URLs, such as p99,rate [default: rate; with --rate p99; with
+    /// --goal capacity]
     #[arg(
         long,
         value_name = "METRICS",
@@ -58,6 +61,16 @@ pub(crate) struct CompareArgs {
         help_heading = "Experiment"
     )]
     pub(crate) judge: Vec<Metric>,
+    /// Compare the highest rates at which the URLs meet this condition, such as 'p99<50ms' or
+    /// 'failed<0.1%'; repeatable. Each trial searches for that rate, in about 1 min
+    #[arg(long, value_name = "EXPR", value_parser = goal, conflicts_with = "resume", help_heading = "Capacity")]
+    pub(crate) goal: Vec<String>,
+    /// Highest rate that a search probes [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate, requires = "goal", help_heading = "Capacity")]
+    pub(crate) max_rate: Option<f64>,
+    /// Length of the measured part of each probe of a search, such as 5s [default: by the goals]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "goal", help_heading = "Capacity")]
+    pub(crate) probe: Option<Duration>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
@@ -166,6 +179,11 @@ pub(crate) struct GateArgs {
     /// Print failures as GitHub annotations on standard error
     #[arg(long, help_heading = "Conditions")]
     pub(crate) annotations: bool,
+}
+
+/// Checks a goal.
+fn goal(typed: &str) -> Result<String, String> {
+    Goal::parse(typed).map(|goal| goal.to_string())
 }
 
 /// Parses a margin as a fraction.

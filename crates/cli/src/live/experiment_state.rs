@@ -142,10 +142,19 @@ impl ExperimentState {
         self.next_look = next;
     }
 
+    /// Takes the line of an ended probe; those of ended trials share the list.
+    pub(crate) fn probe_ended(&mut self, line: String) {
+        self.list_ended(line);
+    }
+
     /// Takes the line of an ended trial.
     pub(crate) fn trial_ended(&mut self, line: String) {
         self.trials_ended += 1;
         self.trials_took = self.elapsed;
+        self.list_ended(line);
+    }
+
+    fn list_ended(&mut self, line: String) {
         self.ended.push_back(line);
         if self.ended.len() > ENDED_TRIALS_MAX {
             self.ended.pop_front();

@@ -17,7 +17,7 @@ mod tests;
 use prony_record::quantity;
 use prony_stats::TrialMode;
 
-use crate::plan::{Interleave, Plan, Resolved};
+use crate::plan::{Interleave, LoadModel, Plan, Resolved};
 use crate::service::PlaceKind;
 
 pub use resources::{MachineResources, VariantDemand, demands, shortage};
@@ -101,6 +101,12 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     }
     if let Some(load) = all.loads(|variant| !variant.load.settings.rate_stages().is_empty()) {
         return Some(format!("{load} has a rate that changes over time"));
+    }
+    let is_search = |variant: &Resolved| matches!(variant.load.model, LoadModel::Capacity(_));
+    if let Some(load) = all.loads(is_search) {
+        return Some(format!(
+            "{load} is a capacity search, which chooses its rates"
+        ));
     }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
     Some(format!("{load} ends after a number of requests"))

@@ -33,8 +33,8 @@ pub use model::{
     PlanVariant, TrialSettings, VARIANTS_MAX, metric_to_judge,
 };
 pub use render::{
-    LoadModel, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme, TelemetrySettings,
-    is_load_key,
+    CapacityLoad, LoadModel, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme,
+    TelemetrySettings, is_load_key,
 };
 
 /// The plan that `prony init` writes.

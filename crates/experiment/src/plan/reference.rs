@@ -137,7 +137,7 @@ fn top_level() -> Vec<ReferenceKey> {
         key("notes", List, "none", "[\"needs 4 cores\"]", "printed before the experiment runs; may be templates"),
         key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels that others are compared with; omitted factors keep the variant's level; in an array, the first match applies"),
         key("margin", Percent, "\"2%\"", "\"5%\"", "differences within the margin count as equivalent; above 0%, up to 50%"),
-        key("metrics", List, "rate (closed loop), p99 (open loop)", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
+        key("metrics", List, "rate (closed loop), p99 (open loop), capacity (capacity search)", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
         key("variants", TableArray, "every combination of levels", "[{ socket = \"tcp\" }, { socket = \"unix\" }]", "the combinations to measure; each names a level of every factor"),
         required(key("factors", Table, "", "", "the factors and their levels; see Factors")),
         required(key("service", Table, "", "", "the services, `[service.NAME]`; at most 64")),
@@ -258,13 +258,16 @@ fn telemetry() -> Vec<ReferenceKey> {
 
 #[rustfmt::skip]
 fn own_load_keys() -> Vec<ReferenceKey> {
-    use ValueType::{Either, Text};
+    use ValueType::{Either, List, Rate, Text, Time};
     let agents = Either(vec![integer(1, 10_000), Text]);
     vec![
         required(key("target", Text, "", "\"web\"", "service to load, or \"service.listener\"")),
         key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; not together with urls")  ,
         key("scheme", choice(&["http", "https"]), "https for a listener of that name", "\"https\"", "cleartext or TLS"),
-        key("model", choice(&["closed", "open"]), "open with a rate, else closed", "\"open\"", "whether responses or a schedule start requests"),
+        key("model", choice(&["closed", "open", "capacity"]), "open with a rate, else closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of a capacity search"),
+        key("goal", List, "required for a capacity search", "[\"p99 < 50ms\", \"failed < 0.1%\"]", "conditions of a capacity search, which finds the highest rate that meets them"),
+        key("max_rate", Rate, "none", "\"20k\"", "highest rate that a capacity search probes"),
+        key("probe", Time, "by the goals, about 1s to 10s", "\"5s\"", "length of the measured part of each probe of a capacity search"),
         key("place", Text, "\"native\"", "\"clients\"", "the [place.NAME] that the load comes from"),
         key("agents", agents, "this machine", "4", "agents that make the load: a number, names or a label"),
         key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies must be the same in all variants: as sent, decoded, or none"),

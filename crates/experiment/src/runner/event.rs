@@ -9,6 +9,7 @@ use prony_stats::{InterimEstimate, TrialMode, VerdictDocument};
 
 use super::sampling::LatestSample;
 use super::{SliceResult, TrialResult};
+use crate::capacity::ProbeReport;
 
 /// One variant's load in an interleaved block.
 #[derive(Debug)]
@@ -75,6 +76,13 @@ pub enum ExperimentEvent<'a> {
         agents: Option<&'a str>,
         /// Latest telemetry of the services.
         latest: &'a Arc<LatestSample>,
+    },
+    /// A probe of a capacity search ended. Each probe begins with [`ExperimentEvent::Loading`].
+    Probed {
+        /// Result of the probe.
+        probe: &'a ProbeReport,
+        /// Highest rate that met the goals so far, and lowest that did not, in requests per second.
+        bracket: (Option<f64>, Option<f64>),
     },
     /// An interleaved block began.
     InterleavedBlockBegan {

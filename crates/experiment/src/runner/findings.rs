@@ -455,8 +455,8 @@ pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Ex
 /// True if a finding that withholds these verdicts may have distorted the comparison. The finding
 /// is about the variant (`this`), its baseline (`other`) or both.
 fn distorts(withholds: WithheldVerdicts, comparison: &Comparison, this: bool, other: bool) -> bool {
-    use Metric::{FailedShare, P50Us, P99Us, RatePerS};
-    let is_speed = matches!(comparison.metric, RatePerS | P50Us | P99Us);
+    use Metric::{CapacityPerS, FailedShare, P50Us, P99Us, RatePerS};
+    let is_speed = matches!(comparison.metric, RatePerS | CapacityPerS | P50Us | P99Us);
     match withholds {
         // `noise::apply` withholds the selected verdicts.
         WithheldVerdicts::Nothing | WithheldVerdicts::Selected => false,

@@ -45,6 +45,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         hosts: Default::default(),
         findings: Vec::new(),
         slices: Vec::new(),
+        search: None,
         record: Some(record(Vec::new())),
     }
 }
@@ -368,6 +369,7 @@ fn design() -> Design {
         blocks_min: 6,
         blocks_max: 6,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

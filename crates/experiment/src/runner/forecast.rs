@@ -12,7 +12,7 @@ use super::trial::{ProbePace, ProbedLoad, Trial};
 use super::{FailedTrial, Interrupt, RunSettings, TrialError};
 use crate::host::Host;
 use crate::interleaving::interleaved_time;
-use crate::plan::{Plan, Resolved};
+use crate::plan::{LoadModel, Plan, Resolved};
 
 /// Estimated time per trial for starting, checking and stopping services, until one was measured.
 const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
@@ -44,8 +44,9 @@ pub fn forecast(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> 
     let time = block_time.known().map(|each| {
         // The first block runs regardless of the budget.
         let limit = budget.unwrap_or(Duration::MAX).max(each);
-        let within = |blocks| each.saturating_mul(blocks).min(limit);
-        (within(blocks.0), within(blocks.1))
+        let longest = block_time.longest().unwrap_or(each);
+        let within = |each: Duration, blocks| each.saturating_mul(blocks).min(limit);
+        (within(each, blocks.0), within(longest, blocks.1))
     });
     Forecast {
         variants: plan.variants.len(),
@@ -66,6 +67,13 @@ pub fn block_range(plan: &Plan, settings: &RunSettings) -> (u32, u32) {
 pub enum BlockTime {
     /// Known from the plan: time or a schedule ends every load.
     Planned(Duration),
+    /// Each trial is a capacity search, whose time depends on the server.
+    Searched {
+        /// Usual time.
+        usual: Duration,
+        /// Longest time.
+        longest: Duration,
+    },
     /// Unknown until [`probe_block_time`] has measured it: a number of requests ends some loads.
     NeedsProbe,
     /// Extrapolated from probes.
@@ -101,11 +109,21 @@ pub enum UnknownTime {
 }
 
 impl BlockTime {
-    /// Returns the time, if it is known.
+    /// Returns the time, or the usual time of searches, if it is known.
     pub fn known(&self) -> Option<Duration> {
         match self {
-            BlockTime::Planned(time) | BlockTime::Probed(time) => Some(*time),
+            BlockTime::Planned(time)
+            | BlockTime::Probed(time)
+            | BlockTime::Searched { usual: time, .. } => Some(*time),
             BlockTime::NeedsProbe | BlockTime::Unknown(_) => None,
+        }
+    }
+
+    /// Returns the longest time, if it is known.
+    fn longest(&self) -> Option<Duration> {
+        match self {
+            BlockTime::Searched { longest, .. } => Some(*longest),
+            other => other.known(),
         }
     }
 
@@ -114,6 +132,9 @@ impl BlockTime {
     pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
         if mode.is_some_and(TrialMode::is_interleaved) {
             return BlockTime::Planned(interleaved_block(variants));
+        }
+        if let Some(searched) = searched_block(variants) {
+            return searched;
         }
         let planned = variants.iter().map(planned_trial);
         if let Some(trials) = planned.collect::<Option<Vec<_>>>() {
@@ -138,6 +159,23 @@ fn interleaved_block(variants: &[Resolved]) -> Duration {
     let loaded = interleaved_time(&warmups, durations.max().unwrap_or_default());
     let starts = TRIAL_OVERHEAD_GUESS.saturating_mul(variants.len() as u32);
     loaded.saturating_add(starts)
+}
+
+/// Returns the time of a block of capacity searches; `None` for other loads.
+fn searched_block(variants: &[Resolved]) -> Option<BlockTime> {
+    let times = variants.iter().map(|variant| match &variant.load.model {
+        LoadModel::Capacity(capacity) => Some(capacity.search_time()),
+        LoadModel::Closed | LoadModel::Open => None,
+    });
+    let times = times.collect::<Option<Vec<_>>>()?;
+    let sum = |of: fn(&(Duration, Duration)) -> Duration| {
+        let trials = times.iter().map(|time| add(of(time), TRIAL_OVERHEAD_GUESS));
+        trials.fold(Duration::ZERO, add)
+    };
+    Some(BlockTime::Searched {
+        usual: sum(|time| time.0),
+        longest: sum(|time| time.1),
+    })
 }
 
 /// Returns the time of a trial, or `None` if a number of requests ends its load.

@@ -204,6 +204,7 @@ impl InterleavedBlock<'_> {
                     .telemetry
                     .map_or_else(Vec::new, |it| it.into_samples()),
                 slices: driven.slices,
+                search: None,
             };
             loaded.push((variant, idle));
         }

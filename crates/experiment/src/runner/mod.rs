@@ -27,6 +27,7 @@ mod response_findings;
 mod responses;
 mod rounds;
 mod sampling;
+mod search_end;
 mod slice_driver;
 mod trial;
 mod trial_error;
@@ -237,5 +238,6 @@ pub fn design(plan: &Plan, settings: &RunSettings) -> Design {
         blocks_min,
         blocks_max,
         alpha: 0.05,
+        goals: plan.goals.clone(),
     }
 }

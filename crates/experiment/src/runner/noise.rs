@@ -101,7 +101,7 @@ fn judge_one(
 /// don't follow it.
 fn direction(metric: Metric) -> Option<f64> {
     match metric {
-        Metric::RatePerS => Some(1.0),
+        Metric::RatePerS | Metric::CapacityPerS => Some(1.0),
         Metric::P50Us | Metric::P99Us | Metric::TotalTimeUs => Some(-1.0),
         _ => None,
     }

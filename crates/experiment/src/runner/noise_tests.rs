@@ -20,6 +20,7 @@ fn design(blocks: u32) -> Design {
         blocks_min: blocks,
         blocks_max: blocks,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 
@@ -58,6 +59,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
         hosts: Default::default(),
         findings: Vec::new(),
         slices: Vec::new(),
+        search: None,
         record: None,
     }
 }

@@ -24,6 +24,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         hosts: Default::default(),
         findings: Vec::new(),
         slices: Vec::new(),
+        search: None,
         record: Some(Record::default()),
     }
 }

@@ -49,6 +49,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
         hosts: Default::default(),
         findings: Vec::new(),
         slices: Vec::new(),
+        search: None,
         record: None,
     }
 }
@@ -193,6 +194,7 @@ fn design() -> Design {
         blocks_min: 3,
         blocks_max: 5,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::capacity::Capacity;
 use super::responses::ResponseDigests;
+use crate::capacity::SearchReport;
 
 /// Result of a trial, as stored in `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct TrialResult {
     /// load ran without interruption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceResult>,
+    /// The capacity search with all its probes; absent if the trial is one load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchReport>,
     /// Record of the load, stored separately as `record.json`.
     #[serde(skip)]
     pub record: Option<Record>,

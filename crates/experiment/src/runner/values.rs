@@ -3,6 +3,8 @@
 use prony_record::Record;
 use prony_stats::{Metric, Values};
 
+use super::links;
+use crate::capacity::SearchReport;
 use crate::plan::Resolved;
 use crate::service::{Endpoint, PlaceKind};
 use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
@@ -10,12 +12,31 @@ use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 /// Length of a load below which CPU figures are useless: the kernel counts CPU time in ticks of 10 ms.
 pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
 
-/// Returns all metrics that were measured. `target` is the loaded service.
-pub(crate) fn values(
+/// Returns the capacity; none if the search found only a bound. The telemetry covers probes at
+/// different rates, so its metrics would describe none of them.
+pub(crate) fn of_search(search: &SearchReport) -> Values {
+    let capacity = search.capacity_per_s();
+    let capacity = capacity.map(|per_s| (Metric::CapacityPerS, per_s));
+    capacity.into_iter().collect()
+}
+
+/// Returns all metrics of a trial with one load.
+pub(crate) fn all(
     record: &Record,
     telemetry: Option<&TelemetrySummary>,
-    target: &str,
+    resolved: &Resolved,
 ) -> Values {
+    let mut values = values(record, telemetry, &resolved.load.service);
+    if let Some(summary) = telemetry {
+        values.extend(upstream(record, summary, resolved));
+        let crossing = links::crossing(summary, resolved);
+        values.extend(crossing.map_or_else(Default::default, |link| link.values(record)));
+    }
+    values
+}
+
+/// Returns all metrics that were measured. `target` is the loaded service.
+fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -> Values {
     let mut values = prony_stats::of_record(record);
     if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
         values.extend(of_telemetry(record, telemetry, target));
@@ -98,11 +119,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
 
 /// Returns the connections that the target opened, without the load's if both share a network. For a native
 /// service, connections of all processes on the machine are included.
-pub(crate) fn upstream(
-    record: &Record,
-    telemetry: &TelemetrySummary,
-    resolved: &Resolved,
-) -> Values {
+fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) -> Values {
     let load = &resolved.load;
     let target = resolved.services.iter();
     let target = target

@@ -49,6 +49,18 @@ pub(super) const SERVICE_LOG_CUT: FindingInfo = FindingInfo {
     ..BASE
 };
 
+pub(super) const CAPACITY_UNKNOWN: FindingInfo = FindingInfo {
+    seen: "A capacity search ended without a capacity.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "The search found only a bound: the goals are met at every rate that could be judged, or \
+              at none. A mean of capacities and bounds would estimate nothing, so the trial has no \
+              value.",
+    action: "The text names the cause: raise `max_rate`, give the load more cores, use longer probes \
+             (`probe`), or set other goals.",
+    ..BASE
+};
+
 pub(super) const TELEMETRY_LOST: FindingInfo = FindingInfo {
     seen: "The telemetry of a machine or of a remote service is missing in a trial.",
     severities: &[(Warning, "")],

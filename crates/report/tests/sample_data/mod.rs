@@ -178,6 +178,7 @@ fn design(sample_data: &SampleExperiment) -> Design {
         blocks_min: sample_data.blocks,
         blocks_max: sample_data.blocks,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 

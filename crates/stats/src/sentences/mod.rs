@@ -3,6 +3,7 @@
 //! Input: numbers and names. Output: text without a final period. Everything that this crate writes
 //! for people is composed here, except errors, which are written where they are detected.
 
+pub(crate) mod capacity;
 pub(crate) mod effects;
 pub(crate) mod gates;
 pub(crate) mod rounds;
@@ -18,6 +19,9 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
     if change.is_factor() {
         return match metric {
             Metric::RatePerS => format!("{name} is {amount} as fast as {against}"),
+            Metric::CapacityPerS => {
+                format!("{name} holds {amount} as many requests a second as {against}")
+            }
             _ => format!(
                 "the {} of {name} is {amount} that of {against}",
                 metric.noun()
@@ -30,6 +34,9 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
         Metric::RatePerS => {
             let faster = if change.is_less() { "slower" } else { "faster" };
             format!("{name} is {amount} {faster} than {against}")
+        }
+        Metric::CapacityPerS => {
+            format!("{name} holds {amount} {more} requests a second than {against}")
         }
         Metric::ServerCpuUsPerRequest => {
             format!("{name} needs {amount} {more} server CPU per request than {against}")

@@ -57,7 +57,7 @@ pub(crate) fn verdict(
     match verdict {
         Verdict::Faster | Verdict::Slower => {
             let word = match (between.metric, verdict) {
-                (Metric::RatePerS, _) => "",
+                (Metric::RatePerS | Metric::CapacityPerS, _) => "",
                 (Metric::P50Us | Metric::P99Us, Verdict::Faster) => "faster; ",
                 (Metric::P50Us | Metric::P99Us, _) => "slower; ",
                 (_, Verdict::Faster) => "better; ",

@@ -1,6 +1,6 @@
 //! Sentences about comparisons within an experiment.
 
-use super::{counted, statement};
+use super::{capacity, counted, statement};
 use crate::change::Change;
 use crate::comparison::{Comparison, Description, Effect, Verdict};
 use crate::design::{Design, INTERVAL_BLOCKS_MIN};
@@ -9,10 +9,16 @@ use crate::metric::{Metric, Scale};
 use crate::pairing::Unmeasured;
 
 /// Sentence for one comparison of the family, in which `sharing` comparisons share the error rate.
-pub(crate) fn comparison(comparison: &Comparison, design: &Design, sharing: usize) -> String {
+/// `levels` are the means of both sides, if they are measured.
+pub(crate) fn comparison(
+    comparison: &Comparison,
+    design: &Design,
+    sharing: usize,
+    levels: Option<(f64, f64)>,
+) -> String {
     match comparison.verdict {
-        Verdict::Faster | Verdict::Slower => decided(comparison),
-        Verdict::Equivalent => equivalent(comparison, design.margin),
+        Verdict::Faster | Verdict::Slower => decided(comparison, design, levels),
+        Verdict::Equivalent => equivalent(comparison, design),
         Verdict::Undecided => undecided(comparison, design, sharing),
         Verdict::Withheld => comparison.text.clone(),
     }
@@ -111,10 +117,13 @@ pub(crate) fn undecided_cost(
     ))
 }
 
-fn decided(comparison: &Comparison) -> String {
+fn decided(comparison: &Comparison, design: &Design, levels: Option<(f64, f64)>) -> String {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return String::new();
     };
+    if comparison.metric == Metric::CapacityPerS {
+        return capacity::decided(comparison, design, &change, levels);
+    }
     let said = statement(
         comparison.metric,
         &comparison.name,
@@ -132,12 +141,20 @@ fn decided(comparison: &Comparison) -> String {
     )
 }
 
-fn equivalent(comparison: &Comparison, margin: f64) -> String {
+/// Name of the metric; that of the capacity includes the goals.
+fn noun(metric: Metric, design: &Design) -> String {
+    match metric {
+        Metric::CapacityPerS => capacity::noun(metric.noun(), design),
+        _ => metric.noun().to_owned(),
+    }
+}
+
+fn equivalent(comparison: &Comparison, design: &Design) -> String {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return String::new();
     };
     // Rounded, so that 0.07 does not print as 7.000000000000001%.
-    let margin = (margin * 1e6).round() / 1e4;
+    let margin = (design.margin * 1e6).round() / 1e4;
     let unit = match comparison.metric.scale() {
         Scale::Ratio => "%",
         Scale::Difference => " points",
@@ -146,7 +163,7 @@ fn equivalent(comparison: &Comparison, margin: f64) -> String {
         "{} and {} are equivalent within ±{margin}{unit} ({} {}, {})",
         comparison.name,
         comparison.against_name,
-        comparison.metric.noun(),
+        noun(comparison.metric, design),
         change.signed(),
         basis(change.signed_range(), comparison.blocks),
     )
@@ -157,7 +174,7 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
         "{} and {} can't be distinguished yet",
         comparison.name, comparison.against_name
     );
-    let noun = comparison.metric.noun();
+    let noun = noun(comparison.metric, design);
     let blocks = comparison.blocks;
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return format!("{apart}: no complete block ({noun})");

@@ -75,6 +75,7 @@ impl Setting {
             blocks_min: self.blocks.0,
             blocks_max: self.blocks.1,
             alpha: 0.05,
+            goals: Vec::new(),
         }
     }
 

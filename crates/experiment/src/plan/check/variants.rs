@@ -70,9 +70,57 @@ pub(super) fn check_variants(
         Some(node) => trials::read_metrics(node, &mut reader),
         None => default_metrics(&all, plan.load.line, &mut reader),
     };
+    let metrics_line = metrics.map_or(plan.load.line, |node| node.line);
+    plan.goals = goals(&all, plan.load.line, &mut reader);
+    check_capacity_metrics(plan, metrics_line, diagnostics);
 }
 
-/// The metric that gets a verdict by default: the rate of a closed loop, p99 of an open one.
+/// The goals of the capacity searches, which are the same for all variants.
+fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'_>) -> Vec<String> {
+    let of = |rendered: &Rendered| match &rendered.load.as_ref()?.model {
+        LoadModel::Capacity(capacity) => Some(capacity.goals.goals.clone()),
+        LoadModel::Closed | LoadModel::Open => None,
+    };
+    let rendered = all.iter().map(|(_, rendered)| rendered);
+    let mut goals = rendered.filter(|it| it.load.is_some()).map(of);
+    let Some(first) = goals.next() else {
+        return Vec::new();
+    };
+    if goals.any(|goals| goals != first) {
+        let message = "the variants have different goals, so their capacities can't be compared";
+        let hint = "give all variants the same model and goal";
+        reader.report_with_hint(DiagnosticKind::Structure, load_line, message, hint);
+    }
+    let first = first.unwrap_or_default();
+    first.iter().map(ToString::to_string).collect()
+}
+
+/// Capacity searches measure the capacity alone, and other loads don't measure it.
+fn check_capacity_metrics(plan: &Plan, line: usize, diagnostics: &mut Diagnostics) {
+    let is_search = !plan.goals.is_empty();
+    let is_measured = |metric: &&Metric| (**metric == Metric::CapacityPerS) == is_search;
+    let Some(other) = plan.metrics.iter().find(|metric| !is_measured(metric)) else {
+        return;
+    };
+    let (message, hint) = match is_search {
+        true => (
+            format!("a capacity search doesn't measure {other}"),
+            "its only metric is capacity",
+        ),
+        false => (
+            format!("only a capacity search measures {other}"),
+            "set model = \"capacity\" and a goal in [load]",
+        ),
+    };
+    let mut reader = PlanReader {
+        file: &plan.origin,
+        diagnostics,
+    };
+    reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+}
+
+/// The metric that gets a verdict by default: the rate of a closed loop, p99 of an open one, and the
+/// capacity of searches.
 fn default_metrics(
     all: &[(String, Rendered)],
     load_line: usize,
@@ -80,13 +128,15 @@ fn default_metrics(
 ) -> Vec<Metric> {
     let models = all.iter().filter_map(|(_, rendered)| {
         let load = rendered.load.as_ref()?;
-        Some(load.model)
+        Some(&load.model)
     });
     let (mut closed, mut open) = (false, false);
     for model in models {
         match model {
             LoadModel::Closed => closed = true,
             LoadModel::Open => open = true,
+            // Variants that aren't all searches are refused elsewhere.
+            LoadModel::Capacity(_) => return vec![Metric::CapacityPerS],
         }
     }
     match (closed, open) {
@@ -172,7 +222,8 @@ fn identical_variants(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
         let loads = match (&a.load, &b.load) {
             (Some(a), Some(b)) => {
                 let same_origin = a.place == b.place && a.agents == b.agents;
-                same_origin && a.url == b.url && a.settings == b.settings
+                let same_requests = a.url == b.url && a.settings == b.settings;
+                same_origin && same_requests && a.model == b.model
             }
             _ => false,
         };

@@ -86,6 +86,7 @@ pub(crate) fn read_plan(
         baseline: baseline.unwrap_or_default(),
         margin,
         metrics: Vec::new(),
+        goals: Vec::new(),
         trials: trial_settings,
         bodies: bodies.unwrap_or_default(),
         factors,

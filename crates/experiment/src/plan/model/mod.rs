@@ -49,6 +49,8 @@ pub struct Plan {
     pub margin: f64,
     /// The metrics that get a verdict, at least one.
     pub metrics: Vec<Metric>,
+    /// The goals of the capacity searches, such as `p99<50ms`; empty if the trials are no searches.
+    pub goals: Vec<String>,
     /// The number and length of trials.
     pub trials: TrialSettings,
     /// The degree to which the response bodies of all variants must be the same.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use prony_load::{CoreList, LoadSettings, Notation, SpecError, is_one_word};
 
+use super::capacity_load::{self, CapacityLoad};
 use super::context::{MachineNeedKind, RenderContext};
 use super::service_layout::{RemoteAddress, ServiceLayout};
 use super::variant_layout::VariantLayout;
@@ -17,7 +18,7 @@ use crate::service::{Allocated, Endpoint, PlaceKind};
 
 /// Keys that are not settings of a load.
 pub(crate) const OWN_KEYS: &[&str] = &[
-    "target", "scheme", "model", "path", "place", "agents", "bodies",
+    "target", "scheme", "model", "path", "place", "agents", "bodies", "goal", "max_rate", "probe",
 ];
 
 /// Settings whose value is a file; relative paths start from the plan's folder.
@@ -42,12 +43,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Loop model: it decides when the next request starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum LoadModel {
     /// A connection's next request starts when its previous one ends.
     Closed,
     /// Requests start at a fixed rate, independently of the server's responses.
     Open,
+    /// A capacity search: a sequence of open loops at rates that the search chooses.
+    Capacity(CapacityLoad),
 }
 
 /// The URL scheme of the load.
@@ -84,7 +87,7 @@ pub struct ResolvedLoad {
     pub target_endpoint: Endpoint,
     /// HTTP or HTTPS.
     pub scheme: Scheme,
-    /// Closed or open loop.
+    /// Closed loop, open loop, or capacity search.
     pub model: LoadModel,
     /// The URL for `prony load`, the plan's `path` included.
     pub url: String,
@@ -158,8 +161,18 @@ pub(crate) fn read_load(
             around.add_need(node.line, MachineNeedKind::Cores { owner, cores });
         }
     }
-    add_lengths(&mut settings, &lines, load_context, reader);
-    let model = read_model(&rendered, &given, reader);
+    let model = match capacity_load::is_capacity(&rendered) {
+        true => {
+            let is_by_agents = around.layout.load_agents.is_some();
+            capacity_load::check_keys(&rendered, load_context.trial_keys, is_by_agents, reader);
+            LoadModel::Capacity(capacity_load::read(&rendered, &mut settings, reader)?)
+        }
+        false => {
+            capacity_load::refuse_keys(&rendered, reader);
+            add_lengths(&mut settings, &lines, load_context, reader);
+            read_model(&rendered, &given, reader)
+        }
+    };
     let scheme = read_scheme(
         &rendered,
         target.as_ref().map(|(_, listener)| *listener),
@@ -174,7 +187,7 @@ pub(crate) fn read_load(
     if let Endpoint::Unix(path) = &endpoint {
         settings.unix = Some(path.clone());
     }
-    if let Err(error) = settings.check() {
+    if let Err(error) = model.sample(&settings).check() {
         lines.report(&error.into(), reader);
     }
     let url = format!(
@@ -203,7 +216,7 @@ pub(crate) fn read_load(
 /// files. An agent checks this itself.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     if layout.load_agents.is_none()
-        && let Err(error) = try_resolve(&load.url, &load.settings, layout)
+        && let Err(error) = try_resolve(&load.url, &load.model.sample(&load.settings), layout)
     {
         load.lines.report(&error, reader);
     }
@@ -433,7 +446,7 @@ fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>)
         .into_iter()
         .find_map(|key| Some((key, given.get(key)?)));
     let model = table.get("model").and_then(|node| {
-        let word = reader.choice(node, "model of [load]", &["closed", "open"])?;
+        let word = reader.choice(node, "model of [load]", &["closed", "open", "capacity"])?;
         Some((word, node.line))
     });
     match (model, rate) {

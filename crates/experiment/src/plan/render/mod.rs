@@ -1,6 +1,7 @@
 //! One variant with its templates filled in: first its layout, which factors alone decide, then its
 //! services and load.
 
+mod capacity_load;
 mod command;
 pub(super) mod context;
 pub(super) mod files;
@@ -20,6 +21,7 @@ mod variant;
 mod variant_layout;
 mod watch;
 
+pub use capacity_load::CapacityLoad;
 pub use load::{LoadModel, ResolvedLoad, Scheme, is_load_key};
 pub use ready::ReadySettings;
 pub(super) use service_layout::{RemoteAddress, ServiceLayout};

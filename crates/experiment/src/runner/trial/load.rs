@@ -38,7 +38,7 @@ impl Trial<'_> {
     }
 
     /// Returns the load's settings, with the block's seed unless the plan sets one.
-    fn seeded(&self, load: &ResolvedLoad, block: u32) -> LoadSettings {
+    pub(super) fn seeded(&self, load: &ResolvedLoad, block: u32) -> LoadSettings {
         let mut settings = load.settings.clone();
         let block_seed = self.stored.seed().wrapping_add(u64::from(block));
         settings.seed.get_or_insert(block_seed);

@@ -2,6 +2,7 @@
 
 mod load;
 mod probe;
+mod search;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +17,13 @@ use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
 use super::trial_error::TrialError;
 use super::trial_result::{SliceResult, TrialResult};
 use super::{
-    AgentLoadRunner, ExperimentEvent, Interrupt, capacity, limit_lines, links, trial_telemetry,
-    values,
+    AgentLoadRunner, ExperimentEvent, Interrupt, capacity, limit_lines, search_end,
+    trial_telemetry, values,
 };
+use crate::capacity::SearchReport;
 use crate::host::Host;
 use crate::place::NetnsHandle;
-use crate::plan::{Plan, Resolved, Scheme};
+use crate::plan::{LoadModel, Plan, Resolved, Scheme};
 use crate::service::Allocated;
 use crate::telemetry::{self, TelemetrySample};
 
@@ -65,6 +67,8 @@ pub(super) struct LoadedVariant {
     pub(super) samples: Vec<TelemetrySample>,
     /// The slices of an interleaved load.
     pub(super) slices: Vec<SliceResult>,
+    /// The capacity search, if the trial is one.
+    pub(super) search: Option<SearchReport>,
 }
 
 /// Everything that a trial uses while it runs.
@@ -176,12 +180,20 @@ impl Trial<'_> {
         if self.interrupt.is_stopped() {
             return Ok(None);
         }
+        if let LoadModel::Capacity(capacity) = &running.resolved.load.model {
+            let capacity = capacity.clone();
+            return match self.search(position, &running, &capacity)? {
+                Some(loaded) => self.finish(position, running, loaded).map(Some),
+                None => Ok(None),
+            };
+        }
         let (block, netns) = (position.block, running.netns.as_ref());
         let (record, samples) = self.load(&running.spec, &running.resolved.load, block, netns)?;
         let loaded = LoadedVariant {
             record,
             samples,
             slices: Vec::new(),
+            search: None,
         };
         self.finish(position, running, loaded).map(Some)
     }
@@ -217,6 +229,7 @@ impl Trial<'_> {
             record,
             samples,
             slices,
+            search,
         } = loaded;
         let mut findings = self.ended_services(&resolved);
         findings.extend(self.host.unwatched());
@@ -226,12 +239,13 @@ impl Trial<'_> {
         let mut summary = telemetry::summary(&samples);
         findings.extend(trial_telemetry::unseen(&resolved, summary.as_mut()));
         write_telemetry(&samples, &dir)?;
-        let mut values = values::values(&record, summary.as_ref(), &resolved.load.service);
-        if let Some(summary) = &summary {
-            values.extend(values::upstream(&record, summary, &resolved));
-            let crossing = links::crossing(summary, &resolved);
-            values.extend(crossing.map_or_else(Default::default, |link| link.values(&record)));
-        }
+        let values = match &search {
+            Some(search) => {
+                findings.extend(search_end::finding(search, &self.plan.goals));
+                values::of_search(search)
+            }
+            None => values::all(&record, summary.as_ref(), &resolved),
+        };
         Ok(TrialResult {
             block,
             variant,
@@ -240,6 +254,8 @@ impl Trial<'_> {
             telemetry: trial_telemetry::of(summary.as_ref(), &resolved),
             capacity: summary
                 .as_ref()
+                // The mean over probes at different rates shows no limit.
+                .filter(|_| search.is_none())
                 .map(|summary| capacity::capacity(summary, &resolved))
                 .unwrap_or_default(),
             responses,
@@ -249,6 +265,7 @@ impl Trial<'_> {
                 .unwrap_or_default(),
             findings,
             slices,
+            search,
             record: Some(record),
         })
     }

@@ -26,6 +26,7 @@ fn design(family: &[Metric]) -> Design {
         blocks_min: BLOCKS,
         blocks_max: BLOCKS,
         alpha: 0.05,
+        goals: Vec::new(),
     }
 }
 
@@ -72,6 +73,7 @@ fn told_of(
                 hosts: Default::default(),
                 findings: Vec::new(),
                 slices: Vec::new(),
+                search: None,
                 record: Some(Record::default()),
             };
             watched(variant, &mut result);

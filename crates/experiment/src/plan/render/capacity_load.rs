@@ -1,0 +1,194 @@
+//! `[load]` with `model = "capacity"`: goals and limits of the searches.
+
+use std::time::Duration;
+
+use prony_load::{Arrivals, LoadSettings};
+use prony_record::quantity;
+use prony_stats::capacity::{Goal, Probe, ProbePurpose, Search};
+
+use super::load::LoadModel;
+use crate::capacity::{CapacityGoals, ProbeLoad};
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlTable};
+
+/// Keys of `[load]` that only a capacity search has.
+const OWN_KEYS: &[&str] = &["goal", "max_rate", "probe"];
+
+/// Keys of `[load]` that a capacity search chooses by itself, each with a hint.
+const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
+    ("rate", "take it out; max_rate limits the rates"),
+    ("stages", "take it out; max_rate limits the rates"),
+    (
+        "duration",
+        "take it out; probe sets the length of each probe",
+    ),
+    (
+        "requests",
+        "take it out; probe sets the length of each probe",
+    ),
+    ("warmup", "take it out; each probe has a settling part"),
+];
+
+/// Number of probes of a usual search, with their settling parts.
+const PROBES_USUAL: f64 = 30.0;
+
+/// The goals and limits of a variant's capacity searches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapacityLoad {
+    /// The goals and limits.
+    pub goals: CapacityGoals,
+    /// Spacing of the probes' requests; Poisson by default.
+    pub arrivals: Arrivals,
+}
+
+/// Returns true if the load is a capacity search.
+pub(super) fn is_capacity(table: &TomlTable) -> bool {
+    let model = table.get("model").and_then(|node| node.value.scalar_text());
+    model.as_deref() == Some("capacity")
+}
+
+/// Reports the keys that only a capacity search has.
+pub(super) fn refuse_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
+    for key in OWN_KEYS {
+        if let Some(node) = table.get(key) {
+            let message = format!("{key} of [load] is for a capacity search only");
+            let hint = "add model = \"capacity\", or take it out";
+            reader.report_with_hint(DiagnosticKind::Structure, node.line, message, hint);
+        }
+    }
+}
+
+/// Reports the keys that contradict a capacity search.
+pub(super) fn check_keys(
+    table: &TomlTable,
+    trial_keys: &[String],
+    is_by_agents: bool,
+    reader: &mut PlanReader<'_>,
+) {
+    for (key, hint) in CHOSEN_BY_SEARCH {
+        if let Some(node) = table.get(key) {
+            let message = format!("a capacity search chooses its loads, so it has no {key}");
+            reader.report_with_hint(DiagnosticKind::Structure, node.line, message, *hint);
+        }
+    }
+    let line = table.line_of("model");
+    for key in ["duration", "warmup"] {
+        if trial_keys.iter().any(|given| given == key) {
+            let message = format!("a capacity search chooses its loads, so [trials] has no {key}");
+            let hint = "take it out; probe of [load] sets the length of each probe";
+            reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+        }
+    }
+    if is_by_agents {
+        let message = "a capacity search runs from this machine, so agents can't make its load";
+        let hint = "take agents out";
+        let line = table.line_of("agents");
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+    }
+}
+
+/// Reads goals and limits; `None` after an error, which is reported. Moves `arrivals` out of the
+/// settings, since it needs a rate there.
+pub(super) fn read(
+    table: &TomlTable,
+    settings: &mut LoadSettings,
+    reader: &mut PlanReader<'_>,
+) -> Option<CapacityLoad> {
+    let arrivals = settings.arrivals.take().unwrap_or(Arrivals::Poisson);
+    let rate_max = table.get("max_rate").and_then(|node| {
+        let text = reader.scalar(node, "max_rate")?;
+        reader.valid(quantity::rate(&text), node, "max_rate")
+    });
+    let probe = table.get("probe").and_then(|node| {
+        let text = reader.scalar(node, "probe")?;
+        reader.valid(quantity::positive_time(&text), node, "probe")
+    });
+    let goals = CapacityGoals {
+        goals: read_goals(table, reader)?,
+        search_time: None,
+        probe,
+        rate_max,
+    };
+    if let Err(refusal) = goals.check() {
+        let line = table.line_of("goal");
+        let message = format!("goal of [load]: {refusal}");
+        let hint = match (probe, rate_max) {
+            (Some(_), _) => "set a longer probe",
+            (None, Some(_)) => "raise max_rate, or set a longer probe",
+            (None, None) => "set other goals",
+        };
+        reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
+        return None;
+    }
+    Some(CapacityLoad { goals, arrivals })
+}
+
+fn read_goals(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Vec<Goal>> {
+    const EXAMPLE: &str = "such as goal = \"p99 < 50ms\"";
+    let Some(node) = table.get("goal") else {
+        let message = "a capacity search needs a goal";
+        let line = table.line_of("model");
+        reader.report_with_hint(DiagnosticKind::MissingKey, line, message, EXAMPLE);
+        return None;
+    };
+    let texts = reader.texts(node, "goal of [load]")?;
+    if texts.is_empty() {
+        let message = "goal of [load] is empty; a capacity search needs at least one";
+        reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, EXAMPLE);
+        return None;
+    }
+    let mut goals = Vec::new();
+    for text in &texts {
+        match Goal::parse(text) {
+            Ok(goal) => goals.push(goal),
+            Err(error) => {
+                let message = format!("goal of [load]: {error}");
+                reader.report(DiagnosticKind::BadValue, node.line, message);
+            }
+        }
+    }
+    (goals.len() == texts.len()).then_some(goals)
+}
+
+impl LoadModel {
+    /// Settings to check in place of `settings`: for a capacity search those of one of its probes.
+    pub(super) fn sample(&self, settings: &LoadSettings) -> LoadSettings {
+        let LoadModel::Capacity(capacity) = self else {
+            return settings.clone();
+        };
+        let probe = Probe {
+            rate_per_s: Some(1_000.0),
+            settle_s: 1.0,
+            measure_s: 1.0,
+            purpose: ProbePurpose::Edge,
+        };
+        let load = ProbeLoad::Probe {
+            probe,
+            limit_s: Goal::longest_limit_s(&capacity.goals.goals),
+            number: 0,
+        };
+        load.settings(&capacity.base(settings))
+    }
+}
+
+impl CapacityLoad {
+    /// Settings from which those of each probe are made.
+    pub fn base(&self, settings: &LoadSettings) -> LoadSettings {
+        LoadSettings {
+            arrivals: Some(self.arrivals),
+            ..settings.clone()
+        }
+    }
+
+    /// Usual and longest time of a search.
+    pub fn search_time(&self) -> (Duration, Duration) {
+        let settings = self.goals.search(0, None);
+        let longest_s = Search::time_s_max(&settings);
+        let usual_s = match settings.probe_s {
+            Some(probe_s) => PROBES_USUAL * probe_s,
+            None => settings.time_s,
+        };
+        let seconds = |s: f64| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX);
+        (seconds(usual_s.min(longest_s)), seconds(longest_s))
+    }
+}

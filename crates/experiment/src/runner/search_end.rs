@@ -1,0 +1,63 @@
+//! The finding about a capacity search that ended without a capacity.
+
+use prony_record::{Finding, FindingId, Severity, number};
+use prony_stats::capacity::{BoundReason, SearchOutcome};
+use prony_stats::goals_phrase;
+
+use crate::capacity::{SearchEnd, SearchReport};
+
+/// Returns the finding; `None` if the search found a capacity.
+pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding> {
+    let goals = goals_phrase(goals);
+    let rate = |per_s: f64| number::rate_figure(per_s);
+    let outcome = match search.end {
+        SearchEnd::Outcome { outcome } => outcome,
+        SearchEnd::Interrupted => return None,
+        SearchEnd::NoSuccess => {
+            let text = "The search sent no probe, because no request succeeded.";
+            return Some(error(text.to_owned()));
+        }
+    };
+    let text = match outcome {
+        SearchOutcome::Capacity { .. } => return None,
+        SearchOutcome::AtLeast { per_s, reason } => {
+            let cause = match reason {
+                BoundReason::GeneratorSaturated => {
+                    "at higher rates the load generator was saturated. Give the load more cores"
+                }
+                BoundReason::RateMax => "higher rates are not probed. Raise max_rate",
+                BoundReason::ProbesMax => {
+                    "the search ended before it found a rate that doesn't meet them. Use shorter \
+                     probes, or other goals"
+                }
+            };
+            format!(
+                "The capacity is at least {} requests a second: {goals} is met at that rate, and \
+                 {cause}.",
+                rate(per_s)
+            )
+        }
+        SearchOutcome::Below { per_s } => format!(
+            "The capacity is below {} requests a second: {goals} is not met at that rate, and lower \
+             rates have too few requests to be judged. Use longer probes, or other goals.",
+            rate(per_s)
+        ),
+        SearchOutcome::Unmet { per_s } => {
+            let requests = match per_s {
+                1.0 => "1 request".to_owned(),
+                per_s => format!("{} requests", rate(per_s)),
+            };
+            let lowest = search.probes.iter().min_by(|a, b| {
+                let rates = [a, b].map(|probe| probe.rate_per_s.unwrap_or(f64::INFINITY));
+                rates[0].total_cmp(&rates[1])
+            });
+            let readings = lowest.map_or(String::new(), |probe| format!(": {}", probe.readings()));
+            format!("{goals} is not met even at {requests} a second{readings}.")
+        }
+    };
+    Some(error(text))
+}
+
+fn error(text: String) -> Finding {
+    Finding::new(FindingId::CapacityUnknown, Severity::Error, text)
+}

@@ -1,0 +1,174 @@
+//! The capacity search of a trial.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSettings, LoadSpec, run as run_load};
+use prony_record::Record;
+use prony_stats::capacity::SearchOutcome;
+
+use super::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
+use crate::capacity::{
+    CapacitySearch, ProbeLoad, ProbeLoads, ProbeReport, SearchEnd, SearchEvent, SearchReport,
+};
+use crate::place::NetnsHandle;
+use crate::plan::CapacityLoad;
+use crate::runner::sampling::{self, LatestSample};
+use crate::runner::{ExperimentEvent, TrialError};
+
+/// Interval between two samples of the telemetry.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Trial<'_> {
+    /// Searches for the variant's capacity, and takes samples meanwhile. Returns `None` after an
+    /// interrupt.
+    pub(super) fn search(
+        &mut self,
+        position: TrialPosition,
+        running: &RunningVariant,
+        capacity: &CapacityLoad,
+    ) -> Result<Option<LoadedVariant>, TrialError> {
+        let load = &running.resolved.load;
+        let settings = capacity.base(&self.seeded(load, position.block));
+        let search = CapacitySearch {
+            goals: &capacity.goals.goals,
+            settings: capacity.goals.search(
+                settings.seed.unwrap_or_default(),
+                self.known_capacity(position.variant),
+            ),
+            interrupt: self.interrupt,
+        };
+        let avoid = settings.cores.clone().map(|cores| cores.0);
+        let avoid = avoid.unwrap_or_default();
+        let mut loads = VariantLoads {
+            url: &load.url,
+            settings,
+            netns: running.netns.as_ref(),
+            rate_per_s: None,
+            records: Vec::new(),
+        };
+        let (latest, done) = (Arc::new(LatestSample::default()), OnceLock::new());
+        let current = CurrentLoad::default();
+        let (host, on) = (&mut *self.host, &mut *self.on);
+        let (report, samples) = std::thread::scope(|scope| {
+            let (done, current, sampled) = (&done, &current, latest.clone());
+            let sampler = scope.spawn(move || {
+                // Without that machine the trial can't yield a verdict.
+                let on_lost_machine = || current.stop();
+                let interval = SAMPLE_INTERVAL;
+                sampling::collect(host, interval, done, &avoid, &sampled, &on_lost_machine)
+            });
+            let report = search.run(&mut loads, &mut |event| match event {
+                SearchEvent::Begun {
+                    probe,
+                    spec,
+                    control,
+                } => {
+                    current.set(control);
+                    on(ExperimentEvent::Loading {
+                        planned: Duration::try_from_secs_f64(probe.planned_s()).unwrap_or_default(),
+                        info: spec.info(),
+                        control,
+                        agents: None,
+                        latest: &latest,
+                    });
+                }
+                SearchEvent::Ended { probe, bracket } => {
+                    on(ExperimentEvent::Probed { probe, bracket });
+                }
+            });
+            // It is set only here, so this can't fail.
+            let _ = done.set(Instant::now());
+            (report, sampler.join().unwrap_or_default())
+        });
+        (self.on)(ExperimentEvent::Loaded);
+        let report = report?;
+        if report.end == SearchEnd::Interrupted {
+            return Ok(None);
+        }
+        let record = representative(loads.records, &report);
+        Ok(record.map(|record| LoadedVariant {
+            record,
+            samples,
+            slices: Vec::new(),
+            search: Some(report),
+        }))
+    }
+
+    /// The capacity that the variant's first search found. Later searches begin there, which saves
+    /// them the first half of a search. All of them begin at the same rate, and the positions of
+    /// their probes around it are drawn by each block's own seed.
+    fn known_capacity(&self, variant: usize) -> Option<f64> {
+        let of_variant = self.stored.results().iter();
+        let mut of_variant = of_variant.filter(|result| result.variant == variant);
+        of_variant.find_map(|result| result.search.as_ref()?.capacity_per_s())
+    }
+}
+
+/// Runs the loads of a search, and keeps their records.
+struct VariantLoads<'a> {
+    url: &'a str,
+    settings: LoadSettings,
+    netns: Option<&'a NetnsHandle>,
+    /// Rate of the load that was resolved last; `None` for a closed loop.
+    rate_per_s: Option<f64>,
+    /// Records of all loads with their rates.
+    records: Vec<(Option<f64>, Record)>,
+}
+
+impl ProbeLoads for VariantLoads<'_> {
+    type Error = TrialError;
+
+    fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, TrialError> {
+        self.rate_per_s = match load {
+            ProbeLoad::Idle => None,
+            ProbeLoad::Probe { probe, .. } => probe.rate_per_s,
+        };
+        let settings = load.settings(&self.settings);
+        // Addresses and ports are those of the load's place.
+        inside(self.netns, || settings.resolve(Some(self.url)))?.map_err(TrialError::Load)
+    }
+
+    fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, TrialError> {
+        let record = inside(self.netns, || run_load(spec, control))?.map_err(TrialError::Engine)?;
+        self.records.push((self.rate_per_s, record.clone()));
+        Ok(record)
+    }
+}
+
+/// The load that runs at present.
+#[derive(Default)]
+struct CurrentLoad(Mutex<Option<Arc<Control>>>);
+
+impl CurrentLoad {
+    fn set(&self, control: &Arc<Control>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(control.clone());
+    }
+
+    fn stop(&self) {
+        let current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        current.iter().for_each(|control| control.stop());
+    }
+}
+
+/// The record that is stored with the trial: that of the probe nearest to the capacity among those
+/// that met the goals, or of the nearest one if none did. Its findings are those of the search.
+fn representative(records: Vec<(Option<f64>, Record)>, report: &SearchReport) -> Option<Record> {
+    let met = |rate: f64| {
+        let mut probes = report.probes.iter();
+        probes.any(|probe: &ProbeReport| probe.rate_per_s == Some(rate) && probe.met)
+    };
+    let at = report.outcome().as_ref().map(SearchOutcome::per_s);
+    let distance = |rate: Option<f64>| match (rate, at) {
+        (Some(rate), Some(at)) => (!met(rate), (rate / at).ln().abs()),
+        _ => (true, f64::INFINITY),
+    };
+    let nearest = records.into_iter().min_by(|(a, _), (b, _)| {
+        let (a, b) = (distance(*a), distance(*b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    nearest.map(|(_, record)| Record {
+        findings: report.findings.clone(),
+        ..record
+    })
+}

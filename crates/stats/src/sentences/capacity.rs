@@ -1,0 +1,86 @@
+//! Sentences about differences in capacity.
+
+use prony_record::number;
+
+use crate::change::Change;
+use crate::comparison::Comparison;
+use crate::design::Design;
+
+/// The goals as a phrase: `p99 < 50 ms and failed < 0.1%`.
+pub fn goals_phrase(goals: &[String]) -> String {
+    let spaced: Vec<String> = goals.iter().map(|goal| spaced(goal)).collect();
+    spaced.join(" and ")
+}
+
+/// An established difference: "new holds 12.0% (9.0% to 15.0%) more requests a second at p99 < 50 ms:
+/// 8,410 against 7,510". `rates` are the capacities of both sides, averaged over the blocks.
+pub(crate) fn decided(
+    comparison: &Comparison,
+    design: &Design,
+    change: &Change,
+    rates: Option<(f64, f64)>,
+) -> String {
+    let range = change
+        .range()
+        .map_or(String::new(), |range| format!(" ({range})"));
+    let amount = format!("{}{range}", change.amount());
+    let is_factor = change.is_factor();
+    let compared = match (is_factor, change.is_less()) {
+        (true, _) => format!("{amount} as many requests a second"),
+        (false, false) => format!("{amount} more requests a second"),
+        (false, true) => format!("{amount} fewer requests a second"),
+    };
+    // With two variants, the other one is the baseline.
+    let than = match (design.variants.len(), is_factor) {
+        (..=2, _) => String::new(),
+        (_, true) => format!(" as {}", comparison.against_name),
+        (_, false) => format!(" than {}", comparison.against_name),
+    };
+    let rates = rates.map_or(String::new(), |(own, other)| {
+        let figure = number::rate_figure;
+        format!(": {} against {}", figure(own), figure(other))
+    });
+    format!(
+        "{} holds {compared}{than}{}{rates}",
+        comparison.name,
+        at_goals(design)
+    )
+}
+
+/// The metric's name with the goals: "capacity at p99 < 50 ms".
+pub(crate) fn noun(noun: &str, design: &Design) -> String {
+    format!("{noun}{}", at_goals(design))
+}
+
+fn at_goals(design: &Design) -> String {
+    match design.goals.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", goals_phrase(&design.goals)),
+    }
+}
+
+/// A goal with spaces around its sign and before its unit.
+fn spaced(goal: &str) -> String {
+    let is_sign = |c: char| matches!(c, '<' | '>' | '=');
+    let (Some(from), Some(to)) = (goal.find(is_sign), goal.rfind(is_sign)) else {
+        return goal.to_owned();
+    };
+    let (metric, sign) = (&goal[..from], &goal[from..=to]);
+    let limit = goal[to + 1..].trim();
+    let unit = limit.find(|c: char| c.is_alphabetic());
+    let (number, unit) = limit.split_at(unit.unwrap_or(limit.len()));
+    let gap = if unit.is_empty() { "" } else { " " };
+    format!("{} {sign} {}{gap}{unit}", metric.trim(), number.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_spaced_and_joined() {
+        let goals = ["p99<50ms", "failed <= 0.1%", "p99.9<1.5s"].map(str::to_owned);
+        let phrase = "p99 < 50 ms and failed <= 0.1% and p99.9 < 1.5 s";
+        assert_eq!(goals_phrase(&goals), phrase);
+    }
+}

@@ -37,6 +37,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
                 search: SearchKeys {
                     goal: &typed.goal,
                     max_rate: typed.max_rate,
+                    search_time: typed.search_time,
                     probe: typed.probe,
                 },
             };

@@ -227,7 +227,14 @@ fn settings_of(resolved: &Resolved) -> Vec<Setting> {
     }
     let load = &resolved.load;
     let word = |part: &str, text: String| Setting::new("load", part, SettingValue::Words(text));
-    settings.push(word("", format!("prony load {}", load.url)));
+    let command = match &load.model {
+        LoadModel::Capacity(_) => "capacity",
+        LoadModel::Closed | LoadModel::Open => "load",
+    };
+    settings.push(word("", format!("prony {command} {}", load.url)));
+    if let LoadModel::Capacity(capacity) = &load.model {
+        settings.extend(capacity.flags().map(|(key, flag)| word(key, flag)));
+    }
     for setting in load.settings.given() {
         let text = setting.flags().join(" ");
         settings.push(word(&setting.key, redact::hide(&text)));

@@ -53,6 +53,8 @@ pub(crate) struct SearchKeys<'a> {
     pub(crate) goal: &'a [String],
     /// `--max-rate`.
     pub(crate) max_rate: Option<f64>,
+    /// `--search-time`.
+    pub(crate) search_time: Option<Duration>,
     /// `--probe`.
     pub(crate) probe: Option<Duration>,
 }
@@ -66,12 +68,15 @@ impl SearchKeys<'_> {
         load.insert("model".to_owned(), Value::from("capacity"));
         load.insert("goal".to_owned(), Value::Array(goals.collect()));
         let max_rate = self.max_rate.map(Value::from);
-        let probe = self.probe.map(|probe| Value::from(time_text(probe)));
-        let keys = [("max_rate", max_rate), ("probe", probe)];
-        load.extend(
-            keys.into_iter()
-                .filter_map(|(key, value)| Some((key.to_owned(), value?))),
-        );
+        let time = |time: Option<Duration>| time.map(|time| Value::from(time_text(time)));
+        let limits = [
+            ("max_rate", self.max_rate.map(Value::from)),
+            ("search_time", time(self.search_time)),
+            ("probe", time(self.probe)),
+        ];
+        for (key, value) in limits {
+            load.extend(value.map(|value| (key.to_owned(), value)));
+        }
     }
 }
 

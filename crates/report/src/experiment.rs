@@ -31,8 +31,36 @@ pub struct Trial {
     pub telemetry: String,
     /// The slices of an interleaved block; empty for a trial that ran by itself.
     pub slices: Vec<TrialSlice>,
-    /// The record of the load.
+    /// The capacity search; none if the trial was one load.
+    pub search: Option<TrialSearch>,
+    /// The record of the load; for a search that of the probe nearest to the capacity.
     pub record: Record,
+}
+
+/// The data of a capacity search that reports need.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct TrialSearch {
+    /// All probes, in order.
+    pub probes: Vec<TrialProbe>,
+}
+
+/// A probe of a capacity search.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct TrialProbe {
+    /// Requests per second to offer; none for a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// The reading of each goal.
+    #[serde(default)]
+    pub goals: Vec<ProbeReading>,
+}
+
+/// The value of a goal's metric in a probe.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct ProbeReading {
+    /// The goal, such as `p99<50ms`.
+    pub goal: String,
+    /// Microseconds, or a share from 0 to 1.
+    pub value: f64,
 }
 
 /// The data of one slice of a trial in an interleaved block that reports need.
@@ -69,6 +97,11 @@ impl Experiment {
     /// True if the load alternated between the variants.
     pub(crate) fn is_interleaved(&self) -> bool {
         self.trials.iter().any(|trial| !trial.slices.is_empty())
+    }
+
+    /// True if the trials are capacity searches.
+    pub(crate) fn is_search(&self) -> bool {
+        !self.verdict.goals.is_empty()
     }
 
     /// The trials of one variant in complete blocks, by block. An interrupted block does not belong

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use prony_record::{Record, redact};
 use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
-use crate::{Experiment, Trial, TrialSlice};
+use crate::{Experiment, Trial, TrialSearch, TrialSlice};
 
 /// The reason that a folder can't be read.
 #[derive(Debug)]
@@ -133,6 +133,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
                 variant,
                 position: stated.as_ref().and_then(|stated| stated.position),
                 values: values(&record, stated.as_ref()),
+                search: stated.as_ref().and_then(|stated| stated.search.clone()),
                 slices: stated.map(|stated| stated.slices).unwrap_or_default(),
                 telemetry: text(&entry.path().join("telemetry.csv"))?.unwrap_or_default(),
                 record,
@@ -154,6 +155,8 @@ struct TrialFile {
     values: BTreeMap<String, f64>,
     #[serde(default)]
     slices: Vec<TrialSlice>,
+    #[serde(default)]
+    search: Option<TrialSearch>,
 }
 
 /// Reads `trial.json`; `None` if it doesn't exist.
@@ -177,7 +180,9 @@ fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     let stored = stated.into_iter().flat_map(|stated| &stated.values);
     let known = stored.filter_map(|(name, value)| Some((name.parse().ok()?, *value)));
     let known: Values = known.collect();
-    match known.is_empty() {
+    // The record of a search is that of one probe.
+    let is_search = stated.is_some_and(|stated| stated.search.is_some());
+    match known.is_empty() && !is_search {
         true => prony_stats::of_record(record),
         false => known,
     }

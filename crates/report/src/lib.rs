@@ -34,7 +34,7 @@ mod tone;
 mod wording;
 
 pub use document::Document;
-pub use experiment::{Experiment, Trial, TrialSlice};
+pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};
 pub use prony_record::number;
 pub use tables::times::PERCENTILES;
 pub use timeline::timeline;

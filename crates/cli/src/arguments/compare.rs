@@ -65,10 +65,13 @@ pub(crate) struct CompareArgs {
     /// 'failed<0.1%'; repeatable. Each trial searches for that rate, in about 1 min
     #[arg(long, value_name = "EXPR", value_parser = goal, conflicts_with = "resume", help_heading = "Capacity")]
     pub(crate) goal: Vec<String>,
-    /// Highest rate that a search probes [default: no limit]
-    #[arg(long, value_name = "RATE", value_parser = quantity::rate, requires = "goal", help_heading = "Capacity")]
+    /// Highest rate to probe, in requests per second, such as 1000 or 20k [default: no limit]
+    #[arg(long, value_name = "N", value_parser = quantity::rate, requires = "goal", help_heading = "Capacity")]
     pub(crate) max_rate: Option<f64>,
-    /// Length of the measured part of each probe of a search, such as 5s [default: by the goals]
+    /// Time of each search [default: 1m, up to 5m where few requests a second are served]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "goal", conflicts_with = "probe", help_heading = "Capacity")]
+    pub(crate) search_time: Option<Duration>,
+    /// Length of each probe's measured part, instead of a length that fits the search's time
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "goal", help_heading = "Capacity")]
     pub(crate) probe: Option<Duration>,
     #[command(flatten)]

@@ -13,6 +13,7 @@ mod distribution;
 mod forest;
 pub(crate) mod palette;
 mod panels;
+mod probes;
 mod rounds;
 mod strips;
 mod svg;
@@ -24,6 +25,7 @@ pub(crate) use completions::{VARIANTS_MAX, VariantTrials, completions, ends_in_w
 pub(crate) use distribution::{Bin, distribution};
 pub(crate) use forest::{ForestRow, forest};
 pub(crate) use panels::{RatePanel, over_time, short};
+pub(crate) use probes::{GoalAxis, ProbePoints, probes};
 pub(crate) use rounds::{RoundBlock, RoundLines, RoundPoint, rounds};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 pub(crate) use timed::{RateDots, TimedLine, against_rate, timed};

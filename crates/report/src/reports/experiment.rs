@@ -66,13 +66,18 @@ impl Document {
             );
         }
         document.push(rounds(experiment));
-        charts_over_time(&mut document, experiment);
+        document.push(probes(experiment));
+        // The record of a search is that of one probe, which shows nothing over the time of a trial.
+        if !experiment.is_search() {
+            charts_over_time(&mut document, experiment);
+        }
         let mut metrics = Section::new("All metrics");
         for table in metrics_tables(verdict, TABLE_VARIANTS_MAX) {
             metrics = metrics.with(Files, Block::Table(table));
         }
         document.push(metrics);
-        if let Some(table) = outcomes_table(experiment) {
+        let outcomes = outcomes_table(experiment).filter(|_| !experiment.is_search());
+        if let Some(table) = outcomes {
             let section = Section::new("How requests ended");
             let section = section.intro("Counted over all trials.");
             document.push(section.with(Files, Block::Table(table)));
@@ -148,7 +153,12 @@ fn result(verdict: &VerdictDocument, metric: Metric) -> Section {
 }
 
 fn overview(verdict: &VerdictDocument) -> Section {
-    Section::new("Rate, response times and failures")
+    let section = Section::new("Rate, response times and failures");
+    // Searches measure the capacity alone.
+    if !verdict.goals.is_empty() {
+        return section;
+    }
+    section
         .intro(captions::MEANS)
         .with(Everyone, Block::Table(variants_table(verdict)))
 }
@@ -222,6 +232,24 @@ fn cpu(verdict: &VerdictDocument) -> Section {
     }
     if let Some(table) = table {
         section = section.with(Everyone, Block::Table(table));
+    }
+    section
+}
+
+/// The probes of capacity searches.
+fn probes(experiment: &Experiment) -> Section {
+    let mut section = Section::new("Probes of the searches");
+    let figures = figures::probes(experiment);
+    if figures.is_empty() {
+        return section;
+    }
+    section = section.with(Pages, Block::Intro(captions::PROBES.to_owned()));
+    let several = figures.len() > 1;
+    for figure in figures {
+        if several {
+            section = section.with(Pages, Block::Subheading(figure.title.clone()));
+        }
+        section = section.with(Pages, Block::Chart(figure));
     }
     section
 }

@@ -33,6 +33,9 @@ pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of t
     order. Above: the slices. Below: their ratio in each round, with the 95% interval from the \
     blocks as a band. A neighbor that slows down the machine affects both lines above, and hardly \
     the ratio below. Ratios beyond the axis are drawn at its edge.";
+pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horizontal line is the \
+    goal, and each vertical line a variant's capacity: the mean over the blocks. Values beyond the \
+    vertical axis are drawn at its edge; probes at far higher rates are omitted.";
 pub(crate) const DESCRIBED: &str = "These comparisons don't share an error rate, so about one in \
     twenty intervals misses the true value by chance.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";

@@ -1,6 +1,6 @@
 //! Sentences about the method of an experiment.
 
-use prony_stats::Metric;
+use prony_stats::{Metric, goals_phrase};
 
 use super::{load, verdict};
 use crate::{Experiment, number};
@@ -47,6 +47,21 @@ fn slices(experiment: &Experiment) -> Option<String> {
     ))
 }
 
+/// The goals of capacity searches, and the number of probes of each.
+fn search(experiment: &Experiment) -> [(&'static str, String); 2] {
+    let searches = experiment.trials.iter().filter_map(|it| it.search.as_ref());
+    let probes = searches.map(|search| search.probes.len() as u64);
+    let (least, most) = (probes.clone().min(), probes.max());
+    let probes = match (least.unwrap_or(0), most.unwrap_or(0)) {
+        (least, most) if least == most => number::plural(most, "probe", "probes"),
+        (least, most) => format!("{least} to {most} probes"),
+    };
+    [
+        ("Goal", goals_phrase(&experiment.verdict.goals)),
+        ("Each trial", format!("a capacity search of {probes}")),
+    ]
+}
+
 /// Refers to the rounds of several comparisons.
 pub(crate) fn rounds_of(comparisons: usize) -> String {
     format!(
@@ -89,15 +104,19 @@ pub(crate) fn facts(experiment: &Experiment) -> Vec<(String, String)> {
             (None, Some(duration_s)) => number::span(duration_s),
             (None, None) => number::span(trial.record.totals.elapsed_s),
         };
-        let loads = load::all_loads(&experiment.trials);
-        facts.extend(loads.into_iter().map(|load| ("Load", load)));
-        facts.push((
-            "Each trial",
-            format!(
-                "{length}, after {} of warm-up",
-                number::span(settings.warmup_s)
-            ),
-        ));
+        if experiment.is_search() {
+            facts.extend(search(experiment));
+        } else {
+            let loads = load::all_loads(&experiment.trials);
+            facts.extend(loads.into_iter().map(|load| ("Load", load)));
+            facts.push((
+                "Each trial",
+                format!(
+                    "{length}, after {} of warm-up",
+                    number::span(settings.warmup_s)
+                ),
+            ));
+        }
         facts.push(("prony", trial.record.version.clone()));
         facts.push(("Started", trial.record.started_at.clone()));
     }

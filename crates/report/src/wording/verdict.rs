@@ -98,6 +98,12 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
                  slower.",
                 n + 1
             ),
+            (Metric::CapacityPerS, _) => {
+                format!(
+                    "{reference} holds the most requests a second of {} variants.",
+                    n + 1
+                )
+            }
             _ => format!("{reference} is the fastest of {} variants.", n + 1),
         });
     }

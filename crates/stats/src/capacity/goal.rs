@@ -80,6 +80,11 @@ impl Goal {
         (TAIL_REQUESTS_MIN / share).max(REQUESTS_MIN).round()
     }
 
+    /// The limit: microseconds, or a share from 0 to 1.
+    pub fn limit(&self) -> f64 {
+        self.condition.limit().0
+    }
+
     /// The limit in seconds, if the goal is about a time.
     pub fn limit_s(&self) -> Option<f64> {
         let is_time = self.measure.kind() == AmountKind::Time;

@@ -12,7 +12,7 @@ use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
 /// Keys of `[load]` that only a capacity search has.
-const OWN_KEYS: &[&str] = &["goal", "max_rate", "probe"];
+const OWN_KEYS: &[&str] = &["goal", "max_rate", "search_time", "probe"];
 
 /// Keys of `[load]` that a capacity search chooses by itself, each with a hint.
 const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
@@ -99,13 +99,20 @@ pub(super) fn read(
         let text = reader.scalar(node, "max_rate")?;
         reader.valid(quantity::rate(&text), node, "max_rate")
     });
-    let probe = table.get("probe").and_then(|node| {
-        let text = reader.scalar(node, "probe")?;
-        reader.valid(quantity::positive_time(&text), node, "probe")
-    });
+    let mut time = |key: &str| {
+        let node = table.get(key)?;
+        let text = reader.scalar(node, key)?;
+        reader.valid(quantity::positive_time(&text), node, key)
+    };
+    let (search_time, probe) = (time("search_time"), time("probe"));
+    if search_time.is_some() && probe.is_some() {
+        let message = "search_time and probe both set the length of the probes";
+        let line = table.line_of("probe");
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, "take one out");
+    }
     let goals = CapacityGoals {
         goals: read_goals(table, reader)?,
-        search_time: None,
+        search_time,
         probe,
         rate_max,
     };
@@ -114,8 +121,8 @@ pub(super) fn read(
         let message = format!("goal of [load]: {refusal}");
         let hint = match (probe, rate_max) {
             (Some(_), _) => "set a longer probe",
-            (None, Some(_)) => "raise max_rate, or set a longer probe",
-            (None, None) => "set other goals",
+            (None, Some(_)) => "raise max_rate, or set a longer search_time",
+            (None, None) => "set a longer search_time",
         };
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
         return None;
@@ -178,6 +185,37 @@ impl CapacityLoad {
             arrivals: Some(self.arrivals),
             ..settings.clone()
         }
+    }
+
+    /// Goals and limits by their keys, as flags of `prony capacity`.
+    pub fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let CapacityGoals {
+            goals,
+            search_time,
+            probe,
+            rate_max,
+        } = &self.goals;
+        let goals: Vec<String> = goals.iter().map(|it| format!("--goal '{it}'")).collect();
+        let time = |flag: &str, time: &Option<Duration>| {
+            time.map(|time| format!("{flag} {}", quantity::time_text(time)))
+        };
+        let arrivals = match self.arrivals {
+            Arrivals::Constant => Some("--arrivals constant".to_owned()),
+            Arrivals::Poisson => None,
+        };
+        let flags = [
+            ("goal", Some(goals.join(" "))),
+            (
+                "max_rate",
+                rate_max.map(|rate| format!("--max-rate {rate}")),
+            ),
+            ("search_time", time("--search-time", search_time)),
+            ("probe", time("--probe", probe)),
+            ("arrivals", arrivals),
+        ];
+        flags
+            .into_iter()
+            .filter_map(|(key, flag)| Some((key, flag?)))
     }
 
     /// Usual and longest time of a search.

@@ -18,7 +18,17 @@ use crate::service::{Allocated, Endpoint, PlaceKind};
 
 /// Keys that are not settings of a load.
 pub(crate) const OWN_KEYS: &[&str] = &[
-    "target", "scheme", "model", "path", "place", "agents", "bodies", "goal", "max_rate", "probe",
+    "target",
+    "scheme",
+    "model",
+    "path",
+    "place",
+    "agents",
+    "bodies",
+    "goal",
+    "max_rate",
+    "search_time",
+    "probe",
 ];
 
 /// Settings whose value is a file; relative paths start from the plan's folder.

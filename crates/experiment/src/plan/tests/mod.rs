@@ -1,5 +1,6 @@
 //! Valid plans, invalid plans, and random changes of valid plans.
 
+mod capacity;
 mod errors;
 mod hosts;
 mod mutation;

@@ -1,0 +1,69 @@
+//! The probes of capacity searches.
+
+use prony_stats::capacity::Goal;
+use prony_stats::{Metric, goals_phrase};
+
+use crate::chart::{self, GoalAxis, ProbePoints, palette};
+use crate::document::Figure;
+use crate::tables::level;
+use crate::{Experiment, number};
+
+/// A figure for each goal that was probed, with all probes of all variants.
+pub(crate) fn probes(experiment: &Experiment) -> Vec<Figure> {
+    let goals = experiment.verdict.goals.iter();
+    goals.filter_map(|goal| of_goal(experiment, goal)).collect()
+}
+
+fn of_goal(experiment: &Experiment, typed: &str) -> Option<Figure> {
+    let goal = Goal::parse(typed).ok()?;
+    let verdict = &experiment.verdict;
+    let variants: Vec<ProbePoints> = (0..verdict.variants.len())
+        .map(|variant| ProbePoints {
+            name: verdict.variants[variant].name.clone(),
+            color: palette::variant(variant),
+            points: points(experiment, variant, typed),
+            capacity: level(verdict, variant, Metric::CapacityPerS),
+        })
+        .collect();
+    if variants.iter().all(|variant| variant.points.is_empty()) {
+        return None;
+    }
+    let phrase = goals_phrase(&[typed.to_owned()]);
+    let metric = phrase.split(' ').next().unwrap_or_default().to_owned();
+    let axis = GoalAxis {
+        goal: phrase,
+        limit: goal.limit(),
+        mark: match goal.limit_s() {
+            Some(_) => number::time,
+            None => number::share,
+        },
+        metric,
+    };
+    let capacities = variants.iter().map(|variant| match variant.capacity {
+        Some(capacity) => format!("{} {}", variant.name, number::rate(capacity)),
+        None => format!("{} unknown", variant.name),
+    });
+    let label = format!(
+        "Scatter chart of {} against the offered rate, a point for each probe. Capacities: {}.",
+        axis.metric,
+        capacities.collect::<Vec<_>>().join(", ")
+    );
+    Some(Figure {
+        name: format!("probes {typed}"),
+        title: format!("{} against the offered rate", axis.metric),
+        caption: None,
+        chart: chart::probes(label, &axis, &variants),
+    })
+}
+
+/// Offered rate and value of a goal's metric in each probe of a variant.
+fn points(experiment: &Experiment, variant: usize, goal: &str) -> Vec<(f64, f64)> {
+    let trials = experiment.trials_of(variant).into_iter();
+    let probes = trials.filter_map(|trial| trial.search.as_ref());
+    let probes = probes.flat_map(|search| &search.probes);
+    let points = probes.filter_map(|probe| {
+        let value = probe.goals.iter().find(|reading| reading.goal == goal)?;
+        Some((probe.rate_per_s?, value.value))
+    });
+    points.collect()
+}

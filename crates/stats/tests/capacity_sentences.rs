@@ -1,6 +1,5 @@
 //! Sentences about capacities that were compared.
 
-use prony_stats::gate::{Evidence, Gate, GateScope, RunEvidence};
 use prony_stats::{Design, Factor, Levels, Metric, Trials, Values, Verdict, evaluate};
 
 fn levels(server: &str) -> Levels {

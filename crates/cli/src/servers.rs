@@ -67,7 +67,6 @@ impl SearchKeys<'_> {
         let goals = self.goal.iter().cloned().map(Value::from);
         load.insert("model".to_owned(), Value::from("capacity"));
         load.insert("goal".to_owned(), Value::Array(goals.collect()));
-        let max_rate = self.max_rate.map(Value::from);
         let time = |time: Option<Duration>| time.map(|time| Value::from(time_text(time)));
         let limits = [
             ("max_rate", self.max_rate.map(Value::from)),

@@ -33,7 +33,7 @@ Examples:
   prony compare --resume prony-runs/X    resume an interrupted experiment
   prony compare -c 20 -d 5s http://[::1]:81/ http://[::1]:82/
   prony compare --judge p99,rate --require 'p99 of new < baseline + 5%' URL URL
-  prony compare --goal 'p99<50ms' http://a:81/ http://b:82/     compare capacities
+  prony compare --goal 'p99<50ms' URL URL     compare capacities
   prony compare --names old,a,b http://a:81/ http://b:82/ http://c:83/
   prony compare plan.toml --against main --junit results.xml"
 )]

@@ -1,4 +1,4 @@
-//! Sentences about all comparisons of an experiment: the first sentence, the answer to "Can you
+//! Sentences about all comparisons of an experiment: the first sentence, the reply to "Can you
 //! trust the result?", and the basis of the result.
 
 use prony_record::Severity;
@@ -98,13 +98,7 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
                  slower.",
                 n + 1
             ),
-            (Metric::CapacityPerS, _) => {
-                format!(
-                    "{reference} holds the most requests a second of {} variants.",
-                    n + 1
-                )
-            }
-            _ => format!("{reference} is the fastest of {} variants.", n + 1),
+            _ => first_of(metric, reference, n + 1),
         });
     }
     if one_reference && faster > 0 {
@@ -140,6 +134,16 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
         ));
     }
     Some(tally(&all))
+}
+
+/// States that the reference is ahead of all other variants.
+fn first_of(metric: Metric, reference: &str, variants: usize) -> String {
+    match metric {
+        Metric::CapacityPerS => {
+            format!("{reference} has the highest capacity of {variants} variants.")
+        }
+        _ => format!("{reference} is the fastest of {variants} variants."),
+    }
 }
 
 /// The smallest and the largest change among comparisons, as their sentences print them.

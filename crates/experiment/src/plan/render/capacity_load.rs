@@ -6,7 +6,6 @@ use prony_load::{Arrivals, LoadSettings};
 use prony_record::quantity;
 use prony_stats::capacity::{Goal, Probe, ProbePurpose, Search};
 
-use super::load::LoadModel;
 use crate::capacity::{CapacityGoals, ProbeLoad};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
@@ -157,12 +156,17 @@ fn read_goals(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Vec<Goal
     (goals.len() == texts.len()).then_some(goals)
 }
 
-impl LoadModel {
-    /// Settings to check in place of `settings`: for a capacity search those of one of its probes.
+impl CapacityLoad {
+    /// Settings from which those of each probe are made.
+    pub fn base(&self, settings: &LoadSettings) -> LoadSettings {
+        LoadSettings {
+            arrivals: Some(self.arrivals),
+            ..settings.clone()
+        }
+    }
+
+    /// Settings of one of the probes, for a check of the settings before anything runs.
     pub(super) fn sample(&self, settings: &LoadSettings) -> LoadSettings {
-        let LoadModel::Capacity(capacity) = self else {
-            return settings.clone();
-        };
         let probe = Probe {
             rate_per_s: Some(1_000.0),
             settle_s: 1.0,
@@ -171,20 +175,10 @@ impl LoadModel {
         };
         let load = ProbeLoad::Probe {
             probe,
-            limit_s: Goal::longest_limit_s(&capacity.goals.goals),
+            limit_s: Goal::longest_limit_s(&self.goals.goals),
             number: 0,
         };
-        load.settings(&capacity.base(settings))
-    }
-}
-
-impl CapacityLoad {
-    /// Settings from which those of each probe are made.
-    pub fn base(&self, settings: &LoadSettings) -> LoadSettings {
-        LoadSettings {
-            arrivals: Some(self.arrivals),
-            ..settings.clone()
-        }
+        load.settings(&self.base(settings))
     }
 
     /// Goals and limits by their keys, as flags of `prony capacity`.

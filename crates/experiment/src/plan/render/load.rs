@@ -63,6 +63,16 @@ pub enum LoadModel {
     Capacity(CapacityLoad),
 }
 
+impl LoadModel {
+    /// Settings to check in place of `settings`: for a capacity search those of one of its probes.
+    fn sample(&self, settings: &LoadSettings) -> LoadSettings {
+        match self {
+            LoadModel::Capacity(capacity) => capacity.sample(settings),
+            LoadModel::Closed | LoadModel::Open => settings.clone(),
+        }
+    }
+}
+
 /// The URL scheme of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -171,18 +181,8 @@ pub(crate) fn read_load(
             around.add_need(node.line, MachineNeedKind::Cores { owner, cores });
         }
     }
-    let model = match capacity_load::is_capacity(&rendered) {
-        true => {
-            let is_by_agents = around.layout.load_agents.is_some();
-            capacity_load::check_keys(&rendered, load_context.trial_keys, is_by_agents, reader);
-            LoadModel::Capacity(capacity_load::read(&rendered, &mut settings, reader)?)
-        }
-        false => {
-            capacity_load::refuse_keys(&rendered, reader);
-            add_lengths(&mut settings, &lines, load_context, reader);
-            read_model(&rendered, &given, reader)
-        }
-    };
+    let tables = (&rendered, &given, &lines);
+    let model = read_model(tables, &mut settings, load_context, around, reader)?;
     let scheme = read_scheme(
         &rendered,
         target.as_ref().map(|(_, listener)| *listener),
@@ -451,7 +451,25 @@ fn add_lengths(
     }
 }
 
-fn read_model(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> LoadModel {
+/// Reads the model and the lengths that go with it.
+fn read_model(
+    (table, given, lines): (&TomlTable, &TomlTable, &SettingLines),
+    settings: &mut LoadSettings,
+    load_context: &LoadContext<'_>,
+    around: &RenderContext<'_>,
+    reader: &mut PlanReader<'_>,
+) -> Option<LoadModel> {
+    if capacity_load::is_capacity(table) {
+        let is_by_agents = around.layout.load_agents.is_some();
+        capacity_load::check_keys(table, load_context.trial_keys, is_by_agents, reader);
+        return capacity_load::read(table, settings, reader).map(LoadModel::Capacity);
+    }
+    capacity_load::refuse_keys(table, reader);
+    add_lengths(settings, lines, load_context, reader);
+    Some(read_loop(table, given, reader))
+}
+
+fn read_loop(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) -> LoadModel {
     let rate = ["rate", "stages"]
         .into_iter()
         .find_map(|key| Some((key, given.get(key)?)));

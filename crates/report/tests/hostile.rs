@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_record::{Finding, Record, Severity};
+use prony_record::{Finding, RateStage, Record, Severity};
 use prony_report::text::TextOptions;
 use prony_report::{
     Document, Experiment, PERCENTILES, csv, folder, html, markdown, pdf, svg, text, timeline,
@@ -182,6 +182,36 @@ fn missing_figures_are_no_nan() {
     assert!(!printed.contains("NaN"));
     assert!(timeline(&record).starts_with("[]"));
     assert_eq!(csv::series(&record).lines().count(), 1);
+}
+
+#[test]
+fn impossible_profiles_are_drawn_without_a_panic() {
+    for rates in [
+        [0.0, 0.0],
+        [1e308, 1.7e308],
+        [-1e308, 1e308],
+        [f64::NAN, f64::INFINITY],
+    ] {
+        let mut record = load();
+        record.load.stages = rates
+            .map(|rate_per_s| RateStage {
+                rate_per_s,
+                length_s: rate_per_s,
+            })
+            .to_vec();
+        record.load.stages.extend(vec![RateStage::default(); 50]);
+        for (slice, rate) in record.series.iter_mut().zip(rates.into_iter().cycle()) {
+            slice.offered_per_s = Some(rate);
+        }
+        let document = load_report(&record);
+        let page = html::render(&document);
+        assert!(!printed(&document).is_empty() && !page.is_empty());
+        assert!(
+            !page.contains("x1=\"NaN") && !page.contains("cx=\"NaN"),
+            "{rates:?}"
+        );
+        record.load.rate_profile().unwrap().arrivals_until(1e300);
+    }
 }
 
 #[test]

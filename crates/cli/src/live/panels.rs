@@ -238,7 +238,7 @@ pub(super) fn times_against_rate(
     ];
     let title = "response time by offered requests per second: ⠒ p50, ^ p99";
     let highest = figures.rate.as_ref().map_or(1.0, RateProfile::highest);
-    let x_axis = (highest, number::rate_figure as fn(f64) -> String);
+    let x_axis: HorizontalAxis = (highest, number::rate_figure);
     chart(frame, area, (title, x_axis), lines, number::time, theme);
 }
 
@@ -247,11 +247,14 @@ fn elapsed(t_s: f64) -> String {
     rounded(Duration::from_secs_f64(t_s))
 }
 
+/// The end of a horizontal axis, and the format of its values.
+type HorizontalAxis = (f64, fn(f64) -> String);
+
 /// A chart of lines from zero to the end of the horizontal axis, whose values are formatted.
 fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
-    (title, (end, mark)): (&str, (f64, fn(f64) -> String)),
+    (title, (end, mark)): (&str, HorizontalAxis),
     lines: [Drawn<'_>; 3],
     figure: fn(f64) -> String,
     theme: Theme,

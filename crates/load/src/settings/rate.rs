@@ -266,7 +266,7 @@ impl LoadSettings {
             return Err(error.text(": the stages are longer than a year"));
         }
         let stages = self.rate_stages();
-        if !(StagedRate::new(&stages).arrivals_until(length.as_secs_f64()) > 0.0) {
+        if StagedRate::new(&stages).arrivals_until(length.as_secs_f64()) <= 0.0 {
             let text = ": no request is due, because the rate never rises above zero; write the rate at the end of each stage and \
                         its length like 500@30s,2000@1m";
             return Err(error.text(text));

@@ -216,8 +216,8 @@ pub(crate) fn target_of(
         Some(_) if Http::of(settings) == Http::Two => {
             let error = SettingsError::of("proxy").text(" with ");
             let error = error.and_value("http", HttpVersion::Http2).text(
-                ": HTTP/2 passes a proxy over TLS only, through a tunnel; load https:// URLs, or \
-                 leave one of the two out",
+                ": through a proxy, HTTP/2 needs TLS (a tunnel); use https:// URLs, or omit one \
+                 of the two settings",
             );
             return Err(error.into());
         }
@@ -233,7 +233,7 @@ pub(crate) fn target_of(
                 Some(_) => SettingsError::about("sni"),
                 None => SettingsError::from(""),
             };
-            error.text(format!("\"{name}\" can't be a server's name in TLS"))
+            error.text(format!("\"{name}\" is not a valid TLS server name"))
         })?;
     let nodelay = tls.is_some() || Http::of(settings) == Http::Two;
     Ok(Target {
@@ -248,7 +248,7 @@ fn unix_peer(path: &Path) -> Result<Peer, SpecError> {
     match socket2::SockAddr::unix(path) {
         Ok(_) => Ok(Peer::Unix(path.to_owned())),
         Err(_) => Err(SettingsError::value("unix", path.display())
-            .text(": the path is longer than a UNIX socket's may be (107 bytes)")
+            .text(": the path of a UNIX socket can have at most 107 bytes")
             .into()),
     }
 }

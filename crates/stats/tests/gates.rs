@@ -120,7 +120,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         (
             "p99 of new > base",
             "base",
-            "anything to compare with: baseline; the variants",
+            "a reference to compare with: baseline; the variants",
         ),
         ("p99 of new > stored", "stored", "--against"),
         ("p99 of new > new + 5%", "new", "the variant itself"),

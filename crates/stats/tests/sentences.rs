@@ -370,16 +370,16 @@ fn rounds_next_to_blocks() {
         compared.into_iter().map(|one| one.text).collect::<Vec<_>>()
     };
     let text = "Request rate of tcp against unix: the 80 rounds of 8 blocks alone give −10.0% (−10.2% \
-                to −9.8%); the blocks, which decide, give −10.0% (−11.3% to −8.7%). The blocks differ \
-                by more than their rounds explain, so more blocks narrow the interval, and longer \
-                blocks don't.";
+                to −9.8%); the blocks, which are used for the verdict, give −10.0% (−11.3% to −8.7%). \
+                The blocks differ by more than their rounds explain, so more blocks narrow the \
+                interval, but longer blocks don't.";
     assert_eq!(said(&values, RoundMetric::RatePerS), [text]);
     values[1].remove(&(3, 4));
     let lacking = said(&values, RoundMetric::MeanResponseUs).remove(0);
     assert!(
         lacking.starts_with("Mean response time of tcp against unix: the 79 rounds of 8 blocks")
     );
-    assert!(lacking.ends_with(" Left out, because one of the two has no value: 1 round."));
+    assert!(lacking.ends_with(" Omitted, because one of the two has no value: 1 round."));
     assert_eq!(said(&[], RoundMetric::RatePerS), [""; 0]);
     let empty = [RoundValues::new(), RoundValues::new()];
     assert_eq!(said(&empty, RoundMetric::RatePerS), [""; 0]);

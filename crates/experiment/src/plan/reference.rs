@@ -8,7 +8,7 @@
 pub enum ValueType {
     /// A string.
     Text,
-    /// A path; relative ones start from the plan's folder.
+    /// A path; relative paths start at the plan's folder.
     Path,
     /// `true` or `false`.
     Bool,

@@ -163,7 +163,7 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         FindingId::ScheduleMissed,
         Severity::Warning,
         format!(
-            "{} of {due} requests that were due found no free {slot} until the load ended; their \
+            "{} of {due} requests that were due found no free {slot} before the load ended; their \
              response times are lower bounds. {cause} with {} over {}.",
             totals.unstarted,
             offered(&rate),

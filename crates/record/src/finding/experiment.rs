@@ -125,8 +125,8 @@ pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
     seen: "The rate depends on the position of a trial within its block, or, in interleaved blocks, of a \
            slice within its round.",
     severities: &[(Warning, "")],
-    meaning: "A trial or slice leaves something behind for the next one (heat, ports, caches, unfinished \
-              work). The random order spreads that over all variants. The slope over the position is \
+    meaning: "A trial or slice affects the next one (by heat, ports, caches, unfinished work). The random \
+              order spreads this effect over all variants. The slope over the position is \
               tested against its error at 1%, after block and variant, or round and trial, are taken \
               out, so one of a hundred experiments has this finding by chance. In open loops, the test \
               of slices uses the mean response time. Slopes of slices under 0.5% are not reported.",

@@ -488,7 +488,10 @@ impl<'a> GateParser<'a> {
             let grown = percent.map(|percent| factor * (1.0 + sign * percent / 100.0));
             return match grown.filter(|grown| *grown > 0.0) {
                 Some(grown) => Ok((grown, 0.0)),
-                None => Err(self.wrong(place, "a percentage below 100% is needed here")),
+                None => Err(self.wrong(
+                    place,
+                    "a percentage is needed here (after a minus, below 100%)",
+                )),
             };
         }
         match quantity.value(&text) {

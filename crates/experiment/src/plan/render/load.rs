@@ -31,7 +31,7 @@ pub(crate) const OWN_KEYS: &[&str] = &[
     "probe",
 ];
 
-/// Settings whose value is a file; relative paths start from the plan's folder.
+/// Settings whose value is a file; relative paths start at the plan's folder.
 const FILES: &[&str] = &["urls", "data", "body_file", "ca", "cert", "key"];
 
 /// Files that are not copied with the plan's other files: results are shared, and private keys must
@@ -485,7 +485,7 @@ fn read_loop(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) 
             LoadModel::Open
         }
         (Some(("closed", _)), Some((key, rate))) => {
-            let message = "a closed loop has no rate: it goes as fast as the server answers";
+            let message = "a closed loop has no rate: each response starts the next request";
             let hint = format!("take {key} out, or set model = \"open\"");
             reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, hint);
             LoadModel::Closed

@@ -233,8 +233,8 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "unix = \"/s\"",
-        "@: [load] has no key \"unix\" (listen = \"unix\" of the target, or its remote = \
-         \"unix:/path\", names the socket)",
+        "@: [load] has no key \"unix\" (set listen = \"unix\" in the target \
+         service, or remote = \"unix:/path\")",
     ),
     (
         "connections = 10",

@@ -141,7 +141,8 @@ pub struct ServiceSample {
     pub threads: u64,
     /// Traffic of the place.
     pub network: NetworkBytes,
-    /// Interfaces of its network namespace by name; `None` if that is the machine's.
+    /// Interfaces of the place's network namespace by name; empty if the place uses the machine's
+    /// namespace.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of its place's network namespace.
     pub tcp: TcpCounters,

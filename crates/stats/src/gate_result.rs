@@ -10,7 +10,7 @@ pub enum Ruling {
     Failed,
     /// The measurement is inconclusive.
     Unclear,
-    /// The condition is ruled out.
+    /// The measurement rules the condition out.
     Passed,
 }
 

@@ -253,7 +253,7 @@ impl Origin {
         Origin { child, addresses }
     }
 
-    /// Starts it on TCP only.
+    /// Starts an origin that listens on TCP only.
     pub(crate) fn tcp(workdir: &Workdir) -> Origin {
         Origin::start(workdir, &["--listen", "127.0.0.1:0"])
     }

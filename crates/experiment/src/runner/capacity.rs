@@ -365,7 +365,7 @@ fn join<'a>(groups: &mut Vec<CoreGroup<'a>>, mut group: CoreGroup<'a>) {
     groups.push(group);
 }
 
-/// The parties that the kernel counts per core, in percent of one core.
+/// CPU use that the kernel counts per core (such as interrupts), in percent of one core.
 fn of_times<'a>(
     times: impl Iterator<Item = &'a CoreTimes>,
     softirq_included: Option<bool>,

@@ -1,4 +1,4 @@
-//! Tests that provoke each finding, and that it is absent otherwise.
+//! Each finding appears when its cause is present, and only then.
 
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};

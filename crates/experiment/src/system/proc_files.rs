@@ -157,7 +157,7 @@ fn softirq_included(stat: &str) -> Option<bool> {
     }
 }
 
-/// Detects the same from the kernel's build configuration, `/boot/config-RELEASE`.
+/// Like `softirq_included`, but reads the kernel's build configuration, `/boot/config-RELEASE`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
     let mut options = config.lines().map(str::trim);

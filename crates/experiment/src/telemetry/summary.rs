@@ -83,7 +83,7 @@ pub struct HostSummary {
     pub steal_percent: f64,
     /// The foreign processes that used most CPU in this time, busiest first.
     pub foreign: Vec<ForeignUse>,
-    /// Times of each core by its number; `None` if the operating system reports only their sum.
+    /// Times of each core by its number; empty if the operating system reports only their sum.
     pub core_times: BTreeMap<usize, CoreTimes>,
     /// The CPU time of processes contains interrupts; see [`HostSample::softirq_included`].
     pub softirq_included: Option<bool>,

@@ -197,7 +197,7 @@ fn files_are_written_into_the_allocated_folder() {
         .insert("conf.d/a.conf".into(), b"content 1\n".to_vec());
     spec.secrets.insert("tls/a.key".into(), b"secret".to_vec());
     let logs = bench.logs();
-    // A service that runs before wrote a file of that name that everybody may read.
+    // An earlier service left a world-readable file with the name of the key.
     let key = files_dir.join("tls/a.key");
     std::fs::create_dir(files_dir.join("tls")).unwrap();
     std::fs::write(&key, "no secret yet").unwrap();

@@ -91,7 +91,7 @@ pub enum Reply {
     Ready(ReadyReport),
     /// The load was checked.
     Checked(CheckReport),
-    /// The machine was called.
+    /// The result of the call to the agent's machine.
     Host(HostReply),
     /// The agent's policy forbids the order.
     Refused {

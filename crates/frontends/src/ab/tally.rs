@@ -82,7 +82,7 @@ pub(super) struct AbWatch {
     whole: Mutex<AbTally>,
 }
 
-/// The rules of counting.
+/// Settings of the counters.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     /// The required length of bodies; by default that of the first.

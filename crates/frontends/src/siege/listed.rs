@@ -156,7 +156,7 @@ pub(super) struct UrlFile {
 pub(super) enum UrlFileError {
     /// The file can't be read.
     Unreadable(String),
-    /// A line of it is wrong.
+    /// A line of the file is wrong.
     Line(String),
 }
 

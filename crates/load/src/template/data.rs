@@ -238,14 +238,14 @@ impl ValuePlace {
         let is_in_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%:[]".contains(byte);
         match self {
             ValuePlace::Url if !value.iter().all(is_visible) => {
-                Err("can't stand in a URL as it is; without a filter it is percent-encoded")
+                Err("can't be used in a URL unchanged; without a filter it is percent-encoded")
             }
             ValuePlace::Header if !prony_protocol::is_value(value) => Err(
-                "can't stand in a header, because it has a line break or another control \
+                "can't be used in a header, because it has a line break or another control \
                  character; remove it, or encode it with \"| url\"",
             ),
             ValuePlace::Host if !value.iter().all(is_in_host) => {
-                Err("can't stand in Host; write a name or an address")
+                Err("can't be used in Host; write a name or an address")
             }
             _ => Ok(()),
         }

@@ -27,7 +27,7 @@ fn the_protocol_that_alpn_selects_is_used() {
         assert_eq!(record.negotiated.http.as_deref(), Some("2"));
         assert_eq!(record.negotiated.alpn.as_deref(), Some("h2"));
     }
-    // Also without a flag for the version.
+    // ALPN negotiates HTTP/2 even without a flag for the version.
     let record = load(&server.tls_url(), "-n 30 -c 2 --streams 4 --insecure");
     expect(&record, &[(Fine, 30)], "");
     assert_eq!(record.negotiated.http.as_deref(), Some("2"));

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The entries of a load, numbered in this order. The others share the number after the last one.
+/// The entries of a load, numbered in this order. All `other` entries share the number after the
+/// last one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EntryList {
     /// The property that the requests of an entry have in common.

@@ -88,7 +88,7 @@ impl Sequence {
 }
 
 /// The numbers of one worker's requests in the whole load, from 0. No two requests have the same
-/// number, whichever workers and agents send them.
+/// number, even if different workers or agents send them.
 ///
 /// With an open loop, a worker's requests have the numbers of its arrivals. In a closed loop that ends
 /// after a number of requests, each worker has a contiguous range. In any other, workers number their

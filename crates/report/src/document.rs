@@ -213,7 +213,7 @@ impl Section {
         self
     }
 
-    /// Adds a text that files show below the heading.
+    /// Adds an introduction below the heading. Only files show it.
     pub(crate) fn intro(self, text: &str) -> Section {
         self.with(Audience::Files, Block::Intro(text.to_owned()))
     }

@@ -35,7 +35,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     let spare = area.height.saturating_sub(24);
     let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
     let load_height = 8 + (spare / 3).min(10);
-    // The rest is for the table, except a few lines of trials.
+    // The table gets the remaining rows, except a few for the list of trials.
     let comparisons = u16::try_from(state.comparisons.len().max(1)).unwrap_or(u16::MAX);
     let rest = area.height.saturating_sub(4 + load_height + notes_height);
     let table_height = comparisons.saturating_add(3).min(rest.saturating_sub(3));

@@ -45,7 +45,7 @@ pub(crate) trait LiveView {
     fn draw(&self, frame: &mut Frame<'_>, context: &ViewContext<'_>);
 }
 
-/// The parts of a view that don't depend on the work.
+/// The parts of a view that are the same for loads and experiments.
 #[derive(Debug)]
 pub(crate) struct ViewContext<'a> {
     pub(crate) theme: Theme,

@@ -103,9 +103,11 @@ const CONNTRACK: CheckTopic = CheckTopic {
 pub(super) struct CpuSnapshot {
     at: Instant,
     table: ProcessTable,
-    /// Busy time of all cores since boot. The other two fields are stolen time and total time.
+    /// Busy time of all cores since boot, in seconds.
     busy_s: f64,
+    /// Stolen time of all cores since boot.
     steal_s: f64,
+    /// Total time of all cores since boot.
     all_s: f64,
 }
 

@@ -19,7 +19,7 @@ pub enum ModeError {
     Requested {
         /// The requested value.
         requested: Interleave,
-        /// The reason why it is not possible.
+        /// The reason why interleaving is not possible.
         reason: String,
     },
     /// The resumed experiment ran its trials in another mode.
@@ -33,9 +33,9 @@ pub enum ModeError {
     },
     /// The trials of the resumed experiment were interleaved, which is no longer possible.
     NotPossible {
-        /// Path of its folder.
+        /// Folder of the resumed experiment.
         dir: PathBuf,
-        /// The reason why it is not possible.
+        /// The reason why interleaving is not possible.
         reason: String,
     },
 }

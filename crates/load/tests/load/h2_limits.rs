@@ -18,8 +18,8 @@ fn has_finding(record: &Record, id: &str) -> bool {
         .any(|finding| finding.id.as_str() == id)
 }
 
-/// Serves requests in two halves, so that some are always in flight. There are never more than the
-/// limit.
+/// Serves requests in two halves, so that some are always in flight. Asserts that never more than
+/// `limit` are.
 fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()> {
     loop {
         open.extend(peer.requests_so_far()?);

@@ -25,7 +25,7 @@ pub struct TailCount {
     pub over: u64,
     /// All requests.
     pub all: u64,
-    /// Share of the requests that may be beyond the limit.
+    /// Share of all requests that the goal allows beyond the limit.
     pub allowed_share: f64,
 }
 

@@ -104,7 +104,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// Returns the error that it raised, or an error if the result is not a string.
+    /// The error that the hook raised, or an error if its result is not a string.
     pub(super) fn request(&self) -> Result<mlua::LuaString, Fault> {
         let state = &self.state;
         let value: Value = match state.hook("request") {

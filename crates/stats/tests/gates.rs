@@ -146,7 +146,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         ("verdict of new slower", "slower", "\"is\" is missing"),
         ("verdict is bad", "bad", "unknown verdict"),
         ("verdict on speed is slower", "speed", "there is no metric"),
-        ("verdict is slower please", "please", "nothing more"),
+        ("verdict is slower please", "please", "unexpected text"),
         ("p99 > é", "é", "is not a time"),
     ] {
         let error = Gate::parse(typed, &known).expect_err(typed).to_string();

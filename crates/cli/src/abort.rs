@@ -33,7 +33,7 @@ impl AbortRules {
         let window = typed.abort_window.unwrap_or(DEFAULT_WINDOW);
         if window < WINDOW_MIN {
             return Err(Failure::wrong(format!(
-                "--abort-window: at least {} (a load is looked at each half second)",
+                "--abort-window: at least {} (a load is checked every half second)",
                 number::span(WINDOW_MIN.as_secs_f64())
             )));
         }

@@ -189,7 +189,7 @@ struct LoadFlags {
     /// Order in which the --urls are requested [default: sequence, or weighted if any has a weight]
     #[arg(long, value_parser = choice::<RequestOrder>(REQUEST_ORDERS), help_heading = "Request")]
     order: Option<RequestOrder>,
-    /// A CSV file for {{column}} in URLs, headers and bodies; {{seq}}, {{uuid}}, {{random(1,9)}} need none
+    /// A CSV file for {{column}} in URLs, headers and bodies; {{seq}}, {{uuid}}, {{random(1,9)}} need no file
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     data: Option<PathBuf>,
     /// Order in which requests take the rows of --data [default: sequence]

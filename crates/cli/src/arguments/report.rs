@@ -19,7 +19,7 @@ that matches records. Of two runs the first is the baseline. Without a file to
 write, the result is printed.
 
 EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or
-'baseline', 'stored' or a variant, with a percentage or a value more or less.
+'baseline', 'stored' or a variant, plus or minus a percentage or a value.
 A condition fails only if the whole 95% interval violates it.
 
 Examples:

@@ -157,7 +157,7 @@ impl<'a> SerializedParts<'a> {
         }
     }
 
-    /// The scheme for HTTP/2; none if HTTP/2 is not possible.
+    /// The scheme for HTTP/2; `None` if HTTP/2 is not possible.
     pub(crate) fn scheme(&self) -> Option<RequestScheme> {
         let scheme = match self.draft.url.tls {
             true => Some(RequestScheme::Https),

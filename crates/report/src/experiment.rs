@@ -31,7 +31,7 @@ pub struct Trial {
     pub telemetry: String,
     /// The slices of an interleaved block; empty for a trial that ran by itself.
     pub slices: Vec<TrialSlice>,
-    /// The capacity search; none if the trial was one load.
+    /// The capacity search; `None` if the trial was one load.
     pub search: Option<TrialSearch>,
     /// The record of the load; for a search that of the probe nearest to the capacity.
     pub record: Record,
@@ -47,7 +47,7 @@ pub struct TrialSearch {
 /// A probe of a capacity search.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct TrialProbe {
-    /// Requests per second to offer; none for a closed loop.
+    /// Requests per second to offer; `None` for a closed loop.
     pub rate_per_s: Option<f64>,
     /// The reading of each goal.
     #[serde(default)]

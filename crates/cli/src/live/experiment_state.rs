@@ -142,7 +142,7 @@ impl ExperimentState {
         self.next_look = next;
     }
 
-    /// Takes the line of an ended probe; those of ended trials share the list.
+    /// Adds the line of an ended probe to the list, which also contains ended trials.
     pub(crate) fn probe_ended(&mut self, line: String) {
         self.list_ended(line);
     }

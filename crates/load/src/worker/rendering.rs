@@ -32,7 +32,7 @@ pub(super) struct Renderer<'run> {
 }
 
 impl<'run> Renderer<'run> {
-    /// The renderer of a worker; none if no request has placeholders.
+    /// The renderer of a worker; `None` if no request has placeholders.
     pub(super) fn new(spec: &'run LoadSpec, shard: Shard) -> Option<Renderer<'run>> {
         let templates = spec.templates.as_deref()?;
         let mut random = ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker));

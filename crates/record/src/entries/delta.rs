@@ -131,7 +131,7 @@ impl EntryDeltas {
         self.0.iter()
     }
 
-    /// The entry with this number, or the last one for a number beyond it; none if no entries are
+    /// The entry with this number, or the last one for a number beyond it; `None` if no entries are
     /// counted.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut EntryDelta> {

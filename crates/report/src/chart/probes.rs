@@ -14,7 +14,7 @@ pub(crate) struct ProbePoints {
     pub(crate) color: Color,
     /// Offered rate and value of each probe.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Capacity in requests per second; none if it is unknown.
+    /// Capacity in requests per second; `None` if it is unknown.
     pub(crate) capacity: Option<f64>,
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     figures.collect()
 }
 
-/// The rates of an open loop; none for a closed loop and for a record of an earlier version.
+/// The rates of an open loop; `None` for a closed loop and for a record of an earlier version.
 fn offered_and_achieved(record: &Record) -> Option<Chart> {
     let offered = offered_rates(&record.series)?;
     let line = |name: &str, color, points| TimedLine {
@@ -102,7 +102,7 @@ const PERCENTILES: [SlicePercentile; 3] = [
     ("p99", 3, |slice| slice.p99_us),
 ];
 
-/// The percentiles of each half second by its offered rate; none for a rate that is constant.
+/// The percentiles of each half second by its offered rate; `None` for a rate that is constant.
 fn percentiles_against_rate(record: &Record) -> Option<Chart> {
     if record.load.stages.is_empty() {
         return None;
@@ -139,7 +139,7 @@ fn medians(mut points: Vec<(f64, f64)>, count: usize) -> Vec<(f64, f64)> {
     groups.collect()
 }
 
-/// The percentiles of each half second; none if the record has no series.
+/// The percentiles of each half second; `None` if the record has no series.
 fn percentiles(record: &Record) -> Option<Chart> {
     let lines = PERCENTILES.map(|(name, place, pick)| TimedLine {
         name: name.to_owned(),

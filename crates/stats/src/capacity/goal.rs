@@ -141,7 +141,7 @@ impl Goal {
         })
     }
 
-    /// The readings of all goals; none if one of them was not measured.
+    /// The readings of all goals; empty if one of them was not measured.
     pub fn read_all(goals: &[Goal], record: &Record) -> Vec<GoalReading> {
         let readings = goals.iter().map(|goal| goal.read(record));
         readings.collect::<Option<Vec<_>>>().unwrap_or_default()

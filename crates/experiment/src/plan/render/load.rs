@@ -64,7 +64,7 @@ pub enum LoadModel {
 }
 
 impl LoadModel {
-    /// Settings to check in place of `settings`: for a capacity search those of one of its probes.
+    /// The settings that a check uses: `settings`, or those of one probe of a capacity search.
     fn sample(&self, settings: &LoadSettings) -> LoadSettings {
         match self {
             LoadModel::Capacity(capacity) => capacity.sample(settings),

@@ -100,6 +100,7 @@ fn load_example(name: &str) -> &'static str {
         "rate" => "2000",
         "stages" => "[\"500@30s\", \"2000@1m\", \"2000@5m\"]",
         "arrivals" => "\"poisson\"",
+        "think" => "\"exp:1s\"",
         "cores" => "\"1\"",
         "method" => "\"POST\"",
         "header" => "{ Accept-Encoding = \"gzip\" }",

@@ -1,6 +1,6 @@
 //! Description of a load for its record.
 
-use prony_record::{EntryList, LoadInfo, redact};
+use prony_record::{EntryList, LoadInfo, ThinkTimeInfo, redact};
 
 use crate::credentials;
 use crate::draft::{Braces, drafts};
@@ -55,6 +55,10 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         rate_per_s: settings.constant_rate(),
         stages: settings.rate_stages(),
         arrivals: is_open.then(|| settings.arrivals().name().to_owned()),
+        think: settings.think.map(|think| ThinkTimeInfo {
+            mean_s: think.mean.as_secs_f64(),
+            distribution: think.distribution.name().to_owned(),
+        }),
         http: match (settings.http, urls.uses_tls) {
             (Some(typed), _) => typed.name(),
             (None, true) => "auto",
@@ -121,6 +125,7 @@ mod tests {
             "-r 100:500 -d 3s",
             "--stages 100@5s,0@2s --arrivals poisson",
             "--http 2 --streams 8 --follow 2",
+            "--think exp:250ms",
             "--proxy http://me:secret@127.0.0.1:3128 --tls-min 1.3",
             "--proxy-protocol v2 --insecure",
             &urls,

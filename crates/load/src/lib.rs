@@ -90,7 +90,7 @@ pub use scope::LoadScope;
 pub use settings::{
     ArrivalRate, CoreList, DataOrder, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings,
     PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage,
-    TlsVersion,
+    ThinkDistribution, ThinkTime, TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
 pub use slices::{LoadSlice, SliceReport, Slices};

@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::request_list::requests;
 use crate::request_template::RequestTemplates;
 use crate::scope::LoadScope;
-use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder};
+use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
 use crate::shard::{Shard, ShardRange};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
@@ -127,6 +127,8 @@ pub struct LoadSpec {
     pub(crate) data_order: DataOrder,
     pub(crate) seed: u64,
     pub(crate) model: LoopModel,
+    /// Pauses of the virtual users.
+    pub(crate) think: Option<ThinkTime>,
     pub(crate) connections: u32,
     pub(crate) span: LoadSpan,
     pub(crate) transport: TransportOptions,
@@ -161,6 +163,7 @@ impl LoadSettings {
     ) -> Result<LoadSpec, SpecError> {
         let settings = self;
         settings.check()?;
+        settings.check_think()?;
         let mut sources = Sources::new(settings)?;
         let listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
@@ -204,6 +207,7 @@ impl LoadSettings {
             order: order(settings, listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model,
+            think: settings.think,
             connections,
             span: LoadSpan {
                 requests: settings.requests,

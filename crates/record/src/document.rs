@@ -121,6 +121,9 @@ pub struct LoadInfo {
     pub stages: Vec<RateStage>,
     /// `constant` or `poisson`; open loop only.
     pub arrivals: Option<String>,
+    /// Pauses of the virtual users of a closed loop between their requests; none if they have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkTimeInfo>,
     /// Requested HTTP version.
     pub http: String,
     /// Connections are reused.
@@ -172,6 +175,22 @@ impl LoadInfo {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Pauses of virtual users between their requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThinkTimeInfo {
+    /// Mean length.
+    pub mean_s: f64,
+    /// `constant` or `exponential`.
+    pub distribution: String,
+}
+
+impl LoadInfo {
+    /// True if the load waits for nothing but the server: a closed loop without think times.
+    pub fn is_saturating(&self) -> bool {
+        !self.is_open() && self.think.is_none()
+    }
 }
 
 /// Counts over the measured part of a load.

@@ -34,7 +34,7 @@ pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
     Generator, LoadAbort, LoadInfo, Negotiated, RECORD_SCHEMA, Rates, Record, RecordError, Stalls,
-    Totals,
+    ThinkTimeInfo, Totals,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{

@@ -195,6 +195,13 @@ impl Recorder {
         }
     }
 
+    /// Records a start in a closed loop with think times. The user's pause was over at `due`.
+    pub fn started_after_pause(&mut self, due: Nanos, actual: Nanos) {
+        if due >= self.measured.start() {
+            self.slice.starts.late.record(actual.since(due));
+        }
+    }
+
     /// Records an opened connection with the duration of its connect and its TLS handshake, if any.
     /// Returns true if it belongs to the measured part.
     pub fn connection_opened(

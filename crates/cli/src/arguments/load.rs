@@ -41,13 +41,13 @@ pub(crate) struct LoadArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
     #[arg(value_name = "URL", required_unless_present_any = ["urls", "curl"])]
     pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
     /// Take URL, method, headers, body and the like from a curl command, as copied from a browser's
     /// developer tools (bash): one quoted argument, @FILE, - for standard input, or unquoted as the
     /// last option
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["url", "urls"], help_heading = "Request")]
     pub(crate) curl: Option<String>,
-    #[command(flatten)]
-    pub(crate) load: LoadArguments,
     #[command(flatten)]
     pub(crate) agents: ByAgentsArgs,
     /// Write the record as JSON; - for standard output instead of the summary

@@ -10,7 +10,7 @@ use prony_load::StatusSet;
 use prony_load::{
     ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice,
     LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange,
-    Stage, TlsVersion,
+    Stage, ThinkTime, TlsVersion,
 };
 use prony_record::quantity;
 
@@ -136,13 +136,21 @@ struct LoadFlags {
     /// Spacing of an open loop's requests [default: constant]
     #[arg(long, value_parser = choice::<Arrivals>(ARRIVALS), help_heading = "Load")]
     arrivals: Option<Arrivals>,
+    /// Pause of each virtual user between its requests, such as 1s, or exp:1s for exponential pauses [default: none]
+    #[arg(
+        long,
+        value_name = "TIME|exp:TIME",
+        conflicts_with = "rate",
+        help_heading = "Load"
+    )]
+    think: Option<ThinkTime>,
     /// Worker threads [default: one per core, at most one per connection]
     #[arg(short = 't', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     threads: Option<u64>,
     /// Cores to run the workers on, such as 1 or 0-3 [default: any]
     #[arg(long, value_name = "LIST", help_heading = "Load")]
     cores: Option<CoreList>,
-    /// Seed of Poisson arrivals and of random orders [default: 0]
+    /// Seed of Poisson arrivals, think times and random orders [default: 0]
     #[arg(long, value_name = "N", help_heading = "Load")]
     seed: Option<u64>,
 
@@ -328,6 +336,7 @@ impl From<LoadFlags> for LoadSettings {
             rate: flags.rate,
             stages: flags.stages,
             arrivals: flags.arrivals,
+            think: flags.think,
             threads: flags.threads,
             cores: flags.cores,
             seed: flags.seed,
@@ -459,6 +468,8 @@ mod tests {
         "--expect-sha256 12",
         "--tls-min 1.1",
         "--cert f",
+        "--think soon",
+        "--think 1s --rate 5",
         "--source 127.0.0.0/33",
         "--source 127.0.0.2 --unix /s",
         "--proxy https://h:1",

@@ -62,6 +62,13 @@ pub(super) fn kind(figures: &LoadFigures) -> String {
         (None, []) => "closed loop".to_owned(),
         (None, stages) => format!("open loop, {} {arrivals}", number::rate_stages(stages)),
     }];
+    parts.extend(info.think.as_ref().map(|think| {
+        let mean = number::span(think.mean_s);
+        match think.distribution.as_str() {
+            "exponential" => format!("think times of {mean} on average"),
+            _ => format!("think times of {mean}"),
+        }
+    }));
     let many = |n: u32, what: &str| number::plural(u64::from(n), what, &format!("{what}s"));
     parts.push(many(info.connections, "connection"));
     if info.streams > 1 {

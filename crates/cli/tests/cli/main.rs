@@ -27,3 +27,4 @@ mod statuses;
 mod stored_runs;
 mod studies;
 mod terminals;
+mod think_times;

@@ -173,6 +173,26 @@ fn without_root_apache_s_clients_come_from_the_loopback() {
 }
 
 #[test]
+fn apache_s_users_pause_and_keep_their_addresses() {
+    let workdir = Workdir::new();
+    let changes = [
+        ("warmup   = \"5s\"", "warmup = \"500ms\""),
+        ("duration = \"20s\"", "duration = \"2s\""),
+    ];
+    let plan = short(&workdir, "apache-clients", "users.toml", &changes);
+    let (_, records) = run(&workdir, &plan);
+    assert_eq!(records.len(), 2);
+    for (id, record) in &records {
+        let sources = record.sources.as_ref().unwrap();
+        assert_eq!(sources.given, 12_000, "{id}");
+        // Each user has one, and some users pause for the whole load.
+        assert!((500..=1_000).contains(&sources.used), "{id}: {sources:?}");
+        // The users set the rate, and not the server.
+        assert!(record.totals.started < 4_000, "{id}: {:?}", record.totals);
+    }
+}
+
+#[test]
 fn the_balancer_study_runs_with_and_without_a_balancer() {
     let workdir = Workdir::new();
     let changes = [

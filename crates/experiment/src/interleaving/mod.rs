@@ -108,6 +108,11 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
             "{load} is a capacity search, which chooses its rates"
         ));
     }
+    if let Some(load) = all.loads(|variant| variant.load.settings.think.is_some()) {
+        return Some(format!(
+            "{load} has think times, which slices would interrupt"
+        ));
+    }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
     Some(format!("{load} ends after a number of requests"))
 }

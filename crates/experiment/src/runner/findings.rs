@@ -347,7 +347,7 @@ fn can_show_idleness(record: &Record) -> bool {
 }
 
 fn is_closed(record: &Record) -> bool {
-    !record.load.is_open()
+    record.load.is_saturating()
 }
 
 fn not_stationary(

@@ -75,7 +75,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     if awake < AWAKE_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
         return None;
     }
-    let late = record.load.is_open() && generator.late_us.p99 > LATE_P99_US;
+    let late = !record.load.is_saturating() && generator.late_us.p99 > LATE_P99_US;
     let queued = generator.queue_share;
     let load = &record.load;
     let requests_max = f64::from(load.connections.max(1)) * f64::from(load.streams.max(1));

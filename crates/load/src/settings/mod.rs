@@ -9,6 +9,7 @@ mod http_proxy;
 mod rate;
 mod source_range;
 mod text;
+mod think_time;
 mod values;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use http_proxy::HttpProxy;
 pub use rate::{ArrivalRate, Stage};
 pub use source_range::SourceRange;
+pub use think_time::{ThinkDistribution, ThinkTime};
 pub use values::{
     CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
     TlsVersion,
@@ -63,13 +65,16 @@ pub struct LoadSettings {
     /// Spacing of an open loop's requests; by default constant.
     #[serde(skip_serializing_if = "is_none")]
     pub arrivals: Option<Arrivals>,
+    /// Pauses of each virtual user of a closed loop between its requests; by default none.
+    #[serde(skip_serializing_if = "is_none")]
+    pub think: Option<ThinkTime>,
     /// Worker threads; by default one per core, at most one per connection.
     #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
     pub threads: Option<u64>,
     /// Cores to run the workers on; by default any.
     #[serde(skip_serializing_if = "is_none")]
     pub cores: Option<CoreList>,
-    /// Seed of Poisson arrivals and of random orders; by default 0.
+    /// Seed of Poisson arrivals, think times and random orders; by default 0.
     #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
     pub seed: Option<u64>,
 
@@ -286,6 +291,7 @@ impl LoadSettings {
         "rate",
         "stages",
         "arrivals",
+        "think",
         "threads",
         "cores",
         "seed",
@@ -406,6 +412,13 @@ impl LoadSettings {
         let unix = self.unix.is_some();
         let excluding = [
             ("body", body, "body_file", body_file),
+            ("think", self.think.is_some(), "rate", self.rate.is_some()),
+            (
+                "think",
+                self.think.is_some(),
+                "stages",
+                !self.stages.is_empty(),
+            ),
             ("proxy", proxy, "unix", unix),
             ("source", source, "unix", unix),
             ("ca", self.ca.is_some(), "insecure", self.insecure),

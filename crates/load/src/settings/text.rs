@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::http_proxy::HttpProxy;
 use super::source_range::SourceRange;
+use super::think_time::ThinkTime;
 use super::values::{
     CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
     TlsVersion,
@@ -295,6 +296,7 @@ as_text! {
     SourceOrder: one,
     SourceRange: one,
     StatusSet: joined,
+    ThinkTime: one,
     TlsVersion: one,
 }
 

@@ -81,6 +81,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let (Some(renderer), Some(own)) = (&mut self.renderer, own) {
             renderer.recycle(pending.request, own);
         }
+        if let Some(think_times) = &mut self.think_times {
+            think_times.request_ended(slot, exchange.ended);
+        }
     }
 
     /// Ends the load at `ended`. Requests in flight are unfinished; requests that are due and not

@@ -43,6 +43,7 @@ mod syn_retries;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod think_times;
 mod timers;
 mod unsent;
 
@@ -60,6 +61,7 @@ pub(crate) use self::script_runner::ScriptRunner;
 pub(crate) use self::sink::Sink;
 pub(crate) use self::slicing::SliceFeed;
 use self::targets::Targets;
+use self::think_times::ThinkTimes;
 use self::timers::Timers;
 use crate::connection::HttpFactory;
 use crate::meter::{LoopTurn, Meter, WorkerUtilization};
@@ -104,6 +106,10 @@ pub(crate) struct Worker<'run, S> {
     script: Option<Box<ScriptRunner<'run>>>,
     /// Renders the requests with placeholders, if there are any.
     renderer: Option<Box<Renderer<'run>>>,
+    /// The pauses of the virtual users, if they have any.
+    think_times: Option<Box<ThinkTimes>>,
+    /// A script or think times decide when users send requests.
+    are_users_controlled: bool,
     /// The redirects that are followed, if any are.
     redirects: Option<Box<Redirects>>,
     /// The ramp of a load with many connections, until all are established.
@@ -152,6 +158,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
             renderer: Renderer::new(spec, shard).map(Box::new),
+            are_users_controlled: spec.think.is_some(),
+            think_times: ThinkTimes::new(spec, shard, slots).map(Box::new),
             redirects: Redirects::new(spec, slots).map(Box::new),
             ramp,
             is_preconnecting: false,
@@ -168,6 +176,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.script = script.map(Box::new);
         if let Some(script) = &mut self.script {
             script.set_slots(self.dispatcher.slots.len());
+            self.are_users_controlled = true;
         }
         self.with_capture()
     }
@@ -221,7 +230,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if self.ramp.is_some() {
                 self.end_ramp_if_due(now);
             }
-            if self.script.is_some() {
+            if self.are_users_controlled {
                 self.end_think_times(now);
             }
             if self.dispatcher.has_deferred() {

@@ -71,6 +71,10 @@ impl ConnectRamp {
         let Pace::Closed { left } = pace else {
             return None;
         };
+        // Users with think times begin one after the other.
+        if spec.think.is_some() {
+            return None;
+        }
         let left = u32::try_from(*left).unwrap_or(u32::MAX).min(connections);
         // If requests are counted after a warm-up, no request may move from before its end to after
         // it.

@@ -43,28 +43,21 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// script's choice.
     #[inline]
     fn take_next(&mut self, now: Nanos) -> Option<(u32, u32)> {
-        if self.script.is_some() {
-            return self.ask_users(now);
+        if self.are_users_controlled {
+            return match self.script {
+                Some(_) => self.ask_users(now),
+                None => self.take_rested(now),
+            };
         }
-        let request = self.dispatcher.next_listed();
-        let target = self.spec.requests[request as usize].target;
-        let has_many_targets = self.targets.count() > 1;
-        let view = super::ConnectionView {
-            connections: &self.connections,
-            ramp: self.ramp.as_ref(),
-        };
-        let limit = &mut self.sink.streams_limit;
-        let slot = self
-            .dispatcher
-            .take_slot(target, has_many_targets, view, limit)?;
+        let taken = self.take_listed()?;
         self.dispatcher.advance_list();
-        Some((slot, request))
+        Some(taken)
     }
 
     /// Time since which a slot could have taken this request. A slot whose connection was never
     /// used counts as free from `now` on, because it is not the server's fault that the worker
     /// can't begin thousands of connections at once.
-    fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
+    pub(super) fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
         let slot = self.dispatcher.slot(slot);
         if self.connections[slot.connection].is_fresh() {
             now

@@ -195,7 +195,7 @@ fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<WithheldMe
 }
 
 fn of_loads(records: &[Record]) -> Run {
-    let is_open = records.iter().any(|record| record.load.model == "open");
+    let is_open = records.iter().any(|record| !record.load.is_saturating());
     let errors = records.iter().flat_map(|record| &record.findings);
     let mut errors = errors.filter(|finding| finding.severity == Severity::Error);
     let doubts = errors.next().map_or(Vec::new(), |error| {

@@ -39,6 +39,13 @@ pub(crate) fn how(record: &Record) -> String {
         ),
         None => format!("{} loop", load.model),
     }];
+    parts.extend(load.think.as_ref().map(|think| {
+        let mean = number::span(think.mean_s);
+        match think.distribution.as_str() {
+            "exponential" => format!("exponential think times of {mean} on average"),
+            _ => format!("think times of {mean}"),
+        }
+    }));
     parts.push(number::plural(
         load.connections.into(),
         "connection",

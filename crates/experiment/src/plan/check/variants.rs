@@ -119,8 +119,8 @@ fn check_capacity_metrics(plan: &Plan, line: usize, diagnostics: &mut Diagnostic
     reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
 }
 
-/// The metric that gets a verdict by default: the rate of a closed loop, p99 of an open one, and the
-/// capacity of searches.
+/// The metric that gets a verdict by default: the rate of a closed loop, p99 of an open one or of one
+/// with think times, and the capacity of searches.
 fn default_metrics(
     all: &[(String, Rendered)],
     load_line: usize,
@@ -128,7 +128,11 @@ fn default_metrics(
 ) -> Vec<Metric> {
     let models = all.iter().filter_map(|(_, rendered)| {
         let load = rendered.load.as_ref()?;
-        Some(&load.model)
+        Some(match (load.settings.think, &load.model) {
+            // The users set the rate.
+            (Some(_), LoadModel::Closed) => &LoadModel::Open,
+            (_, model) => model,
+        })
     });
     let (mut closed, mut open) = (false, false);
     for model in models {
@@ -141,7 +145,7 @@ fn default_metrics(
     }
     match (closed, open) {
         (true, true) => {
-            let message = "some variants have a closed loop, others an open one";
+            let message = "some variants have a closed loop, others an open one or think times";
             let hint = "choose what gets a verdict: metrics = [\"p99_us\"]";
             reader.report_with_hint(DiagnosticKind::Structure, load_line, message, hint);
             Vec::new()

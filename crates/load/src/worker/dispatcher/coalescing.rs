@@ -2,7 +2,7 @@
 
 use prony_record::Nanos;
 
-use super::{Dispatcher, Pace};
+use super::Dispatcher;
 use crate::socket::WaitBatch;
 
 /// Minimum number of requests in flight for responses to be gathered.
@@ -33,7 +33,7 @@ impl Dispatcher {
     pub(in crate::worker) fn wait_batch(&self) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(COALESCE_TIME.1);
         let pays = max_wait >= COALESCE_TIME.0 && self.pending_count >= COALESCE_REQUESTS_MIN;
-        (pays && matches!(self.pace, Pace::Closed { .. })).then_some(WaitBatch {
+        (pays && self.is_saturating).then_some(WaitBatch {
             max_completions: self.pending_count,
             max_wait,
         })

@@ -64,6 +64,8 @@ pub(super) struct Dispatcher {
     streams: u32,
     /// Number of connections that have slots of their own. All others are successors.
     pub(super) primary_count: u32,
+    /// The load is a closed loop without think times.
+    is_saturating: bool,
     /// Moving average of the latency of HTTP/2 responses.
     ewma_latency: Nanos,
 }
@@ -87,6 +89,7 @@ impl Dispatcher {
             has_no_eligible_slot: false,
             eligible_since: Nanos::ZERO,
             deferred: Vec::new(),
+            is_saturating: matches!(pace, Pace::Closed { .. }) && spec.think.is_none(),
             pace,
             is_settling: false,
             sequence: Sequence::new(spec, shard),

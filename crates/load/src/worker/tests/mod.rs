@@ -15,6 +15,7 @@ mod scripts;
 mod slices;
 mod stalls;
 mod streams;
+mod think_times;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,0 +1,123 @@
+//! Think times: the pauses of virtual users between their requests.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use prony_record::quantity;
+
+use super::LoadSettings;
+use crate::error::SettingsError;
+
+/// Prefix of exponential think times.
+const EXPONENTIAL: &str = "exp:";
+
+/// Pauses of each virtual user between its requests, such as `1s`, or `exp:1s` for exponentially
+/// distributed pauses with that mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThinkTime {
+    /// Mean length of the pauses.
+    pub mean: Duration,
+    /// Distribution of their lengths.
+    pub distribution: ThinkDistribution,
+}
+
+/// Distribution of think times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkDistribution {
+    /// All pauses have the same length.
+    Constant,
+    /// The lengths are exponentially distributed.
+    Exponential,
+}
+
+impl ThinkDistribution {
+    /// Name of the distribution in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            ThinkDistribution::Constant => "constant",
+            ThinkDistribution::Exponential => "exponential",
+        }
+    }
+}
+
+impl FromStr for ThinkTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ThinkTime, String> {
+        let (distribution, time) = match text.strip_prefix(EXPONENTIAL) {
+            Some(time) => (ThinkDistribution::Exponential, time),
+            None => (ThinkDistribution::Constant, text),
+        };
+        let mean = quantity::positive_time(time).map_err(|error| {
+            format!(
+                "{error}; write a pause like 1s, or exp:1s for exponential pauses with that mean"
+            )
+        })?;
+        Ok(ThinkTime { mean, distribution })
+    }
+}
+
+impl fmt::Display for ThinkTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.distribution == ThinkDistribution::Exponential {
+            f.write_str(EXPONENTIAL)?;
+        }
+        f.write_str(&quantity::time_text(self.mean))
+    }
+}
+
+impl LoadSettings {
+    /// Checks that think times fit into the load. Otherwise many users would never send a request.
+    pub(crate) fn check_think(&self) -> Result<(), SettingsError> {
+        let (Some(think), Some(planned)) = (self.think, self.planned()) else {
+            return Ok(());
+        };
+        let length = planned + self.warmup();
+        if think.mean <= length {
+            return Ok(());
+        }
+        let length = quantity::time_text(length);
+        let error = SettingsError::value("think", think).text(format!(
+            ": the think time is longer than the load ({length}), so that many users would never send a \
+             request; use a longer "
+        ));
+        Err(error.name("duration").text(" or shorter pauses"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn think_times_fit_into_the_load() {
+        for (words, is_fine) in [
+            ("--think 10s", true),
+            ("--think 11s", false),
+            ("--think exp:11s --warmup 1s", true),
+            ("--think 1m -n 5", true),
+            ("--think 1m -n 5 -d 30s", false),
+        ] {
+            let checked = LoadSettings::typed(words).check_think();
+            assert_eq!(checked.is_ok(), is_fine, "{words}");
+        }
+        let error = LoadSettings::typed("--think 1m").check_think().unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("--think 60s") && text.contains("--duration"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn think_times_are_written_as_they_are_read() {
+        for text in ["1s", "250ms", "exp:1500ms"] {
+            assert_eq!(text.parse::<ThinkTime>().unwrap().to_string(), text);
+        }
+        for text in ["", "0s", "exp:", "exp:0s", "poisson:1s", "soon"] {
+            let error = text.parse::<ThinkTime>().unwrap_err();
+            assert!(error.contains("exp:1s"), "{text}: {error}");
+        }
+    }
+}

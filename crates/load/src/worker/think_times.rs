@@ -1,0 +1,195 @@
+//! Think times: the virtual users of a closed loop pause between their requests.
+//!
+//! A pause begins at the end of a request, however it ended. The request after it is due when the
+//! pause is over, so that its response time includes any delay by the generator. Users also pause
+//! before their first request, so that the rate is the same from the start: with constant think times
+//! the first requests are spread evenly over one think time, and with exponential ones the first pause
+//! is one like the others.
+
+use prony_record::Nanos;
+
+use super::{ConnectionView, Worker};
+use crate::settings::{ThinkDistribution, ThinkTime};
+use crate::shard::Shard;
+use crate::socket::Sockets;
+use crate::spec::LoadSpec;
+
+/// Maximum number of users whose pause begins before completions are handled.
+const PAUSES_MAX: u32 = 64;
+
+/// The stage of a virtual user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UserStage {
+    /// It has not sent a request yet.
+    New,
+    /// Its request is in flight, or is about to begin.
+    Active,
+    /// Its request ended at this time, and its pause has not been scheduled.
+    Ended(Nanos),
+    /// Its pause is scheduled.
+    Pausing,
+}
+
+/// The think times of a worker's virtual users, one per request slot.
+pub(super) struct ThinkTimes {
+    time: ThinkTime,
+    seed: u64,
+    /// Number of the user of slot 0.
+    first_user: u64,
+    /// Number of users of the whole load.
+    all_users: u64,
+    /// Stage and number of earlier pauses, by slot.
+    users: Vec<(UserStage, u64)>,
+}
+
+impl ThinkTimes {
+    /// The think times of a worker with this many slots; `None` if the load has none.
+    pub(super) fn new(spec: &LoadSpec, shard: Shard, slots: usize) -> Option<ThinkTimes> {
+        let time = spec.think?;
+        let streams = u64::from(spec.transport.protocols.streams);
+        let connections = u64::from(spec.connections);
+        Some(ThinkTimes {
+            time,
+            seed: spec.seed,
+            first_user: shard.items_before(connections) * streams,
+            all_users: connections * streams,
+            users: vec![(UserStage::New, 0); slots],
+        })
+    }
+
+    /// Records the end of a slot's request.
+    pub(super) fn request_ended(&mut self, slot: u32, at: Nanos) {
+        self.users[slot as usize].0 = UserStage::Ended(at);
+    }
+
+    /// Schedules the pause of a slot's user. Returns its end, or `None` if the user sends a request
+    /// now.
+    fn next_pause(&mut self, slot: u32) -> Option<Nanos> {
+        let user = self.first_user + u64::from(slot);
+        let (stage, pauses) = &mut self.users[slot as usize];
+        let until = match *stage {
+            UserStage::Pausing | UserStage::Active => {
+                *stage = UserStage::Active;
+                return None;
+            }
+            UserStage::New => match self.time.distribution {
+                ThinkDistribution::Constant => {
+                    let share = user as f64 / self.all_users.max(1) as f64;
+                    Nanos::from(self.time.mean.mul_f64(share))
+                }
+                ThinkDistribution::Exponential => pause(self.time, self.seed, user, 0),
+            },
+            UserStage::Ended(at) => {
+                *pauses += 1;
+                at + pause(self.time, self.seed, user, *pauses)
+            }
+        };
+        *stage = UserStage::Pausing;
+        Some(until)
+    }
+}
+
+/// Length of the pause with this number of a user. It depends on nothing else, so that pauses are
+/// repeatable whatever the number of workers and the server's times.
+fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
+    let mean = time.mean.as_secs_f64();
+    match time.distribution {
+        ThinkDistribution::Constant => Nanos::from(time.mean),
+        ThinkDistribution::Exponential => {
+            let bits = mix(mix(mix(seed) ^ user) ^ number);
+            // In (0, 1], with 53 bits.
+            let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            Nanos((-uniform.ln() * mean * 1e9) as u64)
+        }
+    }
+}
+
+/// A bijective mixing function: the output step of SplitMix64 (Steele, Lea and Flood, 2014).
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Returns the slot of a user whose pause is over and the index of its request in the list.
+    /// Schedules the pauses of the users that it meets before.
+    pub(super) fn take_rested(&mut self, now: Nanos) -> Option<(u32, u32)> {
+        for _ in 0..PAUSES_MAX {
+            let (slot, request) = self.take_listed()?;
+            let pause = self.think_times.as_mut()?.next_pause(slot);
+            let Some(until) = pause else {
+                self.dispatcher.advance_list();
+                let due = self.free_since(slot, now).min(now);
+                self.sink.recorder.started_after_pause(due, now);
+                return Some((slot, request));
+            };
+            self.dispatcher.set_away(slot);
+            self.timers.think(slot, until);
+            // Another user on the same connection may use the room.
+            let index = self.dispatcher.slot(slot).connection;
+            self.dispatcher.unpark(index, now);
+        }
+        None
+    }
+
+    /// Takes the slot that suits the next request of the list best. The list stays where it is.
+    #[inline]
+    pub(super) fn take_listed(&mut self) -> Option<(u32, u32)> {
+        let request = self.dispatcher.next_listed();
+        let target = self.spec.requests[request as usize].target;
+        let has_many_targets = self.targets.count() > 1;
+        let view = ConnectionView {
+            connections: &self.connections,
+            ramp: self.ramp.as_ref(),
+        };
+        let limit = &mut self.sink.streams_limit;
+        let slot = self
+            .dispatcher
+            .take_slot(target, has_many_targets, view, limit)?;
+        Some((slot, request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn think(distribution: ThinkDistribution) -> ThinkTime {
+        ThinkTime {
+            mean: Duration::from_secs(2),
+            distribution,
+        }
+    }
+
+    #[test]
+    fn exponential_pauses_have_their_distribution_for_users_and_over_time() {
+        let time = think(ThinkDistribution::Exponential);
+        for by_user in [true, false] {
+            let draw = |i: u64| match by_user {
+                true => pause(time, 7, i, 1),
+                false => pause(time, 7, 1, i),
+            };
+            let seconds: Vec<f64> = (0..20_000).map(|i| draw(i).as_secs_f64()).collect();
+            let mean = seconds.iter().sum::<f64>() / 20_000.0;
+            assert!((mean / 2.0 - 1.0).abs() < 0.03, "{mean}");
+            // Share of the pauses beyond one, two and three means: e^-1, e^-2 and e^-3.
+            for (means, share) in [(1.0, 0.3679), (2.0, 0.1353), (3.0, 0.0498)] {
+                let beyond = seconds.iter().filter(|&&s| s > 2.0 * means).count();
+                let beyond = beyond as f64 / 20_000.0;
+                assert!((beyond - share).abs() < 0.01, "{means}: {beyond}");
+            }
+        }
+        assert_ne!(pause(time, 7, 3, 5), pause(time, 8, 3, 5));
+        assert_eq!(pause(time, 7, 3, 5), pause(time, 7, 3, 5));
+    }
+
+    #[test]
+    fn constant_pauses_have_their_length() {
+        let time = think(ThinkDistribution::Constant);
+        assert_eq!(pause(time, 7, 3, 5), Nanos::from_secs(2));
+    }
+}

@@ -8,6 +8,7 @@ mod abort;
 mod adapt;
 mod agent;
 mod arguments;
+mod capacity;
 mod command_line;
 mod compare;
 mod curl_command;
@@ -83,6 +84,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
     match command {
         Command::Demo(typed) => demo::run(&typed),
         Command::Load(typed) => load::run(&typed),
+        Command::Capacity(typed) => capacity::run(&typed),
         Command::Compare(typed) => compare::run(&typed),
         Command::Init(typed) => init::run(&typed),
         Command::Study(typed) => study::run(&typed),

@@ -52,7 +52,7 @@ const HINTS: &[(&[&str], &str)] = &[
 ];
 
 /// The commands that take the options of a load.
-const COMMANDS: [&str; 2] = ["load", "compare"];
+const COMMANDS: [&str; 3] = ["load", "compare", "capacity"];
 
 /// The hint for a user who typed an option of another tool.
 pub(crate) fn hint(command: &str, option: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use crate::plan_reference;
 use crate::terminal;
 
 /// Commands that run a load or an experiment or evaluate conditions, and so use all exit statuses.
-const WITH_STATUSES: [&str; 5] = ["prony", "load", "compare", "report", "study"];
+const WITH_STATUSES: [&str; 6] = ["prony", "load", "capacity", "compare", "report", "study"];
 
 /// Commands that write to `prony-runs`.
 const WITH_RUNS: [&str; 5] = ["prony", "compare", "demo", "study", "runs"];

@@ -27,8 +27,26 @@ pub(crate) fn command() -> clap::Command {
     with_brief_help(
         command
             .mut_subcommand("load", with_body)
-            .mut_subcommand("compare", with_body),
+            .mut_subcommand("compare", with_body)
+            .mut_subcommand("capacity", |capacity| without_rate(with_body(capacity))),
     )
+}
+
+/// Hides the settings that a search of the capacity makes itself, and lets `--arrivals` be given
+/// without a rate.
+fn without_rate(command: clap::Command) -> clap::Command {
+    let connections =
+        "Connections to keep open [default: 128 to 1024, so many that they are not the limit]";
+    let arrivals = "Spacing of the requests [default: poisson]";
+    let mut command = command
+        .mut_arg("connections", |arg| arg.help(connections))
+        .mut_arg("arrivals", |_| {
+            LoadArguments::arrivals_alone().help(arrivals)
+        });
+    for hidden in ["rate", "requests", "duration", "warmup"] {
+        command = command.mut_arg(hidden, |arg| arg.hide(true));
+    }
+    command
 }
 
 /// Adds the forms of `--body` that only the command line accepts; a plan takes the value literally.
@@ -67,6 +85,9 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             load.stdin_body = body(&mut load.load)?;
             curl_command::resolve(load)
                 .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
+        }
+        if let Command::Capacity(capacity) = &mut command {
+            capacity.stdin_body = body(&mut capacity.load)?;
         }
         if let (Command::Compare(compare), Some(matches)) =
             (&mut command, matches.subcommand_matches("compare"))

@@ -3,6 +3,7 @@
 
 mod agent;
 mod agents;
+mod capacity;
 mod compare;
 mod doctor;
 mod fleet;
@@ -22,6 +23,7 @@ use prony_experiment::plan::Interleave;
 
 pub(crate) use agent::AgentArgs;
 pub(crate) use agents::{ByAgentsArgs, HostsArgs};
+pub(crate) use capacity::CapacityArgs;
 pub(crate) use compare::{CompareArgs, GateArgs, RunArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use fleet::{
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Load a server once and print a summary
     Load(Box<LoadArgs>),
+    /// Find the highest request rate at which a server meets goals
+    Capacity(Box<CapacityArgs>),
     /// Run an experiment: from a plan, or between running servers
     Compare(Box<CompareArgs>),
     /// Write a commented plan to start from

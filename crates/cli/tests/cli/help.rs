@@ -8,6 +8,7 @@ const COMMANDS: &[&[&str]] = &[
     &[],
     &["demo"],
     &["load"],
+    &["capacity"],
     &["compare"],
     &["init"],
     &["study"],

@@ -1,6 +1,7 @@
 //! Tests of the built program: arguments in; exit status, streams and files out.
 
 mod agents;
+mod capacities;
 mod compares;
 mod curl_commands;
 mod doctor;

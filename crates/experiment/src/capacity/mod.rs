@@ -24,15 +24,16 @@
 //! `probe_load.settings(&load).resolve(url)`, and runs it with `prony_load::run`: for a named place,
 //! both inside its network.
 //!
+//! [`SearchReport`]: prony_stats::capacity::SearchReport
 //! [`SearchSettings`]: prony_stats::capacity::SearchSettings
 
 mod goals;
 mod probe_load;
 mod probe_watch;
-mod report;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use goals::{CapacityGoals, GoalsRefusal};
 pub use probe_load::{ProbeLoad, ProbeLoads};
-pub use report::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
 pub use run::{CapacitySearch, SearchEvent};

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec};
 use prony_record::{Finding, FindingId, Record, Severity};
-use prony_stats::capacity::{Goal, Probe, ProbeResult, Search, SearchSettings};
+use prony_stats::capacity::{
+    Goal, Probe, ProbeReport, ProbeResult, Search, SearchEnd, SearchReport, SearchSettings,
+};
 
 use super::probe_load::{ProbeLoad, ProbeLoads};
 use super::probe_watch::ProbeWatch;
-use super::report::{ProbeReport, SearchEnd, SearchReport};
 use crate::interrupt::Interrupt;
 
 /// The server counts as idle if a request takes at most this many times as long as at the start of

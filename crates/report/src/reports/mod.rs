@@ -1,5 +1,6 @@
 //! The content of each kind of report, as a [`Document`](crate::Document).
 
+mod capacity;
 mod experiment;
 mod load;
 mod runs;

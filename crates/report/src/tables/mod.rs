@@ -1,5 +1,6 @@
 //! The tables that reports print: ready texts, laid out by each renderer.
 
+pub(crate) mod capacity;
 pub(crate) mod load;
 mod results;
 pub(crate) mod runs;

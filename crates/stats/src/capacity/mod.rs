@@ -2,9 +2,12 @@
 //!
 //! A [`Goal`] is a condition such as `p99<50ms`. A [`Search`] chooses the rate of each [`Probe`],
 //! receives its [`ProbeResult`], and ends with a [`SearchOutcome`]. [`Probe::early_end`] decides if a
-//! running probe can end early. [`CapacityEstimate`] combines the outcomes of several searches. There
-//! is no clock and no socket here: the caller runs the probes.
+//! running probe can end early. [`CapacityEstimate`] combines the outcomes of several searches.
+//! [`SearchReport`] and [`CapacityDocument`] are the stored forms. There is no clock and no socket
+//! here: the caller runs the probes.
 
+mod condition;
+mod document;
 mod edge;
 mod estimate;
 mod fit;
@@ -13,16 +16,22 @@ mod outcome;
 mod probe;
 mod reading;
 mod search;
+mod search_report;
+mod sentences;
 mod settings;
 #[cfg(test)]
 mod simulated_servers;
 #[cfg(test)]
 mod tests;
 
+pub use condition::CapacityCondition;
+pub use document::{CAPACITY_SCHEMA, CapacityDocument, ConditionResult};
 pub use estimate::CapacityEstimate;
 pub use goal::Goal;
 pub use outcome::{BoundReason, SearchOutcome};
 pub use probe::{EarlyEnd, Probe, ProbeProgress, ProbePurpose, ProbeResult};
 pub use reading::{GoalReading, TailCount};
 pub use search::Search;
+pub use search_report::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
+pub use sentences::{between, estimated};
 pub use settings::SearchSettings;

@@ -1,8 +1,12 @@
 //! The result of one search, as stored.
 
 use prony_record::{Finding, Record, Summary};
-use prony_stats::capacity::{Goal, GoalReading, Probe, ProbePurpose, ProbeResult, SearchOutcome};
 use serde::{Deserialize, Serialize};
+
+use super::goal::Goal;
+use super::outcome::SearchOutcome;
+use super::probe::{Probe, ProbePurpose, ProbeResult};
+use super::reading::GoalReading;
 
 /// The end of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -77,6 +81,8 @@ pub struct ProbeReport {
     pub service_time_us: ProbeTimes,
     /// Time before the probe until the server was idle again, in seconds.
     pub waited_s: f64,
+    /// Time that the probe took in all, in seconds.
+    pub took_s: f64,
 }
 
 /// The reading of one goal in a probe.
@@ -138,7 +144,8 @@ impl GoalValue {
 }
 
 impl ProbeReport {
-    pub(super) fn new(
+    /// Summarizes a probe. `waited_s` is the time until the server was idle before it.
+    pub fn new(
         probe: &Probe,
         record: &Record,
         goals: &[Goal],
@@ -170,6 +177,7 @@ impl ProbeReport {
             response_time_us: ProbeTimes::of(&record.response_time_us),
             service_time_us: ProbeTimes::of(&record.service_time_us),
             waited_s,
+            took_s: result.took_s,
         }
     }
 
@@ -191,6 +199,11 @@ impl SearchReport {
             SearchEnd::Outcome { outcome } => Some(outcome),
             SearchEnd::NoSuccess | SearchEnd::Interrupted => None,
         }
+    }
+
+    /// Time that all probes took, in seconds.
+    pub fn took_s(&self) -> f64 {
+        self.probes.iter().map(|probe| probe.took_s).sum()
     }
 
     /// The capacity in requests per second, if the search found more than a bound.

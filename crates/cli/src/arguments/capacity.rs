@@ -1,0 +1,87 @@
+//! The arguments of `prony capacity`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use prony_record::quantity;
+use tempfile::NamedTempFile;
+
+use super::{LoadArguments, ProgressFlag};
+
+/// `prony capacity`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "prony capacity --goal EXPR [OPTIONS] URL\n       prony capacity --goal EXPR [OPTIONS] --urls FILE [URL]",
+    after_help = "\
+Examples:
+  prony capacity --goal 'p99<50ms' http://localhost/
+  prony capacity --goal 'p99<50ms' --goal 'failed<0.1%' http://localhost/
+  prony capacity --goal 'p99.9<20ms' --max-rate 20k --json c.json http://localhost/
+  prony capacity --goal 'p99<50ms' --fail-if 'capacity<8000' http://localhost/
+
+A search probes request rates in an open loop until it knows the highest rate
+that meets every goal. The spread of five searches gives the 95% interval. A
+search takes about a minute, and up to five where few requests a second are
+served. Use --dry-run to see the longest time.
+
+EXPR is an upper limit: a time (p99<50ms, mean<5ms; pN or p(N), min, max and
+other times as in `prony load`), or a share of requests (failed<0.1%,
+timeout<1%). Times count from when a request was due."
+)]
+pub(crate) struct CapacityArgs {
+    /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
+    #[arg(value_name = "URL", required_unless_present = "urls")]
+    pub(crate) url: Option<String>,
+    /// Condition that the server must meet, such as 'p99<50ms' or 'failed<0.1%'; repeatable
+    #[arg(long, value_name = "EXPR", required = true, help_heading = "Capacity")]
+    pub(crate) goal: Vec<String>,
+    /// Highest rate to probe, in requests per second, such as 1000 or 20k [default: no limit]
+    #[arg(long, value_name = "N", value_parser = quantity::rate, help_heading = "Capacity")]
+    pub(crate) max_rate: Option<f64>,
+    /// Searches, from 5 to 100; the spread between them gives the interval
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "5",
+        value_parser = clap::value_parser!(u32).range(5..=100),
+        help_heading = "Capacity"
+    )]
+    pub(crate) repeats: u32,
+    /// Time of each search [default: 1m, up to 5m where few requests a second are served]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = quantity::positive_time,
+        conflicts_with = "probe",
+        help_heading = "Capacity"
+    )]
+    pub(crate) search_time: Option<Duration>,
+    /// Length of each probe's measured part, instead of a length that fits the search's time
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Capacity")]
+    pub(crate) probe: Option<Duration>,
+    /// Print the longest time that the searches can take, and run nothing
+    #[arg(long, help_heading = "Capacity")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
+    /// Write the result and all probes as JSON; - for standard output instead of the summary
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    /// Form of the progress on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true,
+        help_heading = "Output"
+    )]
+    pub(crate) progress: ProgressFlag,
+    /// Exit with status 1 if this holds for the whole interval, such as 'capacity<8000'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Output")]
+    pub(crate) fail_if: Vec<String>,
+    /// The body read from standard input; removed on drop.
+    #[arg(skip)]
+    pub(crate) stdin_body: Option<NamedTempFile>,
+}

@@ -1,0 +1,313 @@
+//! `prony capacity`: searches the highest rate at which a server meets its goals.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use prony_experiment::capacity::{
+    CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent,
+};
+use prony_experiment::runner::Interrupt;
+use prony_experiment::system::this_machine;
+use prony_load::{Arrivals, Control, LoadSettings, LoadSpec, NotReady, wait_for_server};
+use prony_record::Record;
+use prony_report::{Document, number, text};
+use prony_stats::capacity::{
+    CapacityCondition, CapacityDocument, Goal, ProbeReport, Search, SearchEnd, SearchReport,
+    between,
+};
+use prony_stats::gate::Ruling;
+
+use crate::arguments::CapacityArgs;
+use crate::command_line;
+use crate::ending::{Ending, Failure};
+use crate::load::resolve;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::{signals, terminal};
+
+/// Finds the capacity.
+pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
+    let goals = goals(typed)?;
+    let conditions = conditions(typed)?;
+    let load = load_settings(typed)?;
+    let spec = resolve(typed.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
+    if typed.dry_run {
+        print_longest(typed, &goals);
+        return Ok(Ending::Done);
+    }
+    let json = Output::open("--json", typed.json.as_deref())?;
+    let progress = Progress::new(typed.progress);
+    let interrupt = Arc::new(Interrupt::default());
+    let stop = interrupt.clone();
+    signals::stop_then_exit(move || stop.stop())?;
+    if let Some(limit) = load.wait_for_server {
+        let report = |text: &str| progress.line(&format!("prony: {text}"));
+        match wait_for_server(&spec, limit, &|| interrupt.is_stopped(), &report) {
+            Ok(()) => {}
+            Err(NotReady::Stopped) => return Ok(Ending::Interrupted),
+            Err(error) => {
+                progress.warn(&format!("prony: {error}"));
+                return Ok(Ending::Doubtful);
+            }
+        }
+    }
+    let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let searches = search(typed, &goals, &load, &interrupt, &progress)?;
+    let document = CapacityDocument {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at,
+        command: command_line(typed, &load),
+        machine: command_line::machine(&this_machine()),
+        url: spec.info().url.clone(),
+        arrivals: load.arrivals.unwrap_or(Arrivals::Poisson).name().to_owned(),
+        ..CapacityDocument::of(&goals.goals, searches, &conditions)
+    };
+    let ending = conclude(&document, &goals, &progress, interrupt.is_stopped());
+    if !json.as_ref().is_some_and(Output::is_standard) {
+        let options = terminal::text_options(true);
+        terminal::print(&text::render(&Document::of_capacity(&document), options));
+    }
+    if let Some(json) = json {
+        let written = serde_json::to_string_pretty(&document).map_err(Failure::refused)?;
+        json.write(&format!("{written}\n"))?;
+    }
+    Ok(ending)
+}
+
+fn goals(typed: &CapacityArgs) -> Result<CapacityGoals, Failure> {
+    let goals = typed
+        .goal
+        .iter()
+        .map(|goal| Goal::parse(goal).map_err(|error| Failure::wrong(format!("--goal: {error}"))));
+    let goals = CapacityGoals {
+        goals: goals.collect::<Result<Vec<Goal>, Failure>>()?,
+        search_time: typed.search_time,
+        probe: typed.probe,
+        rate_max: typed.max_rate,
+    };
+    match goals.check() {
+        Ok(()) => Ok(goals),
+        Err(refusal) => {
+            let hint = match &refusal {
+                GoalsRefusal::FewRequests {
+                    probe_s: Some(probe_s),
+                    ..
+                } => format!("use --probe {:.0}s, or a higher --max-rate", probe_s.ceil()),
+                GoalsRefusal::FewRequests { search_s, .. } => format!(
+                    "use --search-time {:.0}s, or a higher --max-rate",
+                    search_s.ceil()
+                ),
+                GoalsRefusal::ShortTime { search_s, .. } => {
+                    format!("use --search-time {:.0}s", search_s.ceil())
+                }
+            };
+            Err(Failure::wrong(format!("--goal: {refusal} ({hint})")))
+        }
+    }
+}
+
+fn conditions(typed: &CapacityArgs) -> Result<Vec<CapacityCondition>, Failure> {
+    let parse = |text: &String| {
+        CapacityCondition::parse(text)
+            .map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
+    };
+    typed.fail_if.iter().map(parse).collect()
+}
+
+/// The settings that all probes share.
+fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
+    let given = &typed.load.settings;
+    let set_by_search = [
+        ("--rate", given.rate.is_some()),
+        ("--requests", given.requests.is_some()),
+        ("--duration", given.duration.is_some()),
+        ("--warmup", given.warmup.is_some()),
+    ];
+    match set_by_search.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(given.clone()),
+        Some((flag, _)) => Err(Failure::wrong(format!(
+            "{flag}: a search sets this itself (leave it out; --max-rate limits the rates, --probe \
+             sets the length of a probe)"
+        ))),
+    }
+}
+
+fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
+    let first = goals.search(0, None);
+    let later = goals.search(0, Some(1.0));
+    let repeats = f64::from(typed.repeats);
+    let usual_s = match first.probe_s {
+        Some(_) => None,
+        None => Some(first.time_s).filter(|time_s| *time_s < first.time_s_max),
+    };
+    let (first_s, later_s) = (Search::time_s_max(&first), Search::time_s_max(&later));
+    let longest = number::span(first_s + (repeats - 1.0) * later_s);
+    let text = match usual_s {
+        Some(usual_s) => format!(
+            "{} searches, about {} each: {} in all. If the server handles fewer than {}, each takes \
+             longer, at most {longest} in all.\n",
+            typed.repeats,
+            number::span(usual_s),
+            number::span(repeats * usual_s),
+            number::rate(first.rate_min() * first.time_s_max / first.time_s)
+        ),
+        None => format!("{} searches, at most {longest} in all\n", typed.repeats),
+    };
+    terminal::print(&text);
+}
+
+/// Runs all searches, or those until one is interrupted or finds only a bound.
+fn search(
+    typed: &CapacityArgs,
+    goals: &CapacityGoals,
+    load: &LoadSettings,
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> Result<Vec<SearchReport>, Failure> {
+    let mut searches: Vec<SearchReport> = Vec::new();
+    let seed = load.seed.unwrap_or(0);
+    for number in 0..u64::from(typed.repeats) {
+        // Each search has other arrivals, or the interval would not contain their randomness.
+        let seed = seed.wrapping_add(number.wrapping_mul(1_000));
+        let mut loads = LocalLoads {
+            url: typed.url.as_deref(),
+            settings: LoadSettings {
+                seed: Some(seed),
+                ..load.clone()
+            },
+        };
+        let start_at = searches.first().and_then(SearchReport::capacity_per_s);
+        let search = CapacitySearch {
+            goals: &goals.goals,
+            settings: goals.search(seed, start_at),
+            interrupt,
+        };
+        let mut show = |event: SearchEvent<'_>| {
+            if let SearchEvent::Ended { probe, bracket } = event {
+                progress.line(&progress_line(number + 1, typed.repeats, probe, bracket));
+            }
+        };
+        let report = search.run(&mut loads, &mut show)?;
+        let is_capacity = report.capacity_per_s().is_some();
+        searches.push(report);
+        // A bound or an unmet goal needs no interval.
+        if !is_capacity {
+            break;
+        }
+    }
+    Ok(searches)
+}
+
+/// The loads of a search that run in this process.
+struct LocalLoads<'a> {
+    url: Option<&'a str>,
+    settings: LoadSettings,
+}
+
+impl ProbeLoads for LocalLoads<'_> {
+    type Error = Failure;
+
+    fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Failure> {
+        resolve(self.url, &load.settings(&self.settings))
+    }
+
+    fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, Failure> {
+        prony_load::run(spec, control).map_err(Failure::refused)
+    }
+}
+
+/// A probe in one line, with the bracket so far.
+fn progress_line(
+    search: u64,
+    searches: u32,
+    probe: &ProbeReport,
+    bracket: (Option<f64>, Option<f64>),
+) -> String {
+    let what = match probe.rate_per_s {
+        None => format!("{} in a closed loop", number::rate(probe.achieved_per_s)),
+        Some(rate) => {
+            let met = if probe.met { "met" } else { "not met" };
+            format!("{} {met}: {}", number::rate(rate), probe.readings())
+        }
+    };
+    let known = match bracket {
+        (None, None) => String::new(),
+        bracket => format!("; {}", between(bracket)),
+    };
+    format!("search {search} of {searches}: {what}{known}")
+}
+
+/// Prints what the result means for the exit status, and returns it.
+fn conclude(
+    document: &CapacityDocument,
+    goals: &CapacityGoals,
+    progress: &Progress,
+    is_interrupted: bool,
+) -> Ending {
+    if is_interrupted {
+        progress.warn("prony: interrupted; the result covers the probes until then");
+        return Ending::Interrupted;
+    }
+    let last = document.searches.last().map(|search| search.end);
+    if last == Some(SearchEnd::NoSuccess) {
+        progress.warn("prony: no request succeeded");
+        return Ending::Doubtful;
+    }
+    let mut ending = match document.is_met() {
+        true => Ending::Done,
+        false => Ending::Doubtful,
+    };
+    let settings = goals.search(0, None);
+    if let Some(below) = document.below_per_s
+        && below >= settings.rate_min()
+        && settings.rate_min() > 1.0
+        && settings.probe_s.is_none()
+    {
+        // A tenth of the rate is a guess that rarely needs another one.
+        let time = Duration::from_secs_f64(settings.time_s_to_judge(below / 10.0).ceil());
+        let time = humantime::format_duration(time)
+            .to_string()
+            .replace(' ', "");
+        progress.warn(&format!(
+            "prony: --search-time {time} judges rates from {}; a lower percentile needs less time",
+            number::rate(below / 10.0)
+        ));
+    }
+    for result in &document.conditions {
+        match result.ruling {
+            Ruling::Passed => {}
+            Ruling::Failed => {
+                progress.warn(&format!("prony: --fail-if {}: holds", result.condition));
+                ending = Ending::Doubtful;
+            }
+            Ruling::Unclear => progress.warn(&format!(
+                "prony: --fail-if {}: inconclusive, the limit is within the interval",
+                result.condition
+            )),
+        }
+    }
+    ending
+}
+
+/// The command line, without secrets.
+fn command_line(typed: &CapacityArgs, load: &LoadSettings) -> String {
+    let of_load = command_line::of_load(typed.url.as_deref(), load);
+    let mut command = of_load.replacen("prony load", "prony capacity", 1);
+    for goal in &typed.goal {
+        command.push_str(&format!(" --goal {}", command_line::quoted(goal)));
+    }
+    let times = [
+        ("--search-time", typed.search_time),
+        ("--probe", typed.probe),
+    ];
+    for (flag, time) in times {
+        if let Some(time) = time {
+            let time = humantime::format_duration(time).to_string();
+            command.push_str(&format!(" {flag} {}", time.replace(' ', "")));
+        }
+    }
+    if let Some(rate) = typed.max_rate {
+        command.push_str(&format!(" --max-rate {rate}"));
+    }
+    format!("{command} --repeats {}", typed.repeats)
+}

@@ -1,0 +1,200 @@
+//! Searches of servers whose records are made up. No time passes and nothing is sent.
+
+use std::time::Duration;
+
+use prony_load::{Control, LoadSettings, LoadSpec};
+use prony_record::{Finding, FindingId, Record, Severity};
+use prony_stats::capacity::{BoundReason, Goal, SearchEnd, SearchOutcome};
+
+use super::{CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent};
+use crate::interrupt::Interrupt;
+
+/// A server whose p99 is 50 ms at this rate, and grows with its fifth power.
+const CAPACITY_PER_S: f64 = 2_000.0;
+
+/// Loads of a made-up server.
+#[derive(Default)]
+struct MadeUpLoads {
+    /// Checks that the server is idle.
+    idle_checks: usize,
+    /// Connections of the open loops.
+    connections: Vec<u32>,
+    /// Rate at which the generator is saturated.
+    saturated_from: Option<f64>,
+    /// Number of checks after an overload that find the server still busy.
+    busy_checks: usize,
+    /// No request succeeds.
+    is_down: bool,
+}
+
+impl ProbeLoads for MadeUpLoads {
+    type Error = String;
+
+    fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, String> {
+        let settings = load.settings(&LoadSettings::default());
+        settings
+            .resolve(Some("http://127.0.0.1:9/"))
+            .map_err(|error| error.to_string())
+    }
+
+    fn run(&mut self, spec: &LoadSpec, _: &Control) -> Result<Record, String> {
+        let mut record = Record {
+            load: spec.info().clone(),
+            ..Record::default()
+        };
+        let Some(rate) = spec.info().rate_per_s else {
+            let is_idle_check = spec.info().requests.is_some();
+            self.idle_checks += usize::from(is_idle_check);
+            record.totals.elapsed_s = 1.0;
+            record.totals.ok = if self.is_down { 0 } else { 3_000 };
+            record.response_time_us.p50 = 200.0;
+            record.response_time_us.max = 200.0;
+            if is_idle_check && self.idle_checks > 1 && self.busy_checks > 0 {
+                self.busy_checks -= 1;
+                record.response_time_us.p50 = 90_000.0;
+            }
+            return Ok(record);
+        };
+        self.connections.push(spec.info().connections);
+        let p99_us = 50_000.0 * (rate / CAPACITY_PER_S).powi(5);
+        record.totals.elapsed_s = 1.0;
+        record.totals.started = rate as u64;
+        record.totals.ok = rate as u64;
+        record.rate.offered_per_s = Some(rate);
+        record.response_time_us.p99 = p99_us;
+        record.response_time_us.max = p99_us;
+        if self.saturated_from.is_some_and(|from| rate >= from) {
+            record.response_time_us.p99 = 1e6;
+            let text = "made up";
+            let finding = Finding::new(FindingId::GeneratorSaturated, Severity::Error, text);
+            record.findings.push(finding);
+        }
+        Ok(record)
+    }
+}
+
+fn goals() -> CapacityGoals {
+    CapacityGoals {
+        goals: vec![Goal::parse("p99<50ms").unwrap()],
+        search_time: None,
+        probe: None,
+        rate_max: None,
+    }
+}
+
+fn search(loads: &mut MadeUpLoads) -> prony_stats::capacity::SearchReport {
+    let goals = goals();
+    let interrupt = Interrupt::default();
+    let search = CapacitySearch {
+        goals: &goals.goals,
+        settings: goals.search(3, None),
+        interrupt: &interrupt,
+    };
+    search.run(loads, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn a_search_finds_the_capacity_and_reports_its_probes() {
+    let mut loads = MadeUpLoads::default();
+    let report = search(&mut loads);
+    let found = report.capacity_per_s().unwrap();
+    assert!((found / CAPACITY_PER_S - 1.0).abs() < 0.02, "{found}");
+    let met = |rate: f64| rate <= CAPACITY_PER_S;
+    for probe in report.probes.iter().filter(|it| it.rate_per_s.is_some()) {
+        assert_eq!(probe.met, met(probe.offered_per_s), "{probe:?}");
+        assert_eq!(probe.goals[0].goal, "p99<50ms");
+        assert_eq!(probe.goals[0].value, probe.response_time_us.p99);
+    }
+    // Each open loop has room for twice the requests that are in flight at the limit.
+    assert!(loads.connections.iter().all(|&count| count >= 128));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["end"]["outcome"]["kind"], "capacity");
+    assert_eq!(json["probes"][0]["purpose"], "explore");
+}
+
+#[test]
+fn a_probe_waits_until_the_server_has_worked_off_an_overload() {
+    let mut quick = MadeUpLoads::default();
+    search(&mut quick);
+    let mut busy = MadeUpLoads {
+        busy_checks: 2,
+        ..MadeUpLoads::default()
+    };
+    search(&mut busy);
+    assert_eq!(
+        (busy.busy_checks, busy.idle_checks),
+        (0, quick.idle_checks + 2)
+    );
+}
+
+#[test]
+fn a_saturated_generator_gives_a_lower_bound_with_its_finding() {
+    let mut loads = MadeUpLoads {
+        saturated_from: Some(1_200.0),
+        ..MadeUpLoads::default()
+    };
+    let report = search(&mut loads);
+    let Some(SearchOutcome::AtLeast { per_s, reason }) = report.outcome() else {
+        panic!("{:?}", report.end);
+    };
+    assert!(per_s < 1_200.0, "{per_s}");
+    assert_eq!(reason, BoundReason::GeneratorSaturated);
+    let is_saturated = |finding: &Finding| finding.id == FindingId::GeneratorSaturated;
+    assert!(report.findings.iter().any(is_saturated));
+}
+
+#[test]
+fn a_search_ends_when_it_is_interrupted_or_no_request_succeeds() {
+    let (goals, interrupt) = (goals(), Interrupt::default());
+    let search = CapacitySearch {
+        goals: &goals.goals,
+        settings: goals.search(3, None),
+        interrupt: &interrupt,
+    };
+    let mut stop = |event: SearchEvent<'_>| {
+        if let SearchEvent::Ended {
+            bracket: (Some(_), _),
+            ..
+        } = event
+        {
+            interrupt.stop();
+        }
+    };
+    let report = search.run(&mut MadeUpLoads::default(), &mut stop).unwrap();
+    assert_eq!(report.end, SearchEnd::Interrupted);
+    assert!(report.met_per_s.is_some());
+    let mut down = MadeUpLoads {
+        is_down: true,
+        ..MadeUpLoads::default()
+    };
+    assert_eq!(self::search(&mut down).end, SearchEnd::NoSuccess);
+}
+
+#[test]
+fn goals_that_their_limits_leave_too_few_requests_for_are_refused() {
+    assert_eq!(goals().check(), Ok(()));
+    let slow = CapacityGoals {
+        rate_max: Some(10.0),
+        ..goals()
+    };
+    let Err(GoalsRefusal::FewRequests { search_s, .. }) = slow.check() else {
+        panic!("{:?}", slow.check());
+    };
+    let longer = CapacityGoals {
+        search_time: Some(Duration::from_secs_f64(search_s)),
+        ..slow.clone()
+    };
+    assert_eq!(longer.check(), Ok(()));
+    let short = CapacityGoals {
+        probe: Some(Duration::from_secs(1)),
+        ..slow
+    };
+    let refusal = short.check().unwrap_err();
+    assert!(matches!(
+        refusal,
+        GoalsRefusal::FewRequests {
+            probe_s: Some(100.0),
+            ..
+        }
+    ));
+}

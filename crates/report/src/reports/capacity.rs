@@ -1,0 +1,41 @@
+//! The report of `prony capacity`.
+
+use prony_stats::capacity::CapacityDocument;
+
+use super::findings_section;
+use crate::document::Audience::Everyone;
+use crate::document::{Block, Blocks, Document, Section};
+use crate::tables;
+use crate::wording::captions;
+
+impl Document {
+    /// The report of a server's capacity.
+    pub fn of_capacity(capacity: &CapacityDocument) -> Document {
+        let mut header = Blocks::default();
+        header.push(Block::Lead {
+            text: capacity.text.clone(),
+            detail: None,
+        });
+        header.push(Block::Paragraph(capacity.url.clone()));
+        let mut document = Document {
+            title: format!("{} · {}", capacity.text, capacity.url),
+            subject: capacity.url.clone(),
+            kind: "a capacity with prony",
+            question: String::new(),
+            version: capacity.version.clone(),
+            header,
+            sections: Vec::new(),
+        };
+        let probed = capacity.searches.iter().filter(|it| !it.probes.is_empty());
+        if let Some(last) = probed.last() {
+            let searches = Section::new("Searches");
+            let table = tables::capacity::searches(capacity);
+            document.push(searches.with(Everyone, Block::Table(table)));
+            let probes = Section::new("Probes of the last search");
+            let table = tables::capacity::probes(last);
+            document.push(probes.with(Everyone, Block::Table(table)));
+        }
+        document.push(findings_section(&capacity.findings, captions::NO_FINDINGS));
+        document
+    }
+}

@@ -1,0 +1,119 @@
+//! Conditions on a capacity, such as `capacity<8000`.
+
+use std::fmt;
+
+use prony_record::measure::{AmountKind, Relation};
+
+use super::estimate::CapacityEstimate;
+use crate::gate_result::Ruling;
+
+/// The only metric of these conditions.
+const METRIC: &str = "capacity";
+
+/// A condition of `--fail-if` on a capacity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapacityCondition {
+    typed: String,
+    relation: Relation,
+    limit: f64,
+}
+
+impl CapacityCondition {
+    /// Parses a condition.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason, with the accepted form.
+    pub fn parse(typed: &str) -> Result<CapacityCondition, String> {
+        let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
+        let refused = |reason: &str| format!("{typed}: {reason} (write capacity<8000)");
+        let Some(rest) = compact.strip_prefix(METRIC) else {
+            return Err(refused("the only metric here is capacity"));
+        };
+        let Some((relation, limit)) = Relation::split(rest) else {
+            return Err(refused("one of < <= > >= follows the metric"));
+        };
+        let limit = AmountKind::Rate.amount(limit);
+        let limit = limit.map_err(|error| refused(&error))?.value();
+        Ok(CapacityCondition {
+            typed: compact,
+            relation,
+            limit,
+        })
+    }
+
+    /// Judges an estimate: the condition holds if it holds for the whole interval or bound.
+    pub fn judge(&self, estimate: &CapacityEstimate) -> Ruling {
+        let (low, high) = match *estimate {
+            CapacityEstimate::Capacity {
+                per_s, interval, ..
+            } => match interval {
+                Some(interval) => (interval.low, interval.high),
+                // A single figure has no interval that could decide.
+                None if self.relation.holds(per_s, self.limit) => return Ruling::Unclear,
+                None => (per_s, per_s),
+            },
+            CapacityEstimate::AtLeast { per_s, .. } => (per_s, f64::INFINITY),
+            CapacityEstimate::Below { per_s } | CapacityEstimate::Unmet { per_s } => (0.0, per_s),
+        };
+        match [low, high].map(|end| self.relation.holds(end, self.limit)) {
+            [true, true] => Ruling::Failed,
+            [false, false] => Ruling::Passed,
+            _ => Ruling::Unclear,
+        }
+    }
+}
+
+/// The condition as typed, without spaces.
+impl fmt::Display for CapacityCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Interval;
+
+    #[test]
+    fn the_whole_interval_decides() {
+        let estimate = |low: f64, high: f64| CapacityEstimate::Capacity {
+            per_s: (low * high).sqrt(),
+            interval: Some(Interval { low, high }),
+            searches: 5,
+        };
+        let below = CapacityCondition::parse("capacity < 8k").unwrap();
+        assert_eq!(below.to_string(), "capacity<8k");
+        for (estimate, ruling) in [
+            (estimate(7_000.0, 7_900.0), Ruling::Failed),
+            (estimate(7_000.0, 8_100.0), Ruling::Unclear),
+            (estimate(8_000.0, 8_100.0), Ruling::Passed),
+            (CapacityEstimate::Unmet { per_s: 1.0 }, Ruling::Failed),
+            (CapacityEstimate::Below { per_s: 67.0 }, Ruling::Failed),
+        ] {
+            assert_eq!(below.judge(&estimate), ruling, "{estimate:?}");
+        }
+        let at_least = |per_s: f64| CapacityEstimate::AtLeast {
+            per_s,
+            reason: crate::capacity::BoundReason::RateMax,
+        };
+        assert_eq!(below.judge(&at_least(9e3)), Ruling::Passed);
+        assert_eq!(below.judge(&at_least(5e3)), Ruling::Unclear);
+    }
+
+    #[test]
+    fn other_metrics_and_forms_are_refused() {
+        for typed in [
+            "p99<50ms",
+            "capacity",
+            "capacity=8000",
+            "capacity<fast",
+            "capacity<5ms",
+            "",
+        ] {
+            let error = CapacityCondition::parse(typed).expect_err(typed);
+            assert!(error.starts_with(typed), "{error}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The stored result of `prony capacity`.
+
+use prony_record::Finding;
+use serde::{Deserialize, Serialize};
+
+use super::condition::CapacityCondition;
+use super::estimate::CapacityEstimate;
+use super::goal::Goal;
+use super::outcome::BoundReason;
+use super::search_report::{SearchEnd, SearchReport};
+use super::sentences;
+use crate::gate_result::Ruling;
+
+/// The schema of [`CapacityDocument`].
+pub const CAPACITY_SCHEMA: &str = "prony.capacity/1";
+
+/// All searches of one server and their result.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CapacityDocument {
+    /// [`CAPACITY_SCHEMA`].
+    pub schema: String,
+    /// The version of prony that measured.
+    pub version: String,
+    /// Start, in RFC 3339.
+    pub started_at: String,
+    /// The command line, without secrets.
+    pub command: String,
+    /// The machine that ran the load generator.
+    pub machine: String,
+    /// URL, without credentials.
+    pub url: String,
+    /// The goals as typed.
+    pub goals: Vec<String>,
+    /// Spacing of the requests.
+    pub arrivals: String,
+    /// False if the searches were interrupted.
+    pub complete: bool,
+    /// Highest rate that meets the goals, in requests per second; absent if only a bound is known.
+    pub capacity_per_s: Option<f64>,
+    /// Lower end of its 95% interval.
+    pub low_per_s: Option<f64>,
+    /// Upper end of its 95% interval.
+    pub high_per_s: Option<f64>,
+    /// A rate that meets the goals, if no higher one could be judged.
+    pub at_least_per_s: Option<f64>,
+    /// Cause of that bound.
+    pub bound_reason: Option<BoundReason>,
+    /// A rate that does not meet the goals, if no lower one does or could be judged.
+    pub below_per_s: Option<f64>,
+    /// The result as a sentence.
+    pub text: String,
+    /// The conditions of `--fail-if`.
+    pub conditions: Vec<ConditionResult>,
+    /// The searches, in order.
+    pub searches: Vec<SearchReport>,
+    /// Findings of all searches.
+    pub findings: Vec<Finding>,
+}
+
+/// A condition of `--fail-if` with its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionResult {
+    /// The condition as typed, without spaces.
+    pub condition: String,
+    /// Its outcome.
+    pub ruling: Ruling,
+}
+
+impl CapacityDocument {
+    /// Combines the searches, and judges the conditions.
+    pub fn of(
+        goals: &[Goal],
+        searches: Vec<SearchReport>,
+        conditions: &[CapacityCondition],
+    ) -> CapacityDocument {
+        let outcomes: Vec<_> = searches.iter().filter_map(SearchReport::outcome).collect();
+        let mut document = CapacityDocument {
+            schema: CAPACITY_SCHEMA.to_owned(),
+            goals: goals.iter().map(Goal::to_string).collect(),
+            complete: outcomes.len() == searches.len() && !searches.is_empty(),
+            findings: findings(&searches),
+            ..CapacityDocument::default()
+        };
+        let last = searches.last().and_then(|search| search.probes.last());
+        let readings = last.map(|probe| probe.readings()).unwrap_or_default();
+        if let Some(estimate) = CapacityEstimate::of(&outcomes) {
+            document.text = sentences::estimated(&estimate, goals, &readings);
+            document.set_figures(&estimate);
+            if document.complete {
+                let results = conditions.iter().map(|condition| ConditionResult {
+                    condition: condition.to_string(),
+                    ruling: condition.judge(&estimate),
+                });
+                document.conditions = results.collect();
+            } else {
+                let (done, all) = (outcomes.len(), document.goals.join(", "));
+                let rate = prony_record::number::rate;
+                if let Some(per_s) = document.capacity_per_s {
+                    let searches = prony_record::number::plural(done as u64, "search", "searches");
+                    document.text =
+                        format!("Capacity at {all}: {} so far, by {searches}", rate(per_s));
+                }
+            }
+        } else {
+            let met = searches.iter().filter_map(|search| search.met_per_s);
+            let unmet = searches.iter().filter_map(|search| search.unmet_per_s);
+            let bracket = (met.reduce(f64::max), unmet.reduce(f64::min));
+            let known = sentences::between(bracket);
+            let is_silent = searches
+                .iter()
+                .any(|search| search.end == SearchEnd::NoSuccess);
+            document.text = match bracket {
+                _ if is_silent => format!(
+                    "Capacity at {}: unknown, because no request succeeded",
+                    document.goals.join(", ")
+                ),
+                (None, None) => format!("Capacity at {}: {known}", document.goals.join(", ")),
+                _ => format!("Capacity at {}: {known} so far", document.goals.join(", ")),
+            };
+        }
+        document.searches = searches;
+        document
+    }
+
+    fn set_figures(&mut self, estimate: &CapacityEstimate) {
+        match *estimate {
+            CapacityEstimate::Capacity {
+                per_s, interval, ..
+            } => {
+                self.capacity_per_s = Some(per_s);
+                self.low_per_s = interval.map(|interval| interval.low);
+                self.high_per_s = interval.map(|interval| interval.high);
+            }
+            CapacityEstimate::AtLeast { per_s, reason } => {
+                self.at_least_per_s = Some(per_s);
+                self.bound_reason = Some(reason);
+            }
+            CapacityEstimate::Below { per_s } | CapacityEstimate::Unmet { per_s } => {
+                self.below_per_s = Some(per_s);
+            }
+        }
+    }
+
+    /// True if a rate was found that meets the goals.
+    pub fn is_met(&self) -> bool {
+        self.capacity_per_s.is_some() || self.at_least_per_s.is_some()
+    }
+}
+
+/// The findings of all searches, each once.
+fn findings(searches: &[SearchReport]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in searches.iter().flat_map(|search| &search.findings) {
+        if !findings.iter().any(|known| known.id == finding.id) {
+            findings.push(finding.clone());
+        }
+    }
+    findings
+}

@@ -119,6 +119,7 @@ fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
     let given = &typed.load.settings;
     let set_by_search = [
         ("--rate", given.rate.is_some()),
+        ("--stages", !given.stages.is_empty()),
         ("--requests", given.requests.is_some()),
         ("--duration", given.duration.is_some()),
         ("--warmup", given.warmup.is_some()),

@@ -32,18 +32,15 @@ pub(crate) fn command() -> clap::Command {
     )
 }
 
-/// Hides the settings that a search of the capacity makes itself, and lets `--arrivals` be given
-/// without a rate.
+/// Hides the settings that a search of the capacity makes itself.
 fn without_rate(command: clap::Command) -> clap::Command {
     let connections =
         "Connections to keep open [default: 128 to 1024, so many that they are not the limit]";
     let arrivals = "Spacing of the requests [default: poisson]";
     let mut command = command
         .mut_arg("connections", |arg| arg.help(connections))
-        .mut_arg("arrivals", |_| {
-            LoadArguments::arrivals_alone().help(arrivals)
-        });
-    for hidden in ["rate", "requests", "duration", "warmup"] {
+        .mut_arg("arrivals", |arg| arg.help(arrivals));
+    for hidden in ["rate", "stages", "requests", "duration", "warmup"] {
         command = command.mut_arg(hidden, |arg| arg.hide(true));
     }
     command

@@ -5,6 +5,7 @@
 //! although prony is correct, which its figures show.
 
 mod aa;
+mod capacity;
 mod experiments;
 mod figures;
 mod interleave;
@@ -58,6 +59,11 @@ const CHECKS: &[Check] = &[
         name: "interleave",
         shows: "next to a bursty neighbor, interleaved blocks give intervals a third as wide",
         run: interleave::run,
+    },
+    Check {
+        name: "capacity",
+        shows: "capacities of an M/D/1 queue at three goals: intervals contain those of the theory",
+        run: capacity::run,
     },
 ];
 

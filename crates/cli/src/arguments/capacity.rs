@@ -17,7 +17,7 @@ use super::{LoadArguments, ProgressFlag};
 Examples:
   prony capacity --goal 'p99<50ms' http://localhost/
   prony capacity --goal 'p99<50ms' --goal 'failed<0.1%' http://localhost/
-  prony capacity --goal 'p99.9<20ms' --max-rate 20k --json c.json http://localhost/
+  prony capacity --goal 'p99.9<20ms' --max-rate 20k http://localhost/
   prony capacity --goal 'p99<50ms' --fail-if 'capacity<8000' http://localhost/
 
 A search probes request rates in an open loop until it knows the highest rate

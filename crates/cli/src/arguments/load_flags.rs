@@ -20,17 +20,6 @@ pub(crate) struct LoadArguments {
     pub(crate) settings: LoadSettings,
 }
 
-impl LoadArguments {
-    /// The flag `--arrivals`, without the requirement of a rate.
-    pub(crate) fn arrivals_alone() -> clap::Arg {
-        clap::Arg::new("arrivals")
-            .long("arrivals")
-            .value_name("ARRIVALS")
-            .value_parser(choice::<Arrivals>(ARRIVALS))
-            .help_heading("Load")
-    }
-}
-
 impl FromArgMatches for LoadArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<LoadArguments, clap::Error> {
         let flags = LoadFlags::from_arg_matches(matches)?;

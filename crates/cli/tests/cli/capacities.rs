@@ -87,6 +87,7 @@ fn an_interrupt_prints_what_is_known() {
     let document = workdir.json("c.json");
     check_schema(SCHEMA, &document);
     assert_eq!(document["complete"], false);
+    drop(origin);
     assert_eq!(workdir.left_running(), Vec::<String>::new());
 }
 

@@ -61,6 +61,7 @@ impl ProbeLoad {
     pub fn settings(&self, base: &LoadSettings) -> LoadSettings {
         let base = LoadSettings {
             requests: None,
+            stages: Vec::new(),
             ..base.clone()
         };
         match self {

@@ -34,6 +34,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub use prony_stats::capacity::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
+
 pub use goals::{CapacityGoals, GoalsRefusal};
 pub use probe_load::{ProbeLoad, ProbeLoads};
 pub use run::{CapacitySearch, SearchEvent};

@@ -148,14 +148,14 @@ fn errors_have_a_hint() {
         ("{{ }}", "name a value"),
         ("{{ | url }}", "name a value"),
         ("{{ a | upper }}", "valid filters are raw, url and json"),
-        ("{{ a | }}", "the filters"),
+        ("{{ a | }}", "valid filters"),
         ("{{ random(1) }}", "two integers"),
         ("{{ random(2, 1) }}", "the lower one first"),
         ("{{ random(1, 2 }}", "two integers"),
         ("{{ random(1.5, 2) }}", "two integers"),
         ("{{ random(1, 99999999999999999999) }}", "two integers"),
         ("{{ now() }}", "random(a, b)"),
-        ("{{ 'a' | url }}", "takes no filter"),
+        ("{{ 'a' | url }}", "can't have a filter"),
         ("{{{ a }}}", "write a column's name"),
     ] {
         let error = parse(text).unwrap_err().0;
@@ -236,8 +236,8 @@ fn invalid_tables_are_refused() {
             b"a,a\n1,2\n",
             "users.csv:1: two columns have the name \"a\"",
         ),
-        (b"a,b\n", "--data users.csv: no rows in it"),
-        (b"", "no rows in it"),
+        (b"a,b\n", "--data users.csv: the file has no rows"),
+        (b"", "the file has no rows"),
         (b"a\n\xff\n", "not a text file in UTF-8"),
     ] {
         let error = table_error(text);

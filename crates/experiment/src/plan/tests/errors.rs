@@ -201,7 +201,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "\"web.conf\" = { template = \"web.conf\" }",
         "\"web.conf\" = { template = \"gone.conf\" }",
         "@: file \"web.conf\" of service \"web\": gone.conf does not exist (relative paths start \
-         from the plan's folder)",
+         at the plan's folder)",
     ),
     (
         "\"web.conf\" = { template = \"web.conf\" }",

@@ -373,7 +373,7 @@ mod tests {
         let settings = LoadSettings {
             connections: Some(7),
             duration: Some(Duration::from_secs(1)),
-            header: vec!["A: {{ b }}".to_owned()],
+            header: vec!["A: {{ seq }}".to_owned()],
             no_keepalive: true,
             ..LoadSettings::default()
         };
@@ -388,7 +388,7 @@ mod tests {
         let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.load.url, "http://127.0.0.1:8001/a");
         assert_eq!(resolved.load.settings.connections, Some(7));
-        assert_eq!(resolved.load.settings.header, ["A: {{ b }}"]);
+        assert_eq!(resolved.load.settings.header, ["A: {{ seq }}"]);
         assert!(resolved.load.settings.no_keepalive);
         assert_eq!(
             plan.resolve(1, &BTreeMap::new()).unwrap().load.url,

@@ -4,6 +4,7 @@ mod agents;
 mod capacities;
 mod compares;
 mod curl_commands;
+mod differing_requests;
 mod doctor;
 mod dry_runs;
 mod fleet_loads;

@@ -475,3 +475,62 @@ fn every_study_is_a_plan() {
     }
     assert!(plans > 0);
 }
+
+#[test]
+fn columns_and_functions_are_left_to_the_load() {
+    let study = Study::new();
+    study.write("users.csv", "id,web,first name\n1,a,b\n");
+    let load = r#"
+        path = "/{{ id }}/{{ level }}?{{ seq }}&{{ id | raw }}"
+        header = ["A: {{ uuid }}", "B: {{ random(1, 9) }}", "C: {{ web.port }}"]
+        method = "POST"
+        body = "{% if level == 1 %}{{ id | json }}{% endif %}{{ \"{{ first name }}\" }}"
+        data = "users.csv"
+        data_order = "random""#;
+    let plan = study.read(&small("level = [1, 2]", "", load)).unwrap();
+    let load = plan.resolve(0, &allocate(&plan.allocations(0).unwrap()));
+    let load = load.unwrap().load;
+    let (_, path) = load
+        .url
+        .split_once("//")
+        .unwrap()
+        .1
+        .split_once('/')
+        .unwrap();
+    assert_eq!(path, "{{ id }}/1?{{ seq }}&{{ id | raw }}");
+    let header = &load.settings.header;
+    assert_eq!(header[..2], ["A: {{ uuid }}", "B: {{ random(1, 9) }}"]);
+    // A service takes precedence over a column of its name.
+    assert!(header[2][3..].parse::<u16>().is_ok(), "{header:?}");
+    let body = "{{ id | json }}{{ first name }}";
+    assert_eq!(load.settings.body.as_deref(), Some(body));
+    assert_eq!(load.settings.data, Some(study.path("users.csv")));
+}
+
+#[test]
+fn columns_exist_in_the_load_only() {
+    let study = Study::new();
+    study.write("users.csv", "id\n1\n");
+    let told = |service: &str, load: &str| {
+        let plan = small("level = [1, 2]", service, load);
+        study.diagnostics(&plan).join("\n")
+    };
+    let in_service = told("args = [\"{{ id }}\"]", "data = \"users.csv\"");
+    assert!(
+        in_service.contains("no factor or service has the name \"id\""),
+        "{in_service}"
+    );
+    let without_data = told("", "path = \"/{{ id }}\"");
+    assert!(
+        without_data.contains("no factor or service has the name \"id\""),
+        "{without_data}"
+    );
+    let misspelled = told("", "path = \"/{{ idd }}\"\ndata = \"users.csv\"");
+    assert!(misspelled.contains("did you mean \"id\""), "{misspelled}");
+    study.write("users.csv", "id,name\n1\n");
+    let ragged = told("", "data = \"users.csv\"");
+    assert!(
+        ragged.contains("users.csv:2: 1 value in a table of 2 columns"),
+        "{ragged}"
+    );
+}

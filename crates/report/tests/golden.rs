@@ -12,7 +12,7 @@ use prony_report::{
 
 mod sample_data;
 
-const EXPERIMENTS: [&str; 8] = [
+const EXPERIMENTS: [&str; 9] = [
     "gunicorn-sockets",
     "demo",
     "errors",
@@ -20,6 +20,7 @@ const EXPERIMENTS: [&str; 8] = [
     "portable",
     "interleaved",
     "noisy",
+    "capacity",
     // Written by the first version, because old folders must always render.
     "demo-of-0.1.0",
 ];

@@ -2,6 +2,7 @@
 
 mod agents;
 mod capacities;
+mod capacity_plans;
 mod compares;
 mod curl_commands;
 mod differing_requests;

@@ -445,7 +445,11 @@ impl<'a> Experiment<'a> {
             .iter()
             .map(|found| (&found.finding, found.variants.as_slice()))
             .collect();
-        let why = why::of(&self.design, &evaluation, self.stored.results(), &of_whom);
+        // A search measures no metric that could explain a difference.
+        let why = match self.plan.goals.is_empty() {
+            true => why::of(&self.design, &evaluation, self.stored.results(), &of_whom),
+            false => Vec::new(),
+        };
         let rounds = rounds::compare(&self.design, &evaluation, self.stored.results());
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);

@@ -7,7 +7,7 @@ use super::loads::closed;
 use super::{SampleExperiment, Server};
 
 /// Every experiment.
-pub(super) fn all() -> [SampleExperiment; 7] {
+pub(super) fn all() -> [SampleExperiment; 8] {
     [
         sockets(),
         demo(),
@@ -16,6 +16,7 @@ pub(super) fn all() -> [SampleExperiment; 7] {
         portable(),
         interleaved(),
         noisy(),
+        capacity(),
     ]
 }
 
@@ -87,6 +88,7 @@ fn sockets() -> SampleExperiment {
         withheld: None,
         rounds: 0,
         seed: 42,
+        goals: &[],
     }
 }
 
@@ -121,6 +123,7 @@ fn demo() -> SampleExperiment {
         withheld: None,
         rounds: 0,
         seed: 42,
+        goals: &[],
     }
 }
 
@@ -159,6 +162,7 @@ fn errors() -> SampleExperiment {
         withheld: Some("12% of its requests failed (errors)"),
         rounds: 0,
         seed: 42,
+        goals: &[],
     }
 }
 
@@ -202,6 +206,7 @@ fn ciphers() -> SampleExperiment {
         withheld: None,
         rounds: 0,
         seed: 5,
+        goals: &[],
     }
 }
 
@@ -253,6 +258,7 @@ fn portable() -> SampleExperiment {
         withheld: None,
         rounds: 0,
         seed: 3,
+        goals: &[],
     }
 }
 
@@ -287,6 +293,7 @@ fn interleaved() -> SampleExperiment {
         withheld: None,
         rounds: 40,
         seed: 9,
+        goals: &[],
     }
 }
 
@@ -323,5 +330,38 @@ fn noisy() -> SampleExperiment {
         withheld: None,
         rounds: 0,
         seed: 21,
+        goals: &[],
+    }
+}
+
+/// Trials are capacity searches.
+fn capacity() -> SampleExperiment {
+    SampleExperiment {
+        name: "capacity",
+        question: "How many requests a second does the new build hold?",
+        plan: "name = \"capacity\"\n[load]\ntarget = \"web\"\nmodel = \"capacity\"\ngoal = \"p99 < 50ms\"\n",
+        factors: vec![factor("build", &["old", "new"])],
+        baseline: levels(&[("build", "old")]),
+        family: vec![Metric::CapacityPerS],
+        blocks: 5,
+        noise: 0.01,
+        load: closed(16, 3.0),
+        server: |levels| Server {
+            rate: if levels["build"] == "new" {
+                8_410.0
+            } else {
+                7_510.0
+            },
+            p50_us: 2_100.0,
+            p99_us: 49_000.0,
+            user: 58.0,
+            system: 39.0,
+            failed_share: 0.0,
+        },
+        findings: Vec::new(),
+        withheld: None,
+        rounds: 0,
+        seed: 33,
+        goals: &["p99<50ms"],
     }
 }

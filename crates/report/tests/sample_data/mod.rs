@@ -3,6 +3,7 @@
 
 mod experiments;
 mod loads;
+mod searches;
 mod slices;
 
 use std::collections::BTreeMap;
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 use prony_record::{Finding, LoadInfo, Record};
 use prony_stats::{
     Bottleneck, BottleneckKind, Comparison, Design, Evaluation, ExperimentInfo, Explanation,
-    Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding, RoundMetric,
-    RoundValues, Trials, Values, Verdict, VerdictDocument, changed_cost, compare_rounds, evaluate,
-    undecided_cost_text,
+    Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding,
+    RoundComparison, RoundMetric, RoundValues, Trials, Values, Verdict, VerdictDocument,
+    changed_cost, compare_rounds, evaluate, undecided_cost_text,
 };
 use serde_json::json;
 
@@ -79,6 +80,8 @@ struct SampleExperiment {
     /// Rounds of each block; 0 if its trials run one after the other.
     rounds: u32,
     seed: u64,
+    /// Goals of capacity searches; empty if the trials are single loads.
+    goals: &'static [&'static str],
 }
 
 fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
@@ -106,7 +109,10 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
             server.system *= noise.around(0.01);
             server.rate *= slices::mean(&speeds);
             let record = loads::trial(sample_data, &server, &mut noise);
-            let values = values(&record, &server);
+            let values = match sample_data.goals {
+                [] => values(&record, &server),
+                _ => Values::from([(Metric::CapacityPerS, server.rate)]),
+            };
             let name = folder_name(&design, levels);
             let folder: PathBuf = dir.join(format!("trials/{block:02}-{name}"));
             fs::create_dir_all(&folder)?;
@@ -123,6 +129,16 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
                 });
                 fs::write(folder.join("trial.json"), format!("{trial}\n"))?;
             }
+            if let [goal] = sample_data.goals {
+                let trial = json!({
+                    "block": block,
+                    "variant": place,
+                    "position": place,
+                    "values": values,
+                    "search": searches::of_trial(goal, server.rate, &mut noise),
+                });
+                fs::write(folder.join("trial.json"), format!("{trial}\n"))?;
+            }
             trials.add(block, place, values);
         }
     }
@@ -131,14 +147,28 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
         evaluation.withhold(|_| true, reason);
     }
     let rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
+    write_document(dir, sample_data, &design, evaluation, (rounds, order))
+}
+
+/// Writes everything but the trials.
+fn write_document(
+    dir: &Path,
+    sample_data: &SampleExperiment,
+    design: &Design,
+    evaluation: Evaluation,
+    (rounds, order): (Vec<RoundComparison>, Vec<Vec<String>>),
+) -> std::io::Result<()> {
     let about = ExperimentInfo {
         name: sample_data.name.to_owned(),
         question: sample_data.question.to_owned(),
         seed: 7,
         order,
     };
-    let why = whys(&evaluation);
-    let document = VerdictDocument::new(about, &design, evaluation, sample_data.findings.clone());
+    let why = match sample_data.goals {
+        [] => whys(&evaluation),
+        _ => Vec::new(),
+    };
+    let document = VerdictDocument::new(about, design, evaluation, sample_data.findings.clone());
     let document = VerdictDocument {
         why,
         rounds,
@@ -178,7 +208,11 @@ fn design(sample_data: &SampleExperiment) -> Design {
         blocks_min: sample_data.blocks,
         blocks_max: sample_data.blocks,
         alpha: 0.05,
-        goals: Vec::new(),
+        goals: sample_data
+            .goals
+            .iter()
+            .map(|it| (*it).to_owned())
+            .collect(),
     }
 }
 

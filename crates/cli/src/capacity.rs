@@ -120,6 +120,7 @@ fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
     let set_by_search = [
         ("--rate", given.rate.is_some()),
         ("--stages", !given.stages.is_empty()),
+        ("--think", given.think.is_some()),
         ("--requests", given.requests.is_some()),
         ("--duration", given.duration.is_some()),
         ("--warmup", given.warmup.is_some()),

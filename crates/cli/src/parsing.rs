@@ -40,7 +40,7 @@ fn without_rate(command: clap::Command) -> clap::Command {
     let mut command = command
         .mut_arg("connections", |arg| arg.help(connections))
         .mut_arg("arrivals", |arg| arg.help(arrivals));
-    for hidden in ["rate", "stages", "requests", "duration", "warmup"] {
+    for hidden in ["rate", "stages", "think", "requests", "duration", "warmup"] {
         command = command.mut_arg(hidden, |arg| arg.hide(true));
     }
     command

@@ -25,9 +25,9 @@ that meets every goal. The spread of five searches gives the 95% interval. A
 search takes about a minute, and up to five where few requests a second are
 served. Use --dry-run to see the longest time.
 
-EXPR is an upper limit: a time (p99<50ms, mean<5ms; pN or p(N), min, max and
-other times as in `prony load`), or a share of requests (failed<0.1%,
-timeout<1%). Times count from when a request was due."
+EXPR is an upper limit: a time (p99<50ms or any pN, mean<5ms, and with service.,
+first_byte., connect. or tls. before them), or a share of requests (failed<0.1%,
+timeout<1%). Response times count from when a request was due."
 )]
 pub(crate) struct CapacityArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths

@@ -39,7 +39,7 @@ pub use document::{
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{
     ENTRIES_MAX, EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList, EntryResult,
-    EntryResults, OtherEntries,
+    EntryResults, OtherEntries, SparseTimes,
 };
 pub use finding::{
     Finding, FindingId, FindingInfo, FindingName, FindingScope, Severity, TrialFolding,

@@ -9,7 +9,7 @@
 //! In an interleaved load, requests that started in the settling part of a slice do not belong to the
 //! measured part, and the load's clock does not count that part: see [`Recorder::settle`].
 
-use crate::entries::{EntryDeltas, EntryTimes};
+use crate::entries::{DenseTimes, EntryDeltas};
 use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
@@ -96,7 +96,7 @@ pub struct Recorder {
     /// of a closed loop. They are recorded once and distributed at the end of the slice.
     equal_times: FastHistogram,
     /// Response times by entry, distributed at the end of the slice.
-    entry_times: EntryTimes,
+    entry_times: DenseTimes,
     slice_end: Nanos,
     slices_ended: usize,
     /// Requests in flight at the end that are younger than this count without a time: see
@@ -125,7 +125,7 @@ impl Recorder {
             measured,
             slice: Delta::default(),
             equal_times: FastHistogram::default(),
-            entry_times: EntryTimes::default(),
+            entry_times: DenseTimes::default(),
             slice_end: measured.start() + SLICE,
             slices_ended: 0,
             untimed_below: Nanos::ZERO,
@@ -143,7 +143,7 @@ impl Recorder {
     /// numbers.
     pub fn count_entries(&mut self, entries: usize) {
         self.slice.entries = EntryDeltas::new(entries);
-        self.entry_times = EntryTimes::new(entries);
+        self.entry_times = DenseTimes::new(entries);
     }
 
     /// Begins or ends the settling part of a slice. Its requests have [`Exchange::is_settling`].
@@ -285,7 +285,7 @@ impl Recorder {
             if outcome == Outcome::Ok {
                 self.entry_times.record(exchange.entry, response);
             } else if is_bound {
-                entry.record_at_least(response);
+                entry.times.record_at_least(response);
             }
         }
         true
@@ -358,7 +358,7 @@ impl Recorder {
 
     fn end_slice(&mut self, end: Nanos) {
         self.distribute_equal_times();
-        self.entry_times.take(&mut self.slice.entries);
+        self.entry_times.take(self.slice.entries.iter_mut());
         let slice = &mut self.slice;
         let begin = Nanos(self.slice_end.0 - SLICE.0);
         slice.span = Some((begin.min(end), end));
@@ -385,7 +385,7 @@ impl Recorder {
         self.series_limit = Nanos::MAX;
         self.passed(end);
         self.end_slice(end);
-        self.entry_times = EntryTimes::default();
+        self.entry_times = DenseTimes::default();
     }
 
     /// Adds the recorder of another worker of the same load. Both must be finished.

@@ -201,11 +201,11 @@ impl EncodedDelta {
             [
                 (
                     BucketList::EntryKnown(index),
-                    std::mem::take(&mut entry.known),
+                    std::mem::take(&mut entry.times.known),
                 ),
                 (
                     BucketList::EntryAtLeast(index),
-                    std::mem::take(&mut entry.at_least),
+                    std::mem::take(&mut entry.times.at_least),
                 ),
             ]
         });
@@ -216,8 +216,8 @@ impl EncodedDelta {
         match list {
             BucketList::Known(index) => &mut at(&mut self.times, index).known,
             BucketList::AtLeast(index) => &mut at(&mut self.times, index).at_least,
-            BucketList::EntryKnown(index) => &mut at(&mut self.entries, index).known,
-            BucketList::EntryAtLeast(index) => &mut at(&mut self.entries, index).at_least,
+            BucketList::EntryKnown(index) => &mut at(&mut self.entries, index).times.known,
+            BucketList::EntryAtLeast(index) => &mut at(&mut self.entries, index).times.at_least,
         }
     }
 
@@ -259,7 +259,7 @@ impl EncodedDelta {
     fn entries_add_up(&self) -> bool {
         let few = |count: &u64| *count < COUNT_MAX;
         let are_few = self.entries.iter().all(|entry| {
-            let lists = entry.known.iter().chain(&entry.at_least);
+            let lists = entry.times.known.iter().chain(&entry.times.at_least);
             let outcomes = entry.outcomes.happened();
             entry.counts().iter().all(few)
                 && outcomes.into_iter().all(|(_, count)| few(&count))

@@ -33,7 +33,10 @@ fn impossible_numbers_are_rejected_whole() {
     refused(|it| it.first_slice = u32::MAX);
     let entry = |started, known| EntryDelta {
         started,
-        known,
+        times: crate::SparseTimes {
+            known,
+            at_least: Vec::new(),
+        },
         ..EntryDelta::default()
     };
     refused(|it| it.entries = vec![entry(0, vec![(1, u64::MAX)])]);
@@ -58,7 +61,7 @@ fn too_many_entries_are_not_read() {
     encoded.entries.push(EntryDelta::default());
     assert!(written_and_read(&encoded).is_none());
     encoded.entries = vec![EntryDelta::default()];
-    encoded.entries[0].known = vec![(1 << 20, 1)];
+    encoded.entries[0].times.known = vec![(1 << 20, 1)];
     assert!(written_and_read(&encoded).is_none());
 }
 
@@ -157,8 +160,8 @@ impl Random {
             }
             entry.outcomes.add_many(Outcome::Ok, self.up_to_bits(30));
             entry.outcomes.add_many(Outcome::Reset, self.up_to_bits(3));
-            entry.known = vec![(3, 1 + self.up_to_bits(40)), (4, 7), (900, 2)];
-            entry.at_least = vec![(17, 1 + self.up_to_bits(40))];
+            entry.times.known = vec![(3, 1 + self.up_to_bits(40)), (4, 7), (900, 2)];
+            entry.times.at_least = vec![(17, 1 + self.up_to_bits(40))];
             sum.merge_counts(entry);
         }
         (delta.started, delta.unmeasured) = (sum.started, sum.unmeasured);

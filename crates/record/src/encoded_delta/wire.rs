@@ -77,8 +77,8 @@ fn write_entries(to: &mut BitWriter, entries: &[EntryDelta]) {
         let outcomes = entry.outcomes.happened();
         let outcomes: Vec<BucketCount> = outcomes.map(|(it, n)| (it as u32, n)).collect();
         write_list(to, &outcomes);
-        write_list(to, &entry.known);
-        write_list(to, &entry.at_least);
+        write_list(to, &entry.times.known);
+        write_list(to, &entry.times.at_least);
     }
 }
 
@@ -149,8 +149,8 @@ fn read_entries(from: &mut BitReader<'_>) -> Option<Vec<EntryDelta>> {
         for (outcome, count) in read_outcomes(from)? {
             entry.outcomes.add_many(outcome, count);
         }
-        entry.known = read_list(from, TIME_BUCKETS)?;
-        entry.at_least = read_list(from, TIME_BUCKETS)?;
+        entry.times.known = read_list(from, TIME_BUCKETS)?;
+        entry.times.at_least = read_list(from, TIME_BUCKETS)?;
         entries.push(entry);
     }
     Some(entries)

@@ -1,23 +1,7 @@
 //! Counts and response times of each entry in one interval of a load.
 
-use crate::buckets::BucketCount;
-use crate::distribution::LONGEST_NS;
-use crate::{Distribution, Nanos, Outcome, OutcomeCounts, buckets};
-
-/// Significant bits of a response time. The middle of a bucket is within 0.4% of each time in it.
-const TIME_BITS: u32 = 8;
-
-/// Number of buckets up to the longest time.
-pub(crate) const TIME_BUCKETS: usize = bucket_of(Nanos(LONGEST_NS)) as usize + 1;
-
-const fn bucket_of(time: Nanos) -> u32 {
-    let nanos = if time.0 < LONGEST_NS {
-        time.0
-    } else {
-        LONGEST_NS
-    };
-    buckets::bucket_of(TIME_BITS, nanos)
-}
+use super::SparseTimes;
+use crate::{Outcome, OutcomeCounts};
 
 /// Counts and response times of one entry in one interval of a load. A request counts in the interval in
 /// which it ends; only [`EntryDelta::started`] counts starts.
@@ -33,18 +17,15 @@ pub struct EntryDelta {
     pub bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
-    /// Response times of the successes.
-    pub(crate) known: Vec<BucketCount>,
-    /// Lower bounds of response times.
-    pub(crate) at_least: Vec<BucketCount>,
+    /// From the intended start to the last byte, over successes and lower bounds.
+    pub times: SparseTimes,
 }
 
 impl EntryDelta {
     /// Adds another interval, or the same interval of another worker.
     fn merge(&mut self, other: &EntryDelta) {
         self.merge_counts(other);
-        buckets::add(&mut self.known, &other.known);
-        buckets::add(&mut self.at_least, &other.at_least);
+        self.times.merge(&other.times);
     }
 
     /// Adds everything but the response times.
@@ -59,35 +40,13 @@ impl EntryDelta {
     fn clear(&mut self) {
         self.counts_mut().into_iter().for_each(|count| *count = 0);
         self.outcomes = OutcomeCounts::default();
-        self.known.clear();
-        self.at_least.clear();
+        self.times.clear();
     }
 
     /// Requests that have begun and not ended, if this covers the load from its start.
     pub fn in_flight(&self) -> u64 {
         let ended = self.unmeasured.saturating_add(self.outcomes.ended());
         self.started.saturating_sub(ended)
-    }
-
-    /// Adds a lower bound of a response time.
-    pub(crate) fn record_at_least(&mut self, time: Nanos) {
-        let bucket = bucket_of(time);
-        match self.at_least.binary_search_by_key(&bucket, |it| it.0) {
-            Ok(place) => self.at_least[place].1 += 1,
-            Err(place) => self.at_least.insert(place, (bucket, 1)),
-        }
-    }
-
-    /// Replaces the content of `times` with the response times and their lower bounds.
-    pub fn response_times(&self, times: &mut Distribution) {
-        let middle = |bucket| Nanos(buckets::middle_of(TIME_BITS, bucket));
-        times.clear();
-        for &(bucket, count) in &self.known {
-            times.record_many(middle(bucket), count);
-        }
-        for &(bucket, count) in &self.at_least {
-            times.record_many_at_least(middle(bucket), count);
-        }
     }
 
     pub(crate) fn counts_mut(&mut self) -> [&mut u64; 4] {
@@ -139,6 +98,10 @@ impl EntryDeltas {
         self.0.get_mut(last.min(number as usize))
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut EntryDelta> {
+        self.0.iter_mut()
+    }
+
     pub(crate) fn merge(&mut self, other: &EntryDeltas) {
         self.merge_all(&other.0);
     }
@@ -169,56 +132,6 @@ impl EntryDeltas {
         for entry in &mut self.0 {
             let in_flight = entry.in_flight();
             entry.outcomes.add_many(Outcome::Unfinished, in_flight);
-        }
-    }
-}
-
-/// Response times of the current slice by entry: dense buckets, so that a request adds to one number.
-/// Zeros take no memory until they are written to.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct EntryTimes {
-    /// [`TIME_BUCKETS`] for each entry. 32 bits suffice, because they are emptied every half second.
-    counts: Vec<u32>,
-    /// First and last used bucket of each entry.
-    used: Vec<(u32, u32)>,
-}
-
-const UNUSED: (u32, u32) = (u32::MAX, 0);
-
-impl EntryTimes {
-    pub(crate) fn new(entries: usize) -> EntryTimes {
-        EntryTimes {
-            counts: vec![0; entries * TIME_BUCKETS],
-            used: vec![UNUSED; entries],
-        }
-    }
-
-    /// Adds a response time of an entry.
-    #[inline]
-    pub(crate) fn record(&mut self, entry: u32, time: Nanos) {
-        let bucket = bucket_of(time);
-        let entry = (entry as usize).min(self.used.len().saturating_sub(1));
-        if let (Some(used), Some(count)) = (
-            self.used.get_mut(entry),
-            self.counts.get_mut(entry * TIME_BUCKETS + bucket as usize),
-        ) {
-            *used = (used.0.min(bucket), used.1.max(bucket));
-            *count += 1;
-        }
-    }
-
-    /// Moves all times into `entries`, which have none.
-    pub(crate) fn take(&mut self, entries: &mut EntryDeltas) {
-        let each = self.used.iter_mut().zip(&mut entries.0).enumerate();
-        for (place, (used, entry)) in each {
-            let (first, last) = std::mem::replace(used, UNUSED);
-            let counts = &mut self.counts[place * TIME_BUCKETS..][..TIME_BUCKETS];
-            for bucket in first..=last {
-                let count = std::mem::take(&mut counts[bucket as usize]);
-                if count > 0 {
-                    entry.known.push((bucket, u64::from(count)));
-                }
-            }
         }
     }
 }

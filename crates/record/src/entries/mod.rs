@@ -6,11 +6,13 @@
 mod delta;
 mod list;
 mod results;
+mod times;
 
 pub use delta::{EntryDelta, EntryDeltas};
-pub(crate) use delta::{EntryTimes, TIME_BUCKETS};
 pub use list::{EntryGrouping, EntryInfo, EntryList, OtherEntries};
 pub use results::{EntryResult, EntryResults};
+pub use times::SparseTimes;
+pub(crate) use times::{DenseTimes, TIME_BUCKETS};
 
 /// Maximum number of entries with results of their own.
 pub const ENTRIES_MAX: usize = 100;

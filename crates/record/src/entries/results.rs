@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList};
-use crate::{Distribution, Nanos, Outcome, Summary, unmeasured};
+use crate::{Nanos, Outcome, Summary, unmeasured};
 
 /// Name of the row that sums up the entries without results of their own.
 const OTHER: &str = "other";
@@ -57,11 +57,10 @@ pub struct EntryResult {
 impl EntryResults {
     /// The results of the entries of a list in a measured part of this length.
     pub fn of(list: &EntryList, deltas: &EntryDeltas, elapsed: Nanos) -> EntryResults {
-        let mut times = Distribution::new();
         let none = EntryDelta::default();
-        let mut result = |number: usize, info: EntryInfo| {
+        let result = |number: usize, info: EntryInfo| {
             let delta = deltas.0.get(number).unwrap_or(&none);
-            EntryResult::of(info, delta, elapsed, &mut times)
+            EntryResult::of(info, delta, elapsed)
         };
         let each = list.each.iter().cloned().enumerate();
         let each: Vec<EntryResult> = each.map(|(number, info)| result(number, info)).collect();
@@ -89,13 +88,7 @@ impl EntryResults {
 }
 
 impl EntryResult {
-    fn of(
-        info: EntryInfo,
-        delta: &EntryDelta,
-        elapsed: Nanos,
-        times: &mut Distribution,
-    ) -> EntryResult {
-        delta.response_times(times);
+    fn of(info: EntryInfo, delta: &EntryDelta, elapsed: Nanos) -> EntryResult {
         let outcomes = &delta.outcomes;
         let ok = outcomes.get(Outcome::Ok);
         EntryResult {
@@ -113,7 +106,7 @@ impl EntryResult {
             },
             bytes_in: delta.bytes_in,
             bytes_out: delta.bytes_out,
-            response_time_us: times.summary(),
+            response_time_us: delta.times.summary(),
         }
     }
 

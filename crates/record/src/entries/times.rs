@@ -1,0 +1,269 @@
+//! Response times of an entry: sparse buckets to keep and to send, dense buckets to record into.
+
+use std::borrow::Cow;
+
+use super::EntryDelta;
+use crate::buckets::{self, BucketCount};
+use crate::distribution::LONGEST_NS;
+use crate::{Nanos, Summary};
+
+/// Significant bits of a response time. The middle of a bucket is within 0.4% of each time in it.
+const TIME_BITS: u32 = 8;
+
+/// Number of buckets up to the longest time.
+pub(crate) const TIME_BUCKETS: usize = bucket_of(Nanos(LONGEST_NS)) as usize + 1;
+
+const fn bucket_of(time: Nanos) -> u32 {
+    let nanos = match time.0 {
+        nanos @ ..LONGEST_NS => nanos,
+        _ => LONGEST_NS,
+    };
+    buckets::bucket_of(TIME_BITS, nanos)
+}
+
+/// The used buckets of an entry's response times.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SparseTimes {
+    /// Response times of the successes.
+    pub(crate) known: Vec<BucketCount>,
+    /// Lower bounds of response times.
+    pub(crate) at_least: Vec<BucketCount>,
+}
+
+impl SparseTimes {
+    pub(super) fn merge(&mut self, other: &SparseTimes) {
+        buckets::add(&mut self.known, &other.known);
+        buckets::add(&mut self.at_least, &other.at_least);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+        self.at_least.clear();
+    }
+
+    /// Adds a lower bound.
+    pub(crate) fn record_at_least(&mut self, time: Nanos) {
+        let bucket = bucket_of(time);
+        match self.at_least.binary_search_by_key(&bucket, |it| it.0) {
+            Ok(place) => self.at_least[place].1 += 1,
+            Err(place) => self.at_least.insert(place, (bucket, 1)),
+        }
+    }
+
+    /// Number of times, including lower bounds.
+    pub fn count(&self) -> u64 {
+        number(&self.known) + self.censored()
+    }
+
+    /// Number of lower bounds.
+    pub fn censored(&self) -> u64 {
+        number(&self.at_least)
+    }
+
+    /// Times and lower bounds.
+    fn all(&self) -> Cow<'_, [BucketCount]> {
+        if self.at_least.is_empty() {
+            return Cow::Borrowed(&self.known);
+        }
+        let mut all = self.known.clone();
+        buckets::add(&mut all, &self.at_least);
+        Cow::Owned(all)
+    }
+
+    /// The summary by the rules of [`crate::Distribution::summary`].
+    pub fn summary(&self) -> Summary {
+        let all = self.all();
+        let (Some(first), Some(last)) = (all.first(), all.last()) else {
+            return Summary::default();
+        };
+        let known = number(&self.known);
+        let mut at_least = Vec::new();
+        if known == 0 {
+            at_least.push("min".to_owned());
+        }
+        let mut at = |name: &str, quantile: f64| {
+            let rank = (quantile * number(&all) as f64).ceil().max(1.0) as u64;
+            let low = value_at(&all, rank);
+            // The other extreme: every lower bound is really longer than all complete times.
+            let is_bound = rank > known || value_at(&self.known, rank) > low * 1.01;
+            if is_bound {
+                at_least.push(name.to_owned());
+            }
+            low
+        };
+        let (p50, p75) = (at("p50", 0.5), at("p75", 0.75));
+        let (p90, p95) = (at("p90", 0.9), at("p95", 0.95));
+        let (p99, p99_9) = (at("p99", 0.99), at("p99_9", 0.999));
+        let longest_bound = self.at_least.last().map(|it| it.0);
+        if longest_bound.is_some_and(|bound| self.known.last().is_none_or(|it| bound >= it.0)) {
+            at_least.push("max".to_owned());
+        }
+        // A request that was cut off early is not the shortest one.
+        let shortest = self.known.first().unwrap_or(first);
+        Summary {
+            min: micros(shortest.0),
+            mean: rounded(mean(&all)),
+            p50,
+            p75: Some(p75),
+            p90,
+            p95: Some(p95),
+            p99,
+            p99_9,
+            max: micros(last.0),
+            stdev: (known > 0).then(|| rounded(deviation(&self.known))),
+            at_least,
+        }
+    }
+}
+
+fn number(buckets: &[BucketCount]) -> u64 {
+    buckets.iter().map(|(_, count)| count).sum()
+}
+
+/// The middle of a bucket in microseconds.
+fn micros(bucket: u32) -> f64 {
+    buckets::middle_of(TIME_BITS, bucket) as f64 / 1e3
+}
+
+/// Microseconds rounded to the nanosecond.
+fn rounded(micros: f64) -> f64 {
+    (micros * 1e3).round() / 1e3
+}
+
+/// The value with this rank, from 1, in microseconds.
+fn value_at(buckets: &[BucketCount], rank: u64) -> f64 {
+    let mut below = 0;
+    let found = buckets.iter().find(|(_, count)| {
+        below += count;
+        below >= rank
+    });
+    found.or(buckets.last()).map_or(0.0, |it| micros(it.0))
+}
+
+fn mean(buckets: &[BucketCount]) -> f64 {
+    let sum = |(bucket, count): &BucketCount| micros(*bucket) * *count as f64;
+    buckets.iter().map(sum).sum::<f64>() / number(buckets) as f64
+}
+
+fn deviation(buckets: &[BucketCount]) -> f64 {
+    let mean = mean(buckets);
+    let square = |(bucket, count): &BucketCount| (micros(*bucket) - mean).powi(2) * *count as f64;
+    (buckets.iter().map(square).sum::<f64>() / number(buckets) as f64).sqrt()
+}
+
+/// Response times of the current slice by entry: dense buckets, so that a request adds to one number.
+/// Zeros take no memory until they are written to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DenseTimes {
+    /// [`TIME_BUCKETS`] for each entry. 32 bits suffice, because they are emptied every half second.
+    counts: Vec<u32>,
+    /// First and last used bucket of each entry.
+    used: Vec<(u32, u32)>,
+}
+
+const UNUSED: (u32, u32) = (u32::MAX, 0);
+
+impl DenseTimes {
+    pub(crate) fn new(entries: usize) -> DenseTimes {
+        DenseTimes {
+            counts: vec![0; entries * TIME_BUCKETS],
+            used: vec![UNUSED; entries],
+        }
+    }
+
+    /// Adds a response time of an entry.
+    #[inline]
+    pub(crate) fn record(&mut self, entry: u32, time: Nanos) {
+        let bucket = bucket_of(time);
+        let entry = (entry as usize).min(self.used.len().saturating_sub(1));
+        if let (Some(used), Some(count)) = (
+            self.used.get_mut(entry),
+            self.counts.get_mut(entry * TIME_BUCKETS + bucket as usize),
+        ) {
+            *used = (used.0.min(bucket), used.1.max(bucket));
+            *count += 1;
+        }
+    }
+
+    /// Moves all times into `entries`, which have none.
+    pub(crate) fn take<'a>(&mut self, entries: impl Iterator<Item = &'a mut EntryDelta>) {
+        for (place, (used, entry)) in self.used.iter_mut().zip(entries).enumerate() {
+            let (first, last) = std::mem::replace(used, UNUSED);
+            let counts = &mut self.counts[place * TIME_BUCKETS..][..TIME_BUCKETS];
+            for bucket in first..=last {
+                let count = std::mem::take(&mut counts[bucket as usize]);
+                if count > 0 {
+                    entry.times.known.push((bucket, u64::from(count)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Distribution;
+
+    fn of(known: &[u64], bounds: &[u64]) -> (SparseTimes, Distribution) {
+        let (mut times, mut exact) = (SparseTimes::default(), Distribution::new());
+        for &nanos in known {
+            buckets::add(&mut times.known, &[(bucket_of(Nanos(nanos)), 1)]);
+            exact.record(Nanos(nanos));
+        }
+        for &nanos in bounds {
+            times.record_at_least(Nanos(nanos));
+            exact.record_at_least(Nanos(nanos));
+        }
+        (times, exact)
+    }
+
+    #[test]
+    fn a_summary_is_that_of_a_distribution_within_half_a_percent() {
+        let many: Vec<u64> = (1..=1_000).map(|n| n * n * 3_000).collect();
+        for (known, bounds) in [
+            (&many[..], &[][..]),
+            (&many, &[5_000, 2_999_000_000]),
+            (&many[..50], &[1_000; 50]),
+            (&many[..98], &[5_000_000_000; 2]),
+            (&[], &[3_000_000, 5_000_000]),
+            (&[u64::MAX, 0, 1], &[]),
+            (&[7_000_000], &[]),
+            (&[], &[]),
+        ] {
+            let (times, exact) = of(known, bounds);
+            assert_eq!(times.count(), exact.count());
+            assert_eq!(times.censored(), exact.censored());
+            let (ours, exact) = (times.summary(), exact.summary());
+            assert_eq!(ours.at_least, exact.at_least, "{known:?} {bounds:?}");
+            let figures = |it: &Summary| {
+                [it.min, it.mean, it.p50, it.p90, it.p99, it.p99_9, it.max]
+                    .into_iter()
+                    .chain([it.p75, it.p95].map(Option::unwrap_or_default))
+                    .collect::<Vec<f64>>()
+            };
+            for (ours, exact) in figures(&ours).into_iter().zip(figures(&exact)) {
+                assert!((ours - exact).abs() <= exact * 0.005, "{ours} {exact}");
+            }
+            let (ours, exact) = (ours.stdev.unwrap_or(-1.0), exact.stdev.unwrap_or(-1.0));
+            assert!((ours - exact).abs() <= exact.abs() * 0.01, "{ours} {exact}");
+        }
+    }
+
+    #[test]
+    fn dense_times_become_sparse_once() {
+        let mut dense = DenseTimes::new(2);
+        let mut entries = [EntryDelta::default(), EntryDelta::default()];
+        for (entry, nanos) in [(1, 7), (9, 7), (1, u64::MAX), (1, 6)] {
+            dense.record(entry, Nanos(nanos));
+        }
+        dense.take(entries.iter_mut());
+        assert_eq!(entries[0], EntryDelta::default());
+        let last = TIME_BUCKETS as u32 - 1;
+        assert_eq!(entries[1].times.known, [(6, 1), (7, 2), (last, 1)]);
+        let mut again = [EntryDelta::default(), EntryDelta::default()];
+        dense.take(again.iter_mut());
+        assert_eq!(again[1], EntryDelta::default());
+        DenseTimes::default().record(3, Nanos(1));
+    }
+}

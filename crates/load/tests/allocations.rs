@@ -200,6 +200,17 @@ fn requests_allocate_nothing() {
             "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
         );
     }
+    // Results by entry of a list take memory at the end of a half second only.
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let lines: String = (0..20).map(|n| format!("/bytes/{n}\n")).collect();
+    std::fs::write(list.path(), lines).unwrap();
+    let url = format!("http://{}/", clear.addresses()[0]);
+    let words = format!("-c 8 -t 1 --urls {}", list.path().display());
+    let (more, slices) = more_for_more(&url, &words);
+    assert!(
+        more <= 20 * FOR_EACH_SLICE * slices,
+        "{words}: {more} allocations for 8000 requests in {slices} half seconds"
+    );
     // The PROXY header, which differs for each connection, costs no memory either.
     let address = closing_server();
     for words in [

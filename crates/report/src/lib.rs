@@ -36,6 +36,7 @@ mod wording;
 pub use document::Document;
 pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};
 pub use prony_record::number;
+pub use tables::entries::worst_entries;
 pub use tables::times::PERCENTILES;
 pub use timeline::timeline;
 pub use wording::runs::regressions;

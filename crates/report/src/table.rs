@@ -120,6 +120,11 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// The number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Aligns every column.
     pub fn align_all(&mut self, align: Align) {
         for column in &mut self.columns {

@@ -24,7 +24,7 @@ const EXPERIMENTS: [&str; 9] = [
     // Written by the first version, because old folders must always render.
     "demo-of-0.1.0",
 ];
-const LOADS: [&str; 4] = ["closed", "failing", "open", "profile"];
+const LOADS: [&str; 5] = ["closed", "failing", "open", "profile", "list"];
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
@@ -73,6 +73,9 @@ fn of_loads() -> Vec<(String, String)> {
         let document = Document::of_load(&record, &PERCENTILES);
         put("txt", text::render(&document, TextOptions::PLAIN));
         put("html", html::render(&document));
+        if name == "list" {
+            put("md", markdown::render(&document));
+        }
         if name == "failing" {
             put("ansi", text::render(&document, TextOptions::COLORED));
             put("md", markdown::render(&document));

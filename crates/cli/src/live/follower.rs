@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use prony_load::WorkerUtilization;
-use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, RateProfile, SLICE};
+use prony_record::{
+    Distribution, EntryResult, EntryResults, Finding, LoadInfo, Nanos, Outcome, RateProfile, SLICE,
+};
 
 use super::agents::Agents;
 use crate::running_load::{LoadSnapshot, RunningLoad};
@@ -13,6 +15,8 @@ use crate::running_load::{LoadSnapshot, RunningLoad};
 const RECENT: Duration = Duration::from_secs(5);
 /// The number of slices that the current rate covers.
 const RATE_SLICES: usize = 2;
+/// The number of entries that a view shows.
+const WORST_ENTRIES: usize = 5;
 /// The time between checks for findings, which take some milliseconds.
 const FINDINGS_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -47,6 +51,8 @@ pub(crate) struct LoadFigures {
     pub(crate) outcomes: Vec<(Outcome, u64)>,
     /// Responses of the measured part by status.
     pub(crate) statuses: Vec<(u16, u64)>,
+    /// The worst entries of the list; empty if it has a single entry.
+    pub(crate) worst_entries: Vec<EntryResult>,
     /// Requests in flight.
     pub(crate) in_flight: u64,
     /// Requests that are due and wait for a connection; open loop only.
@@ -343,6 +349,11 @@ impl Follower {
         figures.all = Times::of(&all.response_time);
         figures.outcomes = all.outcomes.happened().collect();
         figures.statuses = all.statuses.iter().collect();
+        if let Some(list) = &figures.info.entries {
+            let entries = EntryResults::of(list, &all.entries, all.length());
+            let worst = prony_report::worst_entries(&entries, WORST_ENTRIES);
+            figures.worst_entries = worst.into_iter().cloned().collect();
+        }
         figures.in_flight = so_far.in_flight;
         figures.connections_opened = all.connections_opened;
         figures.waiting = waiting(figures, all.started, so_far.reaches);

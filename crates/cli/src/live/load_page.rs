@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::follower::{Follower, LoadFigures, Times};
-use super::{LiveView, Theme, ViewContext, panels};
+use super::{LiveView, Theme, ViewContext, entries, panels};
 
 /// The least size of a terminal for tables next to each other.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
@@ -49,6 +49,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         rate,
         chart,
         tables,
+        entries_area,
         generator,
         notes_area,
         foot,
@@ -58,6 +59,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         Constraint::Length(1),
         chart,
         Constraint::Length(7 + (spare / 6).min(6)),
+        Constraint::Length(entries::rows(&figures.worst_entries, area.height)),
         Constraint::Length(1),
         Constraint::Length(note_rows(&notes, area.width, 3 + spare / 4)),
         Constraint::Length(1),
@@ -76,6 +78,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
     let [times, outcomes] = panels::halves(tables);
     panels::times(frame, times, figures, theme);
     panels::outcomes(frame, outcomes, figures, theme);
+    entries::draw(frame, entries_area, &figures.worst_entries, theme);
     let right = match area.width {
         ..100 => Constraint::Length(GENERATOR_WIDTH),
         _ => Constraint::Fill(1),

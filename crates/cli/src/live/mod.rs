@@ -7,6 +7,7 @@
 //! A [`LiveView`] reads the latest figures and draws them four times a second, on a thread of its own.
 
 mod agents;
+mod entries;
 pub(crate) mod experiment;
 mod experiment_page;
 pub(crate) mod experiment_state;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_experiment::runner::SliceResult;
-use prony_record::{Finding, FindingId, LoadInfo, Outcome, RateStage, Severity};
+use prony_record::{
+    EntryResult, Finding, FindingId, LoadInfo, Outcome, RateStage, Severity, Summary,
+};
 use prony_stats::{Effect, Metric, Verdict};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -67,6 +69,7 @@ fn pages() -> Vec<(&'static str, DrawnPage)> {
         ("open", DrawnPage::Load(Box::new(open()))),
         ("profile", DrawnPage::Load(Box::new(profile()))),
         ("failing", DrawnPage::Load(Box::new(failing()))),
+        ("list", DrawnPage::Load(Box::new(of_list()))),
         ("warming-up", DrawnPage::Load(Box::new(warming_up()))),
         ("agents", DrawnPage::Load(Box::new(by_agents()))),
         (
@@ -164,6 +167,37 @@ fn times(count: u32) -> Vec<TimesPoint> {
 }
 
 /// An open-loop load that exceeds the server's capacity.
+fn of_list() -> LoadFigures {
+    let entry = |name: &str, ok: u64, failed: u64, p99: f64| EntryResult {
+        name: name.to_owned(),
+        started: ok + failed,
+        ok,
+        failed,
+        ok_per_s: ok as f64 / 12.0,
+        response_time_us: Summary {
+            p50: p99 / 3.0,
+            p99,
+            max: p99,
+            at_least: vec!["p99".to_owned()],
+            ..Summary::default()
+        },
+        ..EntryResult::default()
+    };
+    let worst_entries = vec![
+        entry("POST /cart/items", 9_412, 1_205, 31_000.0),
+        entry("GET /search", 70_112, 0, 182_000.0),
+        entry("GET /users/{id}/posts", 140_004, 0, 9_300.0),
+        EntryResult {
+            name: "GET /unused".to_owned(),
+            ..EntryResult::default()
+        },
+    ];
+    LoadFigures {
+        worst_entries,
+        ..closed()
+    }
+}
+
 fn open() -> LoadFigures {
     let mut figures = closed();
     figures.info.rate_per_s = Some(60_000.0);

@@ -8,6 +8,7 @@ mod curl_commands;
 mod differing_requests;
 mod doctor;
 mod dry_runs;
+mod entries;
 mod fleet_loads;
 mod fleet_tokens;
 mod fleet_views;

@@ -1,17 +1,19 @@
 //! The report of one load.
 
-use prony_record::Record;
+use prony_record::{EntryResults, Record};
 
 use super::findings_section;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
-use crate::document::{Block, Blocks, Callout, Document, Section};
+use crate::document::{Audience, Block, Blocks, Callout, Document, Section};
 use crate::figures;
 use crate::tables::{self, times};
 use crate::tone::Tone;
-use crate::wording::{captions, load as wording};
+use crate::wording::{captions, entries as entry_wording, load as wording};
 
 /// Maximum number of agents that a terminal lists.
 const TERMINAL_AGENTS_MAX: usize = 16;
+/// The most entries that a report shows at once.
+const ENTRIES_SHOWN_MAX: usize = 5;
 /// Rows of a terminal's histogram.
 const HISTOGRAM_ROWS: u32 = 10;
 
@@ -38,6 +40,9 @@ impl Document {
         if !rates.is_empty() {
             let section = Section::new("By offered rate").intro(captions::BY_RATE);
             document.push(section.with(Everyone, Block::Table(rates)));
+        }
+        if let Some(entries) = &record.entries {
+            document.push(entries_section(entries));
         }
         let agents = tables::load::agents(record);
         if !agents.rows.is_empty() {
@@ -101,6 +106,40 @@ fn header(record: &Record) -> Blocks {
         findings_link: (!record.findings.is_empty()).then(|| "Findings".to_owned()),
     }));
     header
+}
+
+/// The entries of the list, or the worst of them with the whole table folded below.
+fn entries_section(entries: &EntryResults) -> Section {
+    let all = tables::entries::table(entries.rows());
+    let count = all.len();
+    if count <= ENTRIES_SHOWN_MAX {
+        let section = Section::new("Entries").with(Everyone, Block::Table(all));
+        return with_note(section, Everyone, entry_wording::rows(entries));
+    }
+    let worst = tables::entries::worst_entries(entries, ENTRIES_SHOWN_MAX);
+    let folded = Block::Folded {
+        summary: entry_wording::all(entries),
+        blocks: vec![Block::Table(all)],
+    };
+    let section = Section::new("Worst entries")
+        .intro(&entry_wording::worst(entries, worst.len()))
+        .with(
+            Everyone,
+            Block::Table(tables::entries::table(worst.iter().copied())),
+        )
+        .with(
+            Terminal,
+            Block::Note(entry_wording::worst(entries, worst.len())),
+        );
+    let section = with_note(section, Terminal, entry_wording::grouping(entries));
+    with_note(section, Files, entry_wording::rows(entries)).with(Files, folded)
+}
+
+fn with_note(section: Section, audience: Audience, note: Option<impl Into<String>>) -> Section {
+    match note {
+        Some(note) => section.with(audience, Block::Note(note.into())),
+        None => section,
+    }
 }
 
 /// Percentiles, with what they can't show, and the distribution on a terminal.

@@ -1,6 +1,7 @@
 //! The tables that reports print: ready texts, laid out by each renderer.
 
 pub(crate) mod capacity;
+pub(crate) mod entries;
 pub(crate) mod load;
 mod results;
 pub(crate) mod runs;

@@ -4,6 +4,7 @@
 //! module summarizes several of them, describes loads, and holds the captions.
 
 pub(crate) mod captions;
+pub(crate) mod entries;
 pub(crate) mod experiment;
 pub(crate) mod load;
 pub(crate) mod runs;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    Finding, FindingId, GapSummary, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA,
-    RateStage, Rates, Record, Severity, Slice, StartGaps, Summary, Totals,
+    EntryGrouping, EntryResult, EntryResults, Finding, FindingId, GapSummary, Generator, LoadInfo,
+    Negotiated, Outcome, RECORD_SCHEMA, RateStage, Rates, Record, Severity, Slice, StartGaps,
+    Summary, Totals,
 };
 
 use super::{Noise, SampleExperiment, Server};
@@ -20,6 +21,7 @@ pub(super) fn all() -> [(&'static str, Record); 4] {
         ("failing", failing(&mut noise)),
         ("open", open(&mut noise)),
         ("profile", profile(&mut noise)),
+        ("list", list(&mut noise)),
     ]
 }
 
@@ -249,6 +251,62 @@ fn profile(noise: &mut Noise) -> Record {
     record.rate.ok_per_s = ok as f64 / 20.0;
     record.rate.started_per_s = Some(record.rate.ok_per_s);
     record
+}
+
+/// A load of a list whose entries differ in their times and failures.
+fn list(noise: &mut Noise) -> Record {
+    let mut record = load_of(closed(16, 4.0), 2_400.0, 0.02, noise);
+    record.load.urls = 310;
+    let names = [
+        ("GET /", 1, 0, 300.0),
+        ("GET /users/{id}", 200, 0, 900.0),
+        ("GET /users/{id}/posts", 100, 40, 2_300.0),
+        ("GET /search", 5, 0, 18_000.0),
+        ("POST /cart/items", 1, 120, 3_100.0),
+        (
+            "GET /a/path/that/is/long/enough/to/wrap/on/a/terminal",
+            1,
+            0,
+            700.0,
+        ),
+        ("DELETE /cart/items/{id}", 1, 31, 1_200.0),
+        ("GET /health", 1, 1, 150.0),
+    ];
+    let count = names.len() as u64;
+    let (ok, failed) = (record.totals.ok, record.totals.failed);
+    let listed: u64 = names.iter().map(|(_, _, failed, _)| failed).sum();
+    let each =
+        names.map(|(name, lines, failed, p50)| entry(name, lines, ok / (count + 1), failed, p50));
+    let other = entry(
+        "other",
+        4,
+        ok - count * (ok / (count + 1)),
+        failed - listed,
+        400.0,
+    );
+    record.entries = Some(EntryResults {
+        grouping: EntryGrouping::Path,
+        count: count + 4,
+        each: each.to_vec(),
+        other: Some(other),
+    });
+    record
+}
+
+fn entry(name: &str, lines: u64, ok: u64, failed: u64, p50: f64) -> EntryResult {
+    EntryResult {
+        name: name.to_owned(),
+        lines,
+        started: ok + failed,
+        ok,
+        failed,
+        outcomes: endings(ok, failed).0,
+        ok_per_s: ok as f64 / 4.0,
+        bytes_in: ok * 1_213,
+        bytes_out: (ok + failed) * 74,
+        response_time_us: times(p50, p50 * 3.1),
+        ..EntryResult::default()
+    }
 }
 
 fn open(noise: &mut Noise) -> Record {

@@ -1,0 +1,67 @@
+//! The panel with the worst entries of a list.
+
+use prony_record::EntryResult;
+use prony_report::number;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Row, Table};
+
+use super::Theme;
+use super::panels::titled;
+
+/// The least height of a terminal for this panel.
+const HEIGHT_MIN: u16 = 32;
+
+/// The rows of the panel on a terminal of this height.
+pub(super) fn rows(entries: &[EntryResult], terminal_height: u16) -> u16 {
+    match entries.len() {
+        0 => 0,
+        _ if terminal_height < HEIGHT_MIN => 0,
+        // A title and headings.
+        count => 2 + count as u16,
+    }
+}
+
+/// A row for each entry.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, entries: &[EntryResult], theme: Theme) {
+    if area.is_empty() {
+        return;
+    }
+    let right = |text: String| Cell::new(Line::from(text).right_aligned());
+    let row = |entry: &EntryResult| {
+        let times = &entry.response_time_us;
+        let time = |name: &str, us: f64| match times.at_least.iter().any(|it| it == name) {
+            _ if times.max == 0.0 => "–".to_owned(),
+            true => format!("≥ {}", number::time(us)),
+            false => number::time(us),
+        };
+        let failed = right(number::count(entry.failed));
+        Row::new([
+            Cell::new(entry.name.clone()),
+            right(number::count(entry.started)),
+            right(number::rate_figure(entry.ok_per_s)),
+            match entry.failed {
+                0 => failed,
+                _ => failed.style(theme.bad()),
+            },
+            right(time("p50", times.p50)),
+            right(time("p99", times.p99)),
+        ])
+    };
+    let headings = ["requests", "ok/s", "failed", "p50", "p99"];
+    let headings = headings.map(|text| right(text.to_owned()));
+    let headings = [Cell::new("")].into_iter().chain(headings);
+    let widths = [
+        Constraint::Fill(1),
+        Constraint::Length(12),
+        Constraint::Length(8),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(10),
+    ];
+    let table = Table::new(entries.iter().map(row), widths)
+        .header(Row::new(headings).style(theme.dim()))
+        .block(titled("worst entries", theme));
+    frame.render_widget(table, area);
+}

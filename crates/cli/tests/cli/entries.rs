@@ -1,0 +1,113 @@
+//! Results by entry of a list of URLs.
+
+use prony_record::{EntryGrouping, EntryResult, Record};
+use serde_json::Value;
+
+use crate::fleet_loads::FleetSetup;
+use crate::running::{Origin, Workdir, check_schema};
+
+#[track_caller]
+fn started(record: &Record) -> Vec<(&str, u64)> {
+    let rows = record.entries.as_ref().unwrap().rows();
+    rows.map(|row| (row.name.as_str(), row.started)).collect()
+}
+
+#[track_caller]
+fn add_up(record: &Record) {
+    record.totals.check().unwrap();
+    let rows = || record.entries.as_ref().unwrap().rows();
+    let sum = |count: fn(&EntryResult) -> u64| rows().map(count).sum::<u64>();
+    assert_eq!(sum(|it| it.started), record.totals.started);
+    assert_eq!(sum(|it| it.ok), record.totals.ok);
+    assert_eq!(sum(|it| it.failed), record.totals.failed);
+    assert_eq!(sum(|it| it.bytes_in), record.totals.bytes_in);
+    assert!(rows().all(|it| it.started == it.ok + it.failed + it.unfinished));
+}
+
+#[test]
+fn the_worst_entries_are_printed_and_all_of_them_stored() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let fast = (1..=6).map(|n| format!("/bytes/{n}\n"));
+    let list = fast.collect::<String>() + "/delay/40ms\n/status/503\n/echo POST text\n";
+    workdir.write("urls.txt", &list);
+    let url = origin.url("/");
+    let words = [
+        "load", "-n", "90", "-c", "3", "--urls", "urls.txt", "--json", "r.json", "--html",
+        "r.html", &url,
+    ];
+    let output = workdir.run(&words).expect(0);
+    let (_, worst) = output.out.split_once("Worst entries\n").unwrap();
+    let mut rows = worst.lines().skip(1);
+    let row = rows.next().unwrap();
+    assert!(
+        row.contains("GET /status/503") && row.contains("10 (100%)"),
+        "{worst}"
+    );
+    assert!(rows.next().unwrap().contains("GET /delay/40ms"), "{worst}");
+    assert!(worst.contains("5 of 9 entries"), "{worst}");
+    let json = workdir.json("r.json");
+    check_schema("prony.record-1.schema.json", &json);
+    assert_eq!(json["load"]["entries"], Value::Null);
+    let record = Record::from_json(&workdir.read("r.json")).unwrap();
+    add_up(&record);
+    let started = started(&record);
+    assert_eq!(started.len(), 9);
+    assert!(started.iter().all(|(_, count)| *count == 10), "{started:?}");
+    let page = workdir.read("r.html");
+    assert!(page.contains("All 9 entries") && page.contains("POST /echo"));
+    // The stored record gives the same report.
+    let again = workdir.run(&["report", "r.json"]).expect(0);
+    assert!(
+        again.out.contains(worst.lines().nth(1).unwrap()),
+        "{}",
+        again.out
+    );
+    workdir
+        .run(&["report", "r.json", "--tables", "tables"])
+        .expect(0);
+    let table = workdir.read("tables/entries.csv");
+    assert_eq!(table.lines().count(), 10, "{table}");
+}
+
+#[test]
+fn agents_results_by_entry_add_up() {
+    let ground = FleetSetup::new(2);
+    let items = (0..150).map(|n| format!("/bytes/{n}\n/delay/1ms\n/status/404\n"));
+    ground.workdir.write("urls.txt", &items.collect::<String>());
+    let url = ground.origin.url("/");
+    let words = [
+        "load",
+        "--agents",
+        "2",
+        "-c",
+        "5",
+        "-n",
+        "901",
+        "--urls",
+        "urls.txt",
+        "--json",
+        "by-agents.json",
+        &url,
+    ];
+    let words = ground.words(&words);
+    let output = ground.workdir.run(&words).expect(0);
+    assert!(output.out.contains("GET /status/{id}"), "{}", output.out);
+    let record = Record::from_json(&ground.workdir.read("by-agents.json")).unwrap();
+    add_up(&record);
+    let entries = record.entries.as_ref().unwrap();
+    assert_eq!((entries.grouping, entries.count), (EntryGrouping::Path, 3));
+    // Each of two workers has a contiguous part of the requests.
+    let started = started(&record);
+    assert_eq!(
+        started.iter().map(|it| it.0).collect::<Vec<_>>(),
+        ["GET /bytes/{id}", "GET /delay/1ms", "GET /status/{id}"]
+    );
+    assert!(
+        started.iter().all(|it| it.1.abs_diff(300) <= 2),
+        "{started:?}"
+    );
+    let failed: Vec<u64> = entries.each.iter().map(|it| it.failed).collect();
+    assert_eq!(failed, [0, 0, record.totals.failed]);
+    ground.end();
+}

@@ -1,0 +1,127 @@
+//! Tables of the entries of a list.
+
+use prony_record::{EntryResult, EntryResults};
+
+use crate::number;
+use crate::table::{Align, Table};
+use crate::wording::load::time_at;
+
+/// Number of rows reserved for the entries with the largest share of failures.
+const FAILING_MAX: usize = 3;
+
+/// The worst entries, at most `most`: those with the largest share of failures, then those with the
+/// highest p99. The row of the other entries is never among them.
+pub fn worst_entries(entries: &EntryResults, most: usize) -> Vec<&EntryResult> {
+    let sent = || {
+        entries
+            .each
+            .iter()
+            .filter(|it| it.started + it.unstarted > 0)
+    };
+    let mut failing: Vec<&EntryResult> = sent().filter(|it| it.failed > 0).collect();
+    failing.sort_by(|a, b| b.failed_share().total_cmp(&a.failed_share()));
+    failing.truncate(FAILING_MAX.min(most));
+    let is_listed = |one: &&EntryResult| failing.iter().any(|it| std::ptr::eq(*it, *one));
+    let mut slow: Vec<&EntryResult> = sent().filter(|one| !is_listed(one)).collect();
+    slow.sort_by(|a, b| b.response_time_us.p99.total_cmp(&a.response_time_us.p99));
+    let slow = slow.into_iter().take(most - failing.len());
+    let slow: Vec<&EntryResult> = slow.collect();
+    failing.extend(slow);
+    failing
+}
+
+/// A row for each of these entries.
+pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
+    let headings = ["entry", "requests", "ok/s", "failed", "p50", "p99"];
+    let mut table = Table::new(&headings);
+    table.columns[0].1 = Align::Left;
+    for row in rows {
+        let time = |name: &str, us: f64| match row.response_time_us.max {
+            max if max > 0.0 => time_at(&row.response_time_us, name, us),
+            _ => "–".to_owned(),
+        };
+        table.push(vec![
+            row.name.clone(),
+            number::count(row.started),
+            number::rate_figure(row.ok_per_s),
+            failed(row),
+            time("p50", row.response_time_us.p50),
+            time("p99", row.response_time_us.p99),
+        ]);
+    }
+    table
+}
+
+/// Failed requests with their share.
+fn failed(row: &EntryResult) -> String {
+    match row.failed {
+        0 => "0".to_owned(),
+        failed => format!(
+            "{} ({})",
+            number::count(failed),
+            number::share(row.failed_share())
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, ok: u64, failed: u64, p99: f64) -> EntryResult {
+        let mut entry = EntryResult {
+            name: name.to_owned(),
+            started: ok + failed,
+            ok,
+            failed,
+            ..EntryResult::default()
+        };
+        (entry.response_time_us.p99, entry.response_time_us.max) = (p99, p99);
+        entry
+    }
+
+    #[test]
+    fn failing_entries_come_first_and_leave_room_for_slow_ones() {
+        let failing = (0..6).map(|n| entry(&format!("failing {n}"), 90 - n, 10 + n, 1.0));
+        let slow = [
+            entry("slow", 9, 0, 9_000.0),
+            entry("slower", 9, 0, 19_000.0),
+        ];
+        let entries = EntryResults {
+            each: failing
+                .chain([entry("fast", 9, 0, 1.0)])
+                .chain(slow)
+                .chain([entry("unused", 0, 0, 0.0)])
+                .collect(),
+            other: Some(entry("other", 1, 99, 1e9)),
+            ..EntryResults::default()
+        };
+        let names = |most| -> Vec<String> {
+            let worst = worst_entries(&entries, most);
+            worst.iter().map(|it| it.name.clone()).collect()
+        };
+        let expected = ["failing 5", "failing 4", "failing 3", "slower", "slow"];
+        assert_eq!(names(5), expected);
+        assert_eq!(names(1), ["failing 5"]);
+        assert_eq!(names(100).len(), 9);
+        assert!(names(0).is_empty());
+    }
+
+    #[test]
+    fn a_row_shows_failures_with_their_share_and_no_time_that_was_not_measured() {
+        let mut failing = entry("GET /a", 75, 25, 2_000.0);
+        failing.response_time_us.p50 = 1_000.0;
+        failing.response_time_us.at_least = vec!["p99".to_owned()];
+        failing.ok_per_s = 7.5;
+        let table = table([&failing, &entry("GET /b", 0, 0, 0.0)]);
+        let cells = |row: usize| -> Vec<String> {
+            table.rows[row]
+                .iter()
+                .map(|it| it.main().to_owned())
+                .collect()
+        };
+        let expected = ["GET /a", "100", "7.50", "25 (25%)", "1.00 ms", "≥ 2.00 ms"];
+        assert_eq!(cells(0), expected);
+        assert_eq!(cells(1)[3..], ["0", "–", "–"]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_record::{Finding, RateStage, Record, Severity};
+use prony_record::{EntryResult, EntryResults, Finding, RateStage, Record, Severity};
 use prony_report::text::TextOptions;
 use prony_report::{
     Document, Experiment, PERCENTILES, csv, folder, html, markdown, pdf, svg, text, timeline,
@@ -90,6 +90,17 @@ fn hostile_load() -> Record {
     record.negotiated.tls = Some(EVIL.to_owned());
     record.negotiated.cipher = Some(EVIL.to_owned());
     record.findings = vec![evil_finding(Severity::Warning)];
+    let entry = EntryResult {
+        name: EVIL.to_owned(),
+        started: 1,
+        ..EntryResult::default()
+    };
+    record.entries = Some(EntryResults {
+        count: 9,
+        each: vec![entry.clone(); 9],
+        other: Some(entry),
+        ..EntryResults::default()
+    });
     record
 }
 

@@ -358,7 +358,7 @@ impl Recorder {
 
     fn end_slice(&mut self, end: Nanos) {
         self.distribute_equal_times();
-        self.entry_times.take(self.slice.entries.iter_mut());
+        self.entry_times.take(self.slice.entries.times_mut());
         let slice = &mut self.slice;
         let begin = Nanos(self.slice_end.0 - SLICE.0);
         slice.span = Some((begin.min(end), end));

@@ -52,8 +52,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, entries: &[EntryResult], t
     let headings = ["requests", "ok/s", "failed", "p50", "p99"];
     let headings = headings.map(|text| right(text.to_owned()));
     let headings = [Cell::new("")].into_iter().chain(headings);
+    let longest = entries.iter().map(|it| it.name.chars().count()).max();
+    let names = longest.map_or(0, |longest| u16::try_from(longest).unwrap_or(u16::MAX));
     let widths = [
-        Constraint::Fill(1),
+        Constraint::Max(names),
         Constraint::Length(12),
         Constraint::Length(8),
         Constraint::Length(10),

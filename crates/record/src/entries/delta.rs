@@ -98,8 +98,9 @@ impl EntryDeltas {
         self.0.get_mut(last.min(number as usize))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut EntryDelta> {
-        self.0.iter_mut()
+    /// The response times of each entry.
+    pub(crate) fn times_mut(&mut self) -> impl Iterator<Item = &mut SparseTimes> {
+        self.0.iter_mut().map(|entry| &mut entry.times)
     }
 
     pub(crate) fn merge(&mut self, other: &EntryDeltas) {

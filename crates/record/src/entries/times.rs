@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::EntryDelta;
 use crate::buckets::{self, BucketCount};
 use crate::distribution::LONGEST_NS;
 use crate::{Nanos, Summary};
@@ -185,15 +184,15 @@ impl DenseTimes {
         }
     }
 
-    /// Moves all times into `entries`, which have none.
-    pub(crate) fn take<'a>(&mut self, entries: impl Iterator<Item = &'a mut EntryDelta>) {
+    /// Moves all times into those of the entries, which are empty.
+    pub(crate) fn take<'a>(&mut self, entries: impl Iterator<Item = &'a mut SparseTimes>) {
         for (place, (used, entry)) in self.used.iter_mut().zip(entries).enumerate() {
             let (first, last) = std::mem::replace(used, UNUSED);
             let counts = &mut self.counts[place * TIME_BUCKETS..][..TIME_BUCKETS];
             for bucket in first..=last {
                 let count = std::mem::take(&mut counts[bucket as usize]);
                 if count > 0 {
-                    entry.times.known.push((bucket, u64::from(count)));
+                    entry.known.push((bucket, u64::from(count)));
                 }
             }
         }
@@ -253,17 +252,17 @@ mod tests {
     #[test]
     fn dense_times_become_sparse_once() {
         let mut dense = DenseTimes::new(2);
-        let mut entries = [EntryDelta::default(), EntryDelta::default()];
+        let mut entries = [SparseTimes::default(), SparseTimes::default()];
         for (entry, nanos) in [(1, 7), (9, 7), (1, u64::MAX), (1, 6)] {
             dense.record(entry, Nanos(nanos));
         }
         dense.take(entries.iter_mut());
-        assert_eq!(entries[0], EntryDelta::default());
+        assert_eq!(entries[0], SparseTimes::default());
         let last = TIME_BUCKETS as u32 - 1;
-        assert_eq!(entries[1].times.known, [(6, 1), (7, 2), (last, 1)]);
-        let mut again = [EntryDelta::default(), EntryDelta::default()];
+        assert_eq!(entries[1].known, [(6, 1), (7, 2), (last, 1)]);
+        let mut again = [SparseTimes::default(), SparseTimes::default()];
         dense.take(again.iter_mut());
-        assert_eq!(again[1], EntryDelta::default());
+        assert_eq!(again[1], SparseTimes::default());
         DenseTimes::default().record(3, Nanos(1));
     }
 }

@@ -11,7 +11,7 @@ use prony_record::{
 use super::{Noise, SampleExperiment, Server};
 
 /// The single loads.
-pub(super) fn all() -> [(&'static str, Record); 4] {
+pub(super) fn all() -> [(&'static str, Record); 5] {
     let mut noise = Noise(11);
     [
         (

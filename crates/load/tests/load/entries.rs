@@ -114,7 +114,7 @@ fn long_lists_are_grouped_and_the_rest_is_summed_up() {
     let lines = |pattern: &dyn Fn(usize) -> String| (0..400).map(pattern).collect::<String>();
     let list = served.file(
         "urls.txt",
-        &lines(&|n| format!("/bytes/{}?n={n}\n/chunked/{n}\n", n % 7)),
+        lines(&|n| format!("/bytes/{}?n={n}\n/chunked/{n}\n", n % 7)),
     );
     let words = format!("-n 1600 -c 4 -t 2 --urls {}", text(&list));
     let record = served.load(Via::Tcp, "/", &words);
@@ -126,7 +126,7 @@ fn long_lists_are_grouped_and_the_rest_is_summed_up() {
         assert_eq!((group.lines, group.ok), (400, 800));
     }
     // 400 names that are no numbers.
-    let list = served.file("words.txt", &lines(&|n| format!("/word-{n}\n")));
+    let list = served.file("words.txt", lines(&|n| format!("/word-{n}\n")));
     let words = format!("-n 800 -c 4 --expect-status 404 --urls {}", text(&list));
     let record = served.load(Via::Tcp, "/", &words);
     add_up(&record);

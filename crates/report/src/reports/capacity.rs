@@ -26,8 +26,8 @@ impl Document {
             header,
             sections: Vec::new(),
         };
-        let probed = capacity.searches.iter().filter(|it| !it.probes.is_empty());
-        if let Some(last) = probed.last() {
+        let mut probed = capacity.searches.iter().filter(|it| !it.probes.is_empty());
+        if let Some(last) = probed.next_back() {
             let searches = Section::new("Searches");
             let table = tables::capacity::searches(capacity);
             document.push(searches.with(Everyone, Block::Table(table)));

@@ -283,12 +283,26 @@ fn conclude(
                 ending = Ending::Doubtful;
             }
             Ruling::Unclear => progress.warn(&format!(
-                "prony: --fail-if {}: inconclusive, the limit is within the interval",
-                result.condition
+                "prony: --fail-if {}: inconclusive, {}",
+                result.condition,
+                inconclusive_reason(document)
             )),
         }
     }
     ending
+}
+
+/// The reason why the result doesn't decide a condition, as a clause.
+fn inconclusive_reason(document: &CapacityDocument) -> String {
+    if let Some(per_s) = document.at_least_per_s {
+        let bound = number::rate(per_s);
+        format!("only a lower bound is known: the capacity is {bound} or higher")
+    } else if let Some(per_s) = document.below_per_s {
+        let bound = number::rate(per_s);
+        format!("only an upper bound is known: the capacity is below {bound}")
+    } else {
+        "the limit is within the interval".to_owned()
+    }
 }
 
 /// The command line, without secrets.

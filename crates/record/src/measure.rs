@@ -253,6 +253,16 @@ impl Measure {
         })
     }
 
+    /// The same figure of the service times, if this is one of the response times.
+    pub fn of_service_times(&self) -> Option<Measure> {
+        match self.0 {
+            MeasureKind::Time(TimeKind::Response, figure) => {
+                Some(Measure(MeasureKind::Time(TimeKind::Service, figure)))
+            }
+            _ => None,
+        }
+    }
+
     /// The quantile (0 to 1) of a percentile. `None` for other metrics.
     pub fn quantile(&self) -> Option<f64> {
         match self.0 {

@@ -31,7 +31,8 @@ fn the_highest_rate_to_probe_is_a_lower_bound() {
     let printed = workdir.run(&args).expect(0);
     let sentence = "Capacity at failed<50%: ≥ 400 req/s. This is the highest rate to probe.";
     assert!(printed.out.contains(sentence), "{}", printed.out);
-    let inconclusive = "--fail-if capacity<8000: inconclusive";
+    let inconclusive = "--fail-if capacity<8000: inconclusive, only a lower bound is known: the \
+                        capacity is 400 req/s or higher";
     assert!(printed.err.contains(inconclusive), "{}", printed.err);
     let document = workdir.json("c.json");
     check_schema(SCHEMA, &document);

@@ -8,6 +8,7 @@ use prony_load::{Control, LoadSpec};
 use prony_record::{Finding, FindingId, Record, Severity};
 use prony_stats::capacity::{
     Goal, Probe, ProbeReport, ProbeResult, Search, SearchEnd, SearchReport, SearchSettings,
+    connections_limited,
 };
 
 use super::probe_load::{ProbeLoad, ProbeLoads};
@@ -75,13 +76,15 @@ impl CapacitySearch<'_> {
         let mut search = Search::new(self.settings);
         let end = running.run(&mut search, on)?;
         let (met_per_s, unmet_per_s) = search.bracket();
-        Ok(SearchReport {
+        let mut report = SearchReport {
             end,
             met_per_s,
             unmet_per_s,
             probes: running.probes,
             findings: running.findings,
-        })
+        };
+        report.findings.extend(connections_limited(&report));
+        Ok(report)
     }
 }
 

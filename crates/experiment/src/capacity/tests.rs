@@ -23,6 +23,8 @@ struct MadeUpLoads {
     saturated_from: Option<f64>,
     /// Number of checks after an overload that find the server still busy.
     busy_checks: usize,
+    /// Service time of each request in microseconds; 0 if it isn't measured.
+    service_us: f64,
     /// No request succeeds.
     is_down: bool,
 }
@@ -63,6 +65,9 @@ impl ProbeLoads for MadeUpLoads {
         record.rate.offered_per_s = Some(rate);
         record.response_time_us.p99 = p99_us;
         record.response_time_us.max = p99_us;
+        let service = &mut record.service_time_us;
+        (service.p50, service.p99, service.max) =
+            (self.service_us, self.service_us, self.service_us);
         if self.saturated_from.is_some_and(|from| rate >= from) {
             record.response_time_us.p99 = 1e6;
             let text = "made up";
@@ -141,6 +146,21 @@ fn a_saturated_generator_gives_a_lower_bound_with_its_finding() {
     assert_eq!(reason, BoundReason::GeneratorSaturated);
     let is_saturated = |finding: &Finding| finding.id == FindingId::GeneratorSaturated;
     assert!(report.findings.iter().any(is_saturated));
+}
+
+#[test]
+fn a_search_reports_that_the_connections_were_the_limit() {
+    let findings = |service_us: f64| {
+        let mut loads = MadeUpLoads {
+            service_us,
+            ..MadeUpLoads::default()
+        };
+        search(&mut loads).findings
+    };
+    let ids: Vec<_> = findings(5_000.0).into_iter().map(|it| it.id).collect();
+    assert_eq!(ids, [FindingId::ConnectionsLimited]);
+    assert_eq!(findings(60_000.0), []);
+    assert_eq!(findings(0.0), []);
 }
 
 #[test]

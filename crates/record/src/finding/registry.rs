@@ -79,6 +79,7 @@ registry! {
     ServiceKilled "service-killed" => trial::SERVICE_KILLED,
     ServiceLimit "service-limit" => trial::SERVICE_LIMIT,
     ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT,
+    ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED,
     CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN,
     TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST,
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED,

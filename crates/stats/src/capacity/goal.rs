@@ -141,6 +141,17 @@ impl Goal {
         })
     }
 
+    /// True if the service times, which exclude the wait for a free connection, meet the goal. A goal
+    /// that isn't about response times is read as usual.
+    pub(super) fn is_met_by_service_times(&self, record: &Record) -> bool {
+        let Some(measure) = self.measure.of_service_times() else {
+            return self.read(record).is_some_and(|reading| reading.met);
+        };
+        let (failing, limit) = (self.condition.failing(), self.limit());
+        let amount = measure.amount(record);
+        amount.is_some_and(|amount| !failing.holds(amount.value(), limit))
+    }
+
     /// The readings of all goals; empty if one of them was not measured.
     pub fn read_all(goals: &[Goal], record: &Record) -> Vec<GoalReading> {
         let readings = goals.iter().map(|goal| goal.read(record));

@@ -7,6 +7,7 @@
 //! here: the caller runs the probes.
 
 mod condition;
+mod connection_limit;
 mod document;
 mod edge;
 mod estimate;
@@ -25,6 +26,7 @@ mod simulated_servers;
 mod tests;
 
 pub use condition::CapacityCondition;
+pub use connection_limit::connections_limited;
 pub use document::{CAPACITY_SCHEMA, CapacityDocument, ConditionResult};
 pub use estimate::CapacityEstimate;
 pub use goal::Goal;

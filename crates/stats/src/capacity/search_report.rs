@@ -1,6 +1,6 @@
 //! The result of one search, as stored.
 
-use prony_record::{Finding, Record, Summary};
+use prony_record::{Finding, Record, Severity, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
@@ -73,6 +73,10 @@ pub struct ProbeReport {
     pub cut_short: bool,
     /// True if the load generator was the limit.
     pub generator_saturated: bool,
+    /// True if the service times, which exclude the wait for a free connection, meet all goals, and
+    /// nothing else about the load invalidates them.
+    #[serde(default)]
+    pub service_times_meet_goals: bool,
     /// The goals; empty if nothing was measured.
     pub goals: Vec<GoalValue>,
     /// Response times.
@@ -154,6 +158,8 @@ impl ProbeReport {
     ) -> ProbeReport {
         let totals = &record.totals;
         let values = goals.iter().zip(&result.goals);
+        let is_error = |finding: &Finding| finding.severity == Severity::Error;
+        let is_invalid = record.findings.iter().any(is_error);
         ProbeReport {
             purpose: probe.purpose,
             rate_per_s: probe.rate_per_s,
@@ -171,6 +177,10 @@ impl ProbeReport {
             kept_up: result.keeps_up(),
             cut_short: result.cut_short,
             generator_saturated: result.generator_saturated,
+            service_times_meet_goals: !is_invalid
+                && goals
+                    .iter()
+                    .all(|goal| goal.is_met_by_service_times(record)),
             goals: values
                 .map(|(goal, reading)| GoalValue::of(goal, reading))
                 .collect(),

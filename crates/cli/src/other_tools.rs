@@ -17,7 +17,7 @@ const HINTS: &[(&[&str], &str)] = &[
     ),
     (&["--latency"], "percentiles are printed without a flag"),
     (
-        &["--data", "--data-raw", "--data-binary", "--data-ascii"],
+        &["--data-raw", "--data-binary", "--data-ascii"],
         "--body TEXT sends a body, --body @FILE a file; add -X POST",
     ),
     (&["--http2"], "write --http 2"),

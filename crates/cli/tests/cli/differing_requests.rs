@@ -131,7 +131,7 @@ fn mistakes_name_file_and_line_before_anything_is_sent() {
         ),
         (
             &["--urls", "open"],
-            "open:2: \"{{ id\" is not closed; end it with }}",
+            "open:2: \"{{\" is not closed; end it with }}",
         ),
         (
             &["--urls", "weights", "--order", "random"],
@@ -168,6 +168,7 @@ fn plans_leave_columns_to_the_load() {
         [load]
         target      = "origin"
         connections = 2
+        threads     = 1
         path        = "/status/{{ code }}?{{ socket }}={{ seq }}"
         header      = ["X-Id: {{ uuid }}", "X-N: {{ random(1, 9) }}"]
         data        = "codes.csv"

@@ -80,7 +80,7 @@ fn flags_of_other_tools_with_another_meaning_get_a_hint() {
         (&["-q", "10"][..], "-r N sets requests per second"),
         (&["-m", "POST"], "-X METHOD"),
         (&["-L"], "--follow N"),
-        (&["--data=x"], "--body TEXT"),
+        (&["--data-raw=x"], "--body TEXT"),
         (&["--http2"], "--http 2"),
         (&["--basic"], "-u USER:PASSWORD"),
     ] {

@@ -271,7 +271,7 @@ fn unsupported_flags_are_refused_by_name() {
         ("-o json http://127.0.0.1:1/", "-o json: "),
         (
             "-x socks5://127.0.0.1:1 http://127.0.0.1:1/",
-            "-x: socks5: ",
+            "-x: the scheme socks5 is not supported",
         ),
         (
             "-D nothing-here http://127.0.0.1:1/",

@@ -66,8 +66,9 @@ impl fmt::Display for GoalsRefusal {
             }
             GoalsRefusal::ShortTime { limit_s, search_s } => write!(
                 f,
-                "the probes of a search are too short for a limit of {limit_s}s: this requires a \
-                 search of {:.0}s",
+                "the probes of a search are too short for a limit of {}: this requires a search \
+                 of {:.0}s",
+                number::span(*limit_s),
                 search_s.ceil()
             ),
         }

@@ -53,8 +53,12 @@ impl DataTable {
     pub(crate) fn read(path: &Path) -> Result<DataTable, SettingsError> {
         let of_file =
             |error: &str| SettingsError::value("data", path.display()).text(format!(": {error}"));
-        let bytes =
-            input_file::read(path, DATA_BYTES_MAX).map_err(|error| of_file(&error.to_string()))?;
+        let bytes = input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
+            of_file(&error.to_string())
+                .text(" (a CSV file is expected; ")
+                .name("body")
+                .text(" sends a body)")
+        })?;
         let text = String::from_utf8(bytes).map_err(|_| of_file("not a text file in UTF-8"))?;
         let shown = path.display().to_string();
         DataTable::parse(&text, &shown).map_err(|error| match error {

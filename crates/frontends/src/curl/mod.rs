@@ -168,7 +168,8 @@ impl CurlRequest {
         }
         match (typed.split_once(':'), typed.strip_suffix(';')) {
             (Some((name, _)), _) if name.trim().eq_ignore_ascii_case("content-length") => {}
-            (Some(_), _) => self.headers.push(typed.to_owned()),
+            (Some(_), _) => self.headers.push(typed.trim_end().to_owned()),
+            // `-H 'NAME;'` sends an empty header. The space distinguishes it from `-H 'NAME:'`.
             (None, Some(name)) => self.headers.push(format!("{name}: ")),
             (None, None) => {
                 return Err(format!(
@@ -279,7 +280,7 @@ impl CurlRequest {
         implied.retain(|(name, _)| !names.contains(&name.to_lowercase()));
         // `-H 'NAME:'` removes a header. Only these two headers have a default in prony.
         let is_removal = |line: &String| {
-            line.trim_end().ends_with(':')
+            line.ends_with(':')
                 && !["user-agent", "accept"].contains(&name_of(line).as_str())
         };
         let mut headers = std::mem::take(&mut self.headers);

@@ -219,10 +219,10 @@ fn unusable_commands_are_refused_by_name_with_a_hint() {
         ),
         ("curl h -H $'a: \\xff'", &["-H", "UTF-8"]),
         ("curl h -m never", &["-m", "seconds"]),
-        ("curl h -x socks5://p", &["-x", "HTTP proxies"]),
+        ("curl h -x socks5://p", &["-x", "HTTP proxy"]),
         ("curl h --http3", &["--http3"]),
         ("curl h --tls-max 1.1", &["--tls-max", "1.1"]),
-        ("curl h --retry 3", &["--retry", "leave it out"]),
+        ("curl h --retry 3", &["--retry", "omit it"]),
     ] {
         let error = parse(text).unwrap_err();
         for part in parts {

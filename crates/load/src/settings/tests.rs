@@ -42,6 +42,7 @@ const GOOD: &[&str] = &[
     "-r 20k",
     "-r 100:5000 -d 5s",
     "--stages 500@30s,2000@1m --stages 0@500ms",
+    "--think exp:1s -d 5s",
     "-t 2",
     "--cores 0-1,3",
     "--seed 7",

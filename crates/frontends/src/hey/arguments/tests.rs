@@ -191,7 +191,9 @@ fn what_makes_no_load_is_refused_in_heys_words() {
         assert_eq!(refused(words), expected);
     }
     assert!(refused(&["-o", "xml", "U"]).starts_with("-o xml: "));
-    assert!(refused(&["-x", "socks5://h:1", "U"]).starts_with("-x: socks5: "));
+    assert!(
+        refused(&["-x", "socks5://h:1", "U"]).starts_with("-x: the scheme socks5 is not supported")
+    );
     assert!(refused(&["-progress", "bar", "U"]).starts_with("-progress bar: "));
     assert_eq!(read(&["-n", "5"]), Err(HeyError::Load(None)));
     assert_eq!(read(&["-help"]), Err(HeyError::Help));

@@ -446,7 +446,7 @@ fn errors_name_their_place() {
         "{open}"
     );
     let host = error("http://{{ seq }}/", &[]);
-    assert!(host.contains("path and query only"), "{host}");
+    assert!(host.contains("only in the path and query"), "{host}");
     let target = error("http://127.0.0.1:9/a b/{{ seq }}", &[]);
     assert!(target.contains("a b/{{ seq }}"), "{target}");
     let length = error(url, &["--body", "{{ seq }}", "-H", "Content-Length: 1"]);

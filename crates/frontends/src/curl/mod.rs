@@ -280,8 +280,7 @@ impl CurlRequest {
         implied.retain(|(name, _)| !names.contains(&name.to_lowercase()));
         // `-H 'NAME:'` removes a header. Only these two headers have a default in prony.
         let is_removal = |line: &String| {
-            line.ends_with(':')
-                && !["user-agent", "accept"].contains(&name_of(line).as_str())
+            line.ends_with(':') && !["user-agent", "accept"].contains(&name_of(line).as_str())
         };
         let mut headers = std::mem::take(&mut self.headers);
         headers.retain(|line| !is_removal(line));

@@ -12,7 +12,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding` |
+//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding`, `cookies` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
@@ -23,6 +23,7 @@
 mod address_list;
 mod connection;
 mod content_coding;
+mod cookies;
 mod credentials;
 mod draft;
 mod entries;
@@ -71,6 +72,7 @@ mod worker;
 mod writer;
 
 pub use content_coding::{BodyDigest, DecodeError};
+pub use cookies::{CookieJar, CookieUrl};
 pub use credentials::{Credentials, split_url};
 pub use draft::Braces;
 pub use error::{Notation, SettingsError, SpecError, flag_of};

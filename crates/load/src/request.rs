@@ -36,8 +36,8 @@ pub struct Request {
     pub(crate) method: String,
     /// The whole URL.
     pub(crate) url: String,
-    /// Parts that the request was encoded from; `None` if redirects are not followed, or if the
-    /// request is raw bytes.
+    /// Parts that the request was encoded from; `None` if neither redirects nor cookies need them,
+    /// or if the request is raw bytes.
     pub(crate) origin: Option<Arc<RequestParts>>,
 }
 
@@ -203,7 +203,7 @@ pub(crate) fn encode(
         bytes,
         frames,
         bytes_in_frames,
-        origin: (settings.follow.unwrap_or(0) > 0).then(|| {
+        origin: (settings.follow.unwrap_or(0) > 0 || settings.cookies).then(|| {
             Arc::new(RequestParts {
                 url: draft.url.clone(),
                 headers: parts.headers.to_vec(),

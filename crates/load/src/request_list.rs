@@ -22,11 +22,13 @@ use crate::url::Url;
 
 /// Header that carries the client's credentials.
 const AUTHORIZATION: &str = "Authorization";
+/// Header that carries the cookies of a user.
+const COOKIE: &str = "Cookie";
 
 /// The serialized requests of a load.
 pub(crate) struct Requests {
     pub(crate) requests: Vec<Request>,
-    /// Templates of the requests with placeholders, if there are any.
+    /// Templates of the requests that differ each time, if there are any.
     pub(crate) templates: Option<RequestTemplates>,
     /// Weights of the requests, if any request of the list has one.
     pub(crate) weights: Option<Vec<f64>>,
@@ -93,13 +95,14 @@ pub(crate) fn requests(
         };
         let own = authorization.as_ref().filter(|it| it.is_for(&draft.url));
         draft.headers.extend(own.map(Authorization::header));
+        check_cookies(&draft, settings)?;
         let mut request = encode(&draft, target, settings, proxy)?;
         let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
         if let Some(template) = &template {
             let seed = settings.seed.unwrap_or(0);
             template.first(requests.len(), rows, seed, &mut request);
         }
-        // The length of a request with placeholders differs.
+        // The length of a request with placeholders or cookies differs.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
         requests.push(request);
         templates.push(template);
@@ -122,6 +125,24 @@ pub(crate) fn requests(
         }),
         None => Err(SettingsError::from("there is nothing to request").into()),
     }
+}
+
+/// Checks that no header sets the cookies of a request whose user has a cookie jar.
+fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), SettingsError> {
+    let is_cookie = |(name, _): &(String, String)| name.trim().eq_ignore_ascii_case(COOKIE);
+    if !settings.cookies || !draft.headers.iter().any(is_cookie) {
+        return Ok(());
+    }
+    let error = SettingsError::of("cookies").text(" and the header ");
+    let error = match settings.header.iter().any(|line| {
+        let name = line.split(':').next().unwrap_or_default();
+        name.trim().eq_ignore_ascii_case(COOKIE)
+    }) {
+        true => error.and_value("header", "'Cookie: …'"),
+        false => error.text("Cookie"),
+    };
+    let error = error.text(" can't be combined, because each user sends its own cookies");
+    Err(error.text("; leave one out").after(draft.place.clone()))
 }
 
 /// The weights of a list's requests, if any has one. Others weigh 1.

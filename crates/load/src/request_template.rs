@@ -1,10 +1,11 @@
-//! Requests whose values differ each time they are sent.
+//! Requests that differ each time they are sent, in the values of placeholders or in their cookies.
 //!
 //! A [`RequestTemplate`] is created once from a serialized request with marks. It contains the
 //! fixed bytes and the positions of the values. [`RequestTemplate::render`] writes one request into
 //! a [`Request`] whose buffers are reused.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use prony_protocol::h1;
 use prony_protocol::h2::{EncodedRequest, RequestPattern, RequestScheme};
@@ -12,6 +13,7 @@ use prony_protocol::write_decimal;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::cookies::{CookieJar, CookieUrl};
 use crate::draft::RequestDraft;
 use crate::error::SpecError;
 use crate::http_proxy::ResolvedProxy;
@@ -19,7 +21,7 @@ use crate::request::{Request, RequestParts, SerializedParts};
 use crate::settings::LoadSettings;
 use crate::template::{MarkedPiece, Marks, Value, ValueSource};
 
-/// The requests of a list that have placeholders.
+/// The requests of a list that differ each time they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTemplates {
     /// Templates by index in the list.
@@ -29,8 +31,8 @@ pub(crate) struct RequestTemplates {
 }
 
 impl RequestTemplates {
-    /// Creates the templates of a list of requests; `None` if no request of the list has
-    /// placeholders.
+    /// Creates the templates of a list of requests; `None` if no request of the list has a
+    /// template.
     pub(crate) fn new(
         templates: Vec<Option<RequestTemplate>>,
         rows: usize,
@@ -39,7 +41,7 @@ impl RequestTemplates {
         has_any.then_some(RequestTemplates { templates, rows })
     }
 
-    /// The template of an entry of the list, if it has placeholders.
+    /// The template of an entry of the list, if it has one.
     #[inline]
     pub(crate) fn get(&self, entry: u32) -> Option<&RequestTemplate> {
         self.templates.get(entry as usize)?.as_ref()
@@ -51,7 +53,7 @@ impl RequestTemplates {
     }
 }
 
-/// A request with placeholders.
+/// A request with placeholders, or with cookies.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
     /// The values, each computed once per request.
@@ -60,7 +62,7 @@ pub(crate) struct RequestTemplate {
     head: Vec<HeadPiece>,
     body: BodyTemplate,
     http2: Option<Http2Template>,
-    /// The parts that redirects need, if they are followed.
+    /// The parts that redirects and cookies need, if there are any.
     origin: Option<OriginTemplate>,
 }
 
@@ -93,7 +95,7 @@ struct Http2Template {
     fields: Vec<Vec<MarkedPiece>>,
 }
 
-/// The parts of a request that redirects need.
+/// The parts of a request that redirects and cookies need.
 #[derive(Debug)]
 struct OriginTemplate {
     marked: Arc<RequestParts>,
@@ -112,8 +114,8 @@ pub(crate) struct RenderBuffers {
 }
 
 impl RequestTemplate {
-    /// Creates the template of a request, if it has placeholders. `marked` is the serialized
-    /// request with its marks.
+    /// Creates the template of a request, if it has placeholders or if the load has cookies.
+    /// `marked` is the serialized request with its marks.
     ///
     /// # Errors
     ///
@@ -124,8 +126,11 @@ impl RequestTemplate {
         settings: &LoadSettings,
         proxy: Option<&ResolvedProxy>,
     ) -> Result<Option<RequestTemplate>, SpecError> {
-        let Some(marks) = &draft.marks else {
-            return Ok(None);
+        let none = Marks::none();
+        let marks = match &draft.marks {
+            Some(marks) => marks,
+            None if settings.cookies => &none,
+            None => return Ok(None),
         };
         let parts = SerializedParts::new(draft, settings, proxy);
         let http2 = match parts.scheme() {
@@ -158,26 +163,36 @@ impl RequestTemplate {
         }))
     }
 
-    /// Renders the request into `request`, which has this template's method and target. The buffers
-    /// are reused. Once they are large enough, nothing is allocated, unless redirects are followed.
-    ///
-    /// `further` is an additional header of this request, with its name in lower case. A part of
-    /// the load that adds a header for a virtual user, such as `cookie`, passes it here. For
-    /// requests without placeholders to have it as well, [`RequestTemplate::of`] must make
-    /// templates of those as well.
-    pub(crate) fn render(
-        &self,
-        source: &mut ValueSource<'_>,
-        further: Option<(&str, &str)>,
-        buffers: &mut RenderBuffers,
-        request: &mut Request,
-    ) {
+    /// Draws the values of the next request into the buffers.
+    pub(crate) fn draw(&self, source: &mut ValueSource<'_>, buffers: &mut RenderBuffers) {
         buffers.values.clear();
         buffers.ends.clear();
         for value in &self.values {
             source.write(value, &mut buffers.values);
             buffers.ends.push(buffers.values.len());
         }
+    }
+
+    /// The value of the Cookie header that a jar has for the request with the values drawn last.
+    pub(crate) fn cookie(&self, jar: &CookieJar, buffers: &RenderBuffers) -> Option<String> {
+        let origin = self.origin.as_ref().filter(|_| !jar.is_empty())?;
+        let url = origin.marked.url.cookie_url();
+        let varying = (!self.values.is_empty()).then(|| buffers.text(&origin.path));
+        let path = varying.as_deref().unwrap_or(url.path);
+        jar.header(CookieUrl { path, ..url }, SystemTime::now())
+    }
+
+    /// Renders the request with the values drawn last into `request`, which has this template's
+    /// method and target. The buffers are reused. Once they are large enough, nothing is allocated,
+    /// unless redirects or cookies need the parts of the request.
+    ///
+    /// `further` is an additional header of this request, with its name in lower case.
+    pub(crate) fn render(
+        &self,
+        further: Option<(&str, &str)>,
+        buffers: &mut RenderBuffers,
+        request: &mut Request,
+    ) {
         let mut varying = std::mem::take(&mut buffers.body);
         let (body, framed) = match &self.body {
             BodyTemplate::Fixed { body, framed } => (&body[..], &framed[..]),
@@ -206,7 +221,10 @@ impl RequestTemplate {
         request.origin = self
             .origin
             .as_ref()
-            .map(|origin| origin.parts(buffers, body));
+            .map(|origin| match self.values.is_empty() {
+                true => origin.marked.clone(),
+                false => origin.parts(buffers, body),
+            });
         buffers.body = varying;
     }
 
@@ -241,7 +259,9 @@ impl RequestTemplate {
             number: entry as u64,
             random: &mut ChaCha8Rng::seed_from_u64(seed),
         };
-        self.render(&mut source, None, &mut RenderBuffers::default(), request);
+        let mut buffers = RenderBuffers::default();
+        self.draw(&mut source, &mut buffers);
+        self.render(None, &mut buffers, request);
     }
 }
 

@@ -132,6 +132,10 @@ fn run_on_course(
     begin: &dyn Fn() -> Option<Instant>,
     slices: Option<&Slices>,
 ) -> Result<RunResult, RunError> {
+    if director.is_some() && spec.has_cookies {
+        let text = "cookies can't be combined with a script, which has its own";
+        return Err(RunError::Script(text.to_owned()));
+    }
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();

@@ -113,8 +113,10 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     /// Entries of the list that the requests belong to.
     pub(crate) entries: Entries,
-    /// Templates of the requests with placeholders, if there are any.
+    /// Templates of the requests that differ each time, if there are any.
     pub(crate) templates: Option<Arc<RequestTemplates>>,
+    /// Each virtual user has a cookie jar.
+    pub(crate) has_cookies: bool,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
     pub(crate) tls: Option<Arc<tls::TlsSettings>>,
@@ -199,6 +201,7 @@ impl LoadSettings {
             data_order: settings.data_order.unwrap_or(DataOrder::Sequence),
             requests: listed.requests,
             templates: listed.templates.map(Arc::new),
+            has_cookies: settings.cookies,
             targets: listed.targets,
             writer,
             tls,
@@ -252,6 +255,7 @@ impl LoadSpec {
         self.entries = Entries::default();
         self.info.entries = None;
         self.templates = None;
+        self.has_cookies = false;
         self.responses.statuses_by_entry.clear();
     }
 

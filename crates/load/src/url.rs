@@ -3,6 +3,7 @@
 use http::Uri;
 use prony_record::redact;
 
+use crate::cookies::CookieUrl;
 use crate::reference;
 
 /// A parsed URL.
@@ -109,6 +110,15 @@ impl Url {
         match (self.tls, self.port) {
             (false, 80) | (true, 443) => host,
             (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// The parts that determine the cookies of a request.
+    pub(crate) fn cookie_url(&self) -> CookieUrl<'_> {
+        CookieUrl {
+            host: &self.host,
+            path: &self.path,
+            is_tls: self.tls,
         }
     }
 

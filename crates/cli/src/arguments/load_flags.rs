@@ -188,6 +188,9 @@ struct LoadFlags {
     /// Open a connection for each request
     #[arg(long, alias = "disable-keepalive", help_heading = "Request")]
     no_keepalive: bool,
+    /// Give each virtual user a cookie jar: it sends back the cookies that its responses set [default: cookies are ignored]
+    #[arg(long, help_heading = "Request")]
+    cookies: bool,
     /// A file with one request a line: URL, "URL POST body", "URL POST <file" or a JSON object
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     urls: Option<PathBuf>,
@@ -348,6 +351,7 @@ impl From<LoadFlags> for LoadSettings {
             http: flags.http,
             streams: flags.streams,
             no_keepalive: flags.no_keepalive,
+            cookies: flags.cookies,
             urls: flags.urls,
             follow: flags.follow,
             order: flags.order,

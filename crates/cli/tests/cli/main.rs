@@ -4,6 +4,7 @@ mod agents;
 mod capacities;
 mod capacity_plans;
 mod compares;
+mod cookies;
 mod curl_commands;
 mod differing_requests;
 mod doctor;

@@ -30,6 +30,9 @@ impl RecordedRequest {
     }
 }
 
+/// Chooses the status and further header lines of a response: `200 OK\r\nA: b`.
+type Respond = dyn Fn(&RecordedRequest) -> String + Send + Sync;
+
 /// Responds to every request with `hello` and records it; stopped when dropped.
 pub(crate) struct Recorder {
     address: SocketAddr,
@@ -41,6 +44,14 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Starts on a free loopback port.
     pub(crate) fn start() -> Recorder {
+        Recorder::responding(|_| "200 OK".to_owned())
+    }
+
+    /// Starts a server whose responses have this status and these further header lines.
+    pub(crate) fn responding(
+        respond: impl Fn(&RecordedRequest) -> String + Send + Sync + 'static,
+    ) -> Recorder {
+        let respond: Arc<Respond> = Arc::new(respond);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -51,9 +62,9 @@ impl Recorder {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                let (stream, kept) = (stream.unwrap(), kept.clone());
+                let (stream, kept, respond) = (stream.unwrap(), kept.clone(), respond.clone());
                 // The thread ends with its client.
-                thread::spawn(move || serve(&stream, number, &kept));
+                thread::spawn(move || serve(&stream, number, &kept, &*respond));
             }
         });
         Recorder {
@@ -91,7 +102,12 @@ impl Drop for Recorder {
     }
 }
 
-fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<RecordedRequest>>) {
+fn serve(
+    stream: &TcpStream,
+    connection: usize,
+    kept: &Mutex<Vec<RecordedRequest>>,
+    respond: &Respond,
+) {
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read(&mut reader, connection) {
         // HTTP/1.0 closes the connection unless a header says otherwise.
@@ -100,6 +116,7 @@ fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<RecordedRequest
         let closes = connection_header.as_deref() == Some("close")
             || (asked.line.ends_with("/1.0") && !stays);
         let is_head = asked.line.starts_with("HEAD ");
+        let status = respond(&asked);
         kept.lock().unwrap().push(asked);
         let body = if is_head { "" } else { "hello" };
         let connection = match (closes, stays) {
@@ -107,7 +124,7 @@ fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<RecordedRequest
             (false, true) => "Connection: Keep-Alive\r\n",
             (false, false) => "",
         };
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{connection}\r\n{body}");
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n{connection}\r\n{body}");
         if reader.get_mut().write_all(answer.as_bytes()).is_err() || closes {
             return;
         }

@@ -4,7 +4,6 @@
 mod arguments;
 mod challenge;
 mod clock;
-mod cookies;
 mod listed;
 mod log;
 mod page;

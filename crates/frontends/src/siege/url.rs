@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use percent_encoding::percent_decode_str;
-use prony_load::reference;
+use prony_load::{CookieUrl, reference};
 
 /// A request's URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -97,6 +97,15 @@ impl SiegeUrl {
     /// True for `https`.
     pub(super) fn is_tls(&self) -> bool {
         self.tls
+    }
+
+    /// The parts that determine the cookies.
+    pub(super) fn cookie_url(&self) -> CookieUrl<'_> {
+        CookieUrl {
+            host: self.host(),
+            path: self.path(),
+            is_tls: self.is_tls(),
+        }
     }
 
     /// Name and password, if there are any.

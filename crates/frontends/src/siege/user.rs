@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use prony_load::CookieJar;
 use prony_record::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::arguments::Reps;
 use super::challenge::Authentication;
-use super::cookies::Jar;
 use super::listed::{ListedRequest, Method};
 use super::page::Page;
 use super::response::Head;
@@ -70,7 +70,7 @@ pub(super) struct User {
     onward: Option<Ask>,
     /// Parts of the page that are not yet requested, in reverse order.
     parts: Vec<Part>,
-    jar: Jar,
+    jar: CookieJar,
     authentication: Option<Authentication>,
     dice: ChaCha8Rng,
 }
@@ -100,7 +100,7 @@ impl User {
             login,
             onward: None,
             parts: Vec::new(),
-            jar: Jar::default(),
+            jar: CookieJar::default(),
             authentication: None,
             dice: ChaCha8Rng::seed_from_u64(seed.wrapping_add(u64::from(number))),
         }
@@ -169,7 +169,7 @@ impl User {
         if settings.cookies && !head.set_cookies.is_empty() {
             let now = SystemTime::now();
             for set in &head.set_cookies {
-                self.jar.set(set, url, now);
+                self.jar.set(set, url.cookie_url(), now);
             }
         }
         if head.status == 401 {
@@ -260,7 +260,7 @@ impl User {
     pub(super) fn cookie(&self, wanted: &ListedRequest) -> Option<String> {
         match self.jar.is_empty() {
             true => None,
-            false => self.jar.header(&wanted.url, SystemTime::now()),
+            false => self.jar.header(wanted.url.cookie_url(), SystemTime::now()),
         }
     }
 }

@@ -106,6 +106,9 @@ pub struct LoadSettings {
     /// Each request uses its own connection.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_keepalive: bool,
+    /// Each virtual user keeps the cookies that its responses set.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub cookies: bool,
     /// File with one request per line.
     #[serde(
         deserialize_with = "text::path",
@@ -303,6 +306,7 @@ impl LoadSettings {
         "http",
         "streams",
         "no_keepalive",
+        "cookies",
         "urls",
         "follow",
         "order",

@@ -50,6 +50,15 @@ impl Marks {
         }
     }
 
+    /// Marks of a request without placeholders.
+    pub(crate) fn none() -> Marks {
+        Marks {
+            prefix: PREFIX.to_owned(),
+            values: Vec::new(),
+            sources: Vec::new(),
+        }
+    }
+
     /// Returns true if nothing was marked.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
@@ -89,7 +98,7 @@ impl Marks {
 
     /// Returns true if a text has a mark.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        text.contains(&self.prefix)
+        !self.is_empty() && text.contains(&self.prefix)
     }
 
     /// Splits bytes at the marks.
@@ -111,6 +120,9 @@ impl Marks {
 
     /// The bytes before the first mark, its number, and the bytes after it.
     fn next_mark<'b>(&self, bytes: &'b [u8]) -> Option<(&'b [u8], usize, &'b [u8])> {
+        if self.is_empty() {
+            return None;
+        }
         let at = find(bytes, self.prefix.as_bytes())?;
         let number = &bytes[at + self.prefix.len()..];
         let digits = number.iter().position(|byte| *byte == END as u8)?;

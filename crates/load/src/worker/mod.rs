@@ -15,11 +15,12 @@
 //! | [`Timers`] | deadlines, alarms and think times |
 //! | [`Sink`] | everything that is counted and recorded |
 //!
-//! Scripts, placeholders, redirects and the PROXY header are hooks in files of their own.
+//! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in files of their own.
 
 mod completions;
 mod connect;
 mod connections;
+mod cookies;
 mod deadlines;
 mod dispatcher;
 mod ending;
@@ -52,6 +53,7 @@ use std::io;
 use prony_record::Nanos;
 
 use self::connections::Connections;
+use self::cookies::UserCookies;
 use self::dispatcher::{ConnectionView, Dispatcher};
 use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
@@ -104,14 +106,18 @@ pub(crate) struct Worker<'run, S> {
     sink: Sink,
     /// The script that decides what virtual users do, if there is one.
     script: Option<Box<ScriptRunner<'run>>>,
-    /// Renders the requests with placeholders, if there are any.
+    /// Renders the requests that differ each time, if there are any.
     renderer: Option<Box<Renderer<'run>>>,
+    /// The cookies of the virtual users, if they have any.
+    cookies: Option<Box<UserCookies>>,
     /// The pauses of the virtual users, if they have any.
     think_times: Option<Box<ThinkTimes>>,
     /// A script or think times decide when users send requests.
     are_users_controlled: bool,
     /// The redirects that are followed, if any are.
     redirects: Option<Box<Redirects>>,
+    /// Redirects, cookies or a script need each response.
+    inspects_responses: bool,
     /// The ramp of a load with many connections, until all are established.
     ramp: Option<ConnectRamp>,
     /// Connections are being opened, and the load has not begun.
@@ -158,9 +164,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
             renderer: Renderer::new(spec, shard).map(Box::new),
+            cookies: UserCookies::new(spec, slots).map(Box::new),
             are_users_controlled: spec.think.is_some(),
             think_times: ThinkTimes::new(spec, shard, slots).map(Box::new),
             redirects: Redirects::new(spec, slots).map(Box::new),
+            inspects_responses: false,
             ramp,
             is_preconnecting: false,
             end,
@@ -181,11 +189,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.with_capture()
     }
 
-    /// Captures the parts of responses that the script or redirects need.
+    /// Captures the parts of responses that the script, redirects or cookies need.
     fn with_capture(mut self) -> Worker<'run, S> {
         let script = self.script.as_ref();
         let mut capture = script.map_or(CaptureSpec::default(), |script| script.capture());
-        capture.heads |= self.redirects.is_some();
+        let needs_heads = self.redirects.is_some() || self.cookies.is_some();
+        capture.heads |= needs_heads;
+        self.inspects_responses = needs_heads || script.is_some();
         self.connections.factory =
             HttpFactory::new(self.spec.transport.protocols).with_capture(capture);
         self

@@ -5,12 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::dispatcher::RequestSlot;
 use crate::connection::Reason;
+use crate::cookies::CookieJar;
 use crate::location::{self, LOCATION_BYTES_MAX, further};
 use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;
@@ -182,6 +184,7 @@ impl Redirects {
         from: &Request,
         status: u16,
         location: &[u8],
+        jar: Option<&CookieJar>,
     ) -> Option<Redirect> {
         // A raw request is not redirected.
         let origin = from.origin.as_ref()?;
@@ -197,7 +200,9 @@ impl Redirects {
             self.new_hosts += 1;
         }
         Some(match spec.writer.find_target(&to) {
-            Ok(TargetState::Known(target)) => Redirect::Next(write(spec, from, status, to, target)),
+            Ok(TargetState::Known(target)) => {
+                Redirect::Next(write(spec, from, status, (to, target), jar))
+            }
             Ok(TargetState::LookingUp(lookup)) => Redirect::LookingUp(lookup),
             Ok(TargetState::Busy) => Redirect::Busy(text(&writer::busy(&to.host))),
             Err(error) => Redirect::Next(Err(text(&error))),
@@ -219,18 +224,26 @@ fn redirected(slot: &RequestSlot) -> Option<Redirected<'_>> {
     Some((id, slot.own.as_ref()))
 }
 
-/// Creates the request that follows a redirect to a URL.
+/// Creates the request that follows a redirect to a URL and its target. `jar` has the cookies of the
+/// request's user, if the load has any.
 fn write(
     spec: &LoadSpec,
     from: &Request,
     status: u16,
-    to: Url,
-    target: u32,
+    (to, target): (Url, u32),
+    jar: Option<&CookieJar>,
 ) -> Result<Arc<Request>, Reason> {
     let Some(origin) = from.origin.as_ref() else {
         return Err(Reason::Text("a raw request can't be redirected".to_owned()));
     };
-    let further = further(status, &from.method, &origin.headers, (&origin.url, &to));
+    let mut further = further(status, &from.method, &origin.headers, (&origin.url, &to));
+    if let Some(jar) = jar {
+        let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie");
+        further.headers.retain(|(name, _)| !is_cookie(name));
+        let cookie = jar.header(to.cookie_url(), SystemTime::now());
+        let cookie = cookie.map(|value| ("Cookie".to_owned(), value));
+        further.headers.extend(cookie);
+    }
     let body = if further.has_body {
         &origin.body[..]
     } else {
@@ -247,26 +260,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// in which case the request waits for its connection again. Returns true if the request ended.
     #[inline]
     pub(super) fn end_or_redirect(&mut self, slot: u32, outcome: Outcome, now: Nanos) -> bool {
-        if self.redirects.is_some()
-            && let Some(redirect) = self.redirect_of(slot)
+        if self.inspects_responses
+            && let Some(has_ended) = self.inspect_response(slot, now)
         {
-            match redirect {
-                Redirect::Next(Ok(next)) => {
-                    self.redirect(slot, next, now);
-                    return false;
-                }
-                Redirect::LookingUp(lookup) => {
-                    self.wait_for_lookup(slot, lookup, now);
-                    return false;
-                }
-                Redirect::Next(Err(reason)) | Redirect::Busy(reason) => {
-                    self.record_end(slot, Outcome::Redirect, Some(&reason), now);
-                    return true;
-                }
-            }
-        }
-        if self.script.is_some() {
-            self.show_response(slot);
+            return has_ended;
         }
         let outcome = if self.spec.responses.statuses_by_entry.is_empty() {
             outcome
@@ -275,6 +272,32 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         self.record_end(slot, outcome, None, now);
         true
+    }
+
+    /// Stores the cookies of a complete response, follows its redirect, or passes it to the script.
+    /// Returns `None` unless it is a redirect; otherwise, returns true if the request ended.
+    fn inspect_response(&mut self, slot: u32, now: Nanos) -> Option<bool> {
+        self.store_cookies(slot);
+        match self.redirect_of(slot) {
+            None => {
+                if self.script.is_some() {
+                    self.show_response(slot);
+                }
+                None
+            }
+            Some(Redirect::Next(Ok(next))) => {
+                self.redirect(slot, next, now);
+                Some(false)
+            }
+            Some(Redirect::LookingUp(lookup)) => {
+                self.wait_for_lookup(slot, lookup, now);
+                Some(false)
+            }
+            Some(Redirect::Next(Err(reason)) | Redirect::Busy(reason)) => {
+                self.record_end(slot, Outcome::Redirect, Some(&reason), now);
+                Some(true)
+            }
+        }
     }
 
     /// Judges the status of a complete response by its entry of the list, before the rest of the
@@ -313,12 +336,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 .then(|| Redirect::Next(Err(stopped())));
         }
         let from = redirected(taken)?;
-        if let Some(next) = redirects.cached(from, status, location) {
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot));
+        // With cookies, the same redirect leads to different requests.
+        if jar.is_none()
+            && let Some(next) = redirects.cached(from, status, location)
+        {
             return Some(Redirect::Next(next));
         }
         let request = taken.request(&self.spec.requests)?;
-        let redirect = redirects.resolve(self.spec, request, status, location)?;
+        let redirect = redirects.resolve(self.spec, request, status, location, jar)?;
         if let Redirect::Next(next) = &redirect
+            && jar.is_none()
             && location.len() <= LOCATION_BYTES_MAX
         {
             let cached = CachedRedirect {
@@ -409,19 +437,24 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } = *pending;
         let origin = request.origin.as_ref().map(|origin| &origin.url);
         let to = origin.map(|url| location::resolve(url, &location));
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot));
         let next = match (to, result) {
-            (Some(Ok(to)), Some(Ok(target))) => write(self.spec, request, status, to, target),
+            (Some(Ok(to)), Some(Ok(target))) => {
+                write(self.spec, request, status, (to, target), jar)
+            }
             (Some(Ok(to)), None) => Err(text(&writer::timed_out(&to.host))),
             (Some(Err(error)), _) => Err(text(&error)),
             (_, Some(Err(error))) => Err(text(&error)),
             (None, _) => return Ok(false),
         };
-        let cached = CachedRedirect {
-            status,
-            location,
-            next: next.clone(),
-        };
-        redirects.cache(from, cached);
+        if jar.is_none() {
+            let cached = CachedRedirect {
+                status,
+                location,
+                next: next.clone(),
+            };
+            redirects.cache(from, cached);
+        }
         let next = next?;
         self.learn_target(next.target);
         self.dispatcher.slot_mut(slot).own = Some(next);

@@ -1,10 +1,11 @@
-//! Requests with placeholders are rendered when they begin, into buffers of their slots.
+//! Requests with placeholders or cookies are rendered when they begin, into buffers of their slots.
 
 use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::cookies::CookieJar;
 use crate::request::Request;
 use crate::request_template::{RenderBuffers, RequestTemplates};
 use crate::sequence::RequestNumbers;
@@ -32,7 +33,7 @@ pub(super) struct Renderer<'run> {
 }
 
 impl<'run> Renderer<'run> {
-    /// The renderer of a worker; `None` if no request has placeholders.
+    /// The renderer of a worker; `None` if no request has a template.
     pub(super) fn new(spec: &'run LoadSpec, shard: Shard) -> Option<Renderer<'run>> {
         let templates = spec.templates.as_deref()?;
         let mut random = ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker));
@@ -50,8 +51,9 @@ impl<'run> Renderer<'run> {
     }
 
     /// Renders the next request of the load, which is this entry of the list. Returns `None` if the
-    /// entry has no placeholders. Every request of the list takes a number and a row.
-    pub(super) fn render(&mut self, entry: u32) -> Option<Arc<Request>> {
+    /// entry has no template. Every request of the list takes a number and a row. `jar` has the
+    /// cookies of the virtual user that sends the request, if there are any.
+    pub(super) fn render(&mut self, entry: u32, jar: Option<&CookieJar>) -> Option<Arc<Request>> {
         let number = self.numbers.take();
         let template = self.templates.get(entry)?;
         let rows = self.templates.rows();
@@ -76,7 +78,10 @@ impl<'run> Renderer<'run> {
             None => Arc::new(listed.clone()),
         };
         if let Some(request) = Arc::get_mut(&mut rendered) {
-            template.render(&mut source, None, &mut self.buffers, request);
+            template.draw(&mut source, &mut self.buffers);
+            let cookie = jar.and_then(|jar| template.cookie(jar, &self.buffers));
+            let further = cookie.as_deref().map(|value| ("cookie", value));
+            template.render(further, &mut self.buffers, request);
         }
         Some(rendered)
     }

@@ -13,7 +13,13 @@ const SHORT: [(&str, &str); 9] = [
     ("-u", "user"),
     ("-k", "insecure"),
 ];
-const SWITCHES: [&str; 4] = ["no_keepalive", "insecure", "no_resumption", "public"];
+const SWITCHES: [&str; 5] = [
+    "no_keepalive",
+    "cookies",
+    "insecure",
+    "no_resumption",
+    "public",
+];
 const REPEATABLE: [&str; 6] = [
     "stages",
     "header",

@@ -1,16 +1,33 @@
-//! Stores one user's cookies (RFC 6265).
+//! The cookies of a virtual user (RFC 6265).
 
 use std::time::{Duration, SystemTime};
 
-use super::url::SiegeUrl;
-
-/// Maximum number of cookies per domain (RFC 6265, section 6.1); the oldest are removed.
+/// Maximum number of cookies per domain (RFC 6265 §6.1); the oldest are removed.
 const COOKIES_PER_DOMAIN_MAX: usize = 50;
+/// Maximum length of a cookie's name, value, domain and path together (RFC 6265 §6.1). Longer
+/// cookies are ignored.
+const COOKIE_BYTES_MAX: usize = 4096;
+/// Maximum length of all cookies of a user together; the oldest are removed.
+const JAR_BYTES_MAX: usize = 64 << 10;
 
-/// The cookies of one user, kept for the whole run.
+/// The cookies of one virtual user. Their number and size are limited.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Jar {
+pub struct CookieJar {
+    /// The oldest first.
     cookies: Vec<Cookie>,
+    /// Length of all cookies.
+    bytes: usize,
+}
+
+/// The parts of a request's URL that determine its cookies.
+#[derive(Debug, Clone, Copy)]
+pub struct CookieUrl<'a> {
+    /// Host without port.
+    pub host: &'a str,
+    /// Path, with or without a query.
+    pub path: &'a str,
+    /// The request is sent over TLS.
+    pub is_tls: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +43,10 @@ struct Cookie {
     expires: Option<SystemTime>,
 }
 
-impl Jar {
+impl CookieJar {
     /// Stores the value of a Set-Cookie header from `url`. Cookies that this server may not set are
     /// ignored, as in browsers.
-    pub(super) fn set(&mut self, header: &str, url: &SiegeUrl, now: SystemTime) {
+    pub fn set(&mut self, header: &str, url: CookieUrl<'_>, now: SystemTime) {
         let Some(cookie) = parse(header, url, now) else {
             return;
         };
@@ -39,12 +56,16 @@ impl Jar {
         let place = self.cookies.iter().position(is_same);
         let is_over = cookie.expires.is_some_and(|expires| expires <= now);
         match (place, is_over) {
-            (Some(place), true) => {
-                self.cookies.remove(place);
+            (Some(place), true) => self.remove(place),
+            (Some(place), false) => {
+                self.bytes = self.bytes - self.cookies[place].bytes() + cookie.bytes();
+                self.cookies[place] = cookie;
             }
-            (Some(place), false) => self.cookies[place] = cookie,
             (None, true) => {}
             (None, false) => self.add(cookie),
+        }
+        while self.bytes > JAR_BYTES_MAX {
+            self.remove(0);
         }
     }
 
@@ -57,19 +78,29 @@ impl Jar {
             .count();
         let oldest = self.cookies.iter().position(has_same_domain);
         if let Some(oldest) = oldest.filter(|_| of_domain >= COOKIES_PER_DOMAIN_MAX) {
-            self.cookies.remove(oldest);
+            self.remove(oldest);
         }
+        self.bytes += cookie.bytes();
         self.cookies.push(cookie);
     }
 
-    /// The value of the Cookie header for `url`, if there are any.
-    pub(super) fn header(&self, url: &SiegeUrl, now: SystemTime) -> Option<String> {
+    fn remove(&mut self, place: usize) {
+        self.bytes -= self.cookies.remove(place).bytes();
+    }
+
+    /// The value of the Cookie header for `url`, if there are any cookies for it.
+    pub fn header(&self, url: CookieUrl<'_>, now: SystemTime) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let host = url.host.to_ascii_lowercase();
         let mut sent: Vec<&Cookie> = self
             .cookies
             .iter()
-            .filter(|cookie| cookie.is_for(url) && cookie.expires.is_none_or(|end| end > now))
+            .filter(|cookie| cookie.is_for(&host, url))
+            .filter(|cookie| cookie.expires.is_none_or(|end| end > now))
             .collect();
-        // Longer paths first, then older cookies (section 5.4).
+        // Longer paths first, then older cookies (§5.4).
         sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
         let pairs: Vec<String> = sent
             .iter()
@@ -78,29 +109,34 @@ impl Jar {
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
-    /// True without cookies.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns true if there are no cookies.
+    pub fn is_empty(&self) -> bool {
         self.cookies.is_empty()
     }
 
     /// Removes all cookies.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.cookies.clear();
+        self.bytes = 0;
     }
 }
 
 impl Cookie {
-    fn is_for(&self, url: &SiegeUrl) -> bool {
-        let host = url.host().to_ascii_lowercase();
+    fn bytes(&self) -> usize {
+        self.name.len() + self.value.len() + self.domain.len() + self.path.len()
+    }
+
+    /// Returns true if the cookie is sent to a URL, whose host is given in lower case.
+    fn is_for(&self, host: &str, url: CookieUrl<'_>) -> bool {
         let by_host = match self.is_of_host {
             true => host == self.domain,
-            false => is_within(&host, &self.domain),
+            false => is_within(host, &self.domain),
         };
-        by_host && is_below(url.path(), &self.path) && (url.is_tls() || !self.is_secure)
+        by_host && is_below(url.path, &self.path) && (url.is_tls || !self.is_secure)
     }
 }
 
-/// True if `host` equals `domain` or is within it (section 5.1.3).
+/// True if `host` equals `domain` or is within it (§5.1.3).
 fn is_within(host: &str, domain: &str) -> bool {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     host == domain
@@ -110,7 +146,7 @@ fn is_within(host: &str, domain: &str) -> bool {
                 .is_some_and(|sub| sub.ends_with('.'))
 }
 
-/// True if a request's path is within a cookie's (section 5.1.4).
+/// True if a request's path is within a cookie's (§5.1.4).
 fn is_below(requested: &str, path: &str) -> bool {
     let requested = requested.split('?').next().unwrap_or_default();
     match requested.strip_prefix(path) {
@@ -128,7 +164,7 @@ fn default_path(requested: &str) -> &str {
     }
 }
 
-fn parse(header: &str, url: &SiegeUrl, now: SystemTime) -> Option<Cookie> {
+fn parse(header: &str, url: CookieUrl<'_>, now: SystemTime) -> Option<Cookie> {
     let mut parts = header.split(';');
     let (name, value) = parts.next()?.split_once('=')?;
     let is_plain = |text: &str| !text.bytes().any(|byte| byte.is_ascii_control());
@@ -136,13 +172,13 @@ fn parse(header: &str, url: &SiegeUrl, now: SystemTime) -> Option<Cookie> {
     if name.is_empty() || !is_plain(name) || !is_plain(value) {
         return None;
     }
-    let host = url.host().to_ascii_lowercase();
+    let host = url.host.to_ascii_lowercase();
     let mut cookie = Cookie {
         name: name.to_owned(),
         value: value.to_owned(),
         domain: host.clone(),
         is_of_host: true,
-        path: default_path(url.path()).to_owned(),
+        path: default_path(url.path).to_owned(),
         is_secure: false,
         expires: None,
     };
@@ -170,7 +206,7 @@ fn parse(header: &str, url: &SiegeUrl, now: SystemTime) -> Option<Cookie> {
         }
     }
     cookie.expires = max_age.or(cookie.expires);
-    Some(cookie)
+    (cookie.bytes() <= COOKIE_BYTES_MAX).then_some(cookie)
 }
 
 /// True for a top-level domain, for which no host may set a cookie.
@@ -199,8 +235,14 @@ fn date(text: &str) -> Option<SystemTime> {
 mod tests {
     use super::*;
 
-    fn url(text: &str) -> SiegeUrl {
-        SiegeUrl::parse(text, true).unwrap()
+    fn url(text: &str) -> CookieUrl<'_> {
+        let (scheme, rest) = text.split_once("://").unwrap();
+        let (authority, path) = rest.split_at(rest.find('/').unwrap());
+        CookieUrl {
+            host: authority.split(':').next().unwrap(),
+            path,
+            is_tls: scheme == "https",
+        }
     }
 
     fn now() -> SystemTime {
@@ -209,11 +251,11 @@ mod tests {
 
     /// The cookies sent to each of `to` after `from` set these.
     fn sent(from: &str, set: &[&str], to: &str) -> String {
-        let mut jar = Jar::default();
+        let mut jar = CookieJar::default();
         for header in set {
-            jar.set(header, &url(from), now());
+            jar.set(header, url(from), now());
         }
-        jar.header(&url(to), now()).unwrap_or_default()
+        jar.header(url(to), now()).unwrap_or_default()
     }
 
     #[test]
@@ -296,10 +338,10 @@ mod tests {
                 "{set}"
             );
         }
-        let mut jar = Jar::default();
-        jar.set("a=1; Max-Age=10", &url("http://x.test/"), now());
+        let mut jar = CookieJar::default();
+        jar.set("a=1; Max-Age=10", url("http://x.test/"), now());
         let later = now() + Duration::from_secs(10);
-        assert_eq!(jar.header(&url("http://x.test/"), later), None);
+        assert_eq!(jar.header(url("http://x.test/"), later), None);
     }
 
     #[test]
@@ -308,8 +350,8 @@ mod tests {
         assert_eq!(sent(from, &["a=1", "b=2", "a=3"], from), "a=3; b=2");
         assert_eq!(sent(from, &["a=1", "b=2", "a=; Max-Age=0"], from), "b=2");
         assert_eq!(sent(from, &["novalue", "=x", "a=b=c"], from), "a=b=c");
-        let mut jar = Jar::default();
-        jar.set("a=1", &url(from), now());
+        let mut jar = CookieJar::default();
+        jar.set("a=1", url(from), now());
         assert!(!jar.is_empty());
         jar.clear();
         assert!(jar.is_empty());
@@ -324,5 +366,24 @@ mod tests {
         let sent: Vec<&str> = sent.split("; ").collect();
         assert_eq!(sent.len(), 1 + COOKIES_PER_DOMAIN_MAX);
         assert_eq!((sent[0], sent[1]), ("other=1", "c10=10"));
+    }
+
+    #[test]
+    fn the_size_of_a_jar_is_limited() {
+        let mut jar = CookieJar::default();
+        let value = "v".repeat(4000);
+        for number in 0..100 {
+            let set = format!("c{number}={value}; Path=/{number}");
+            jar.set(&set, url("http://x.test/"), now());
+            jar.set(&set, url("http://x.test/"), now());
+            assert!(jar.bytes <= JAR_BYTES_MAX);
+        }
+        assert!(jar.header(url("http://x.test/99"), now()).is_some());
+        assert_eq!(jar.header(url("http://x.test/1"), now()), None);
+        let kept: usize = jar.cookies.iter().map(Cookie::bytes).sum();
+        assert_eq!(jar.bytes, kept);
+        let long = format!("long={}; Path=/", "v".repeat(COOKIE_BYTES_MAX));
+        jar.set(&long, url("http://x.test/"), now());
+        assert_eq!(jar.header(url("http://x.test/"), now()), None);
     }
 }

@@ -1,0 +1,85 @@
+//! The cookies of the virtual users: each request slot has its own.
+
+use std::time::SystemTime;
+
+use super::Worker;
+use crate::cookies::CookieJar;
+use crate::socket::Sockets;
+use crate::spec::LoadSpec;
+use crate::url::Url;
+
+/// Name of the response header that sets a cookie.
+const SET_COOKIE: &str = "set-cookie";
+
+/// The cookies of a worker's virtual users.
+pub(super) struct UserCookies {
+    /// By slot.
+    jars: Vec<CookieJar>,
+}
+
+impl UserCookies {
+    /// Creates empty jars for this number of slots; `None` if the load has no cookies.
+    pub(super) fn new(spec: &LoadSpec, slots: usize) -> Option<UserCookies> {
+        spec.has_cookies.then(|| UserCookies {
+            jars: vec![CookieJar::default(); slots],
+        })
+    }
+
+    /// The cookies of a slot's user.
+    pub(super) fn of(&self, slot: u32) -> &CookieJar {
+        &self.jars[slot as usize]
+    }
+
+    /// Stores the cookies that a response from `url` sets. `head` is its captured head.
+    fn store(&mut self, slot: u32, url: &Url, head: &[u8]) {
+        let jar = &mut self.jars[slot as usize];
+        for value in values(head) {
+            jar.set(value, url.cookie_url(), SystemTime::now());
+        }
+    }
+}
+
+/// The values of Set-Cookie in a captured head. Values that aren't UTF-8 are ignored.
+fn values(head: &[u8]) -> impl Iterator<Item = &str> {
+    let fields = head.split(|byte| *byte == b'\n').skip(1);
+    fields.filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        let is_cookie = name.eq_ignore_ascii_case(SET_COOKIE.as_bytes());
+        let value = is_cookie
+            .then(|| std::str::from_utf8(value).ok())
+            .flatten()?;
+        Some(value.trim())
+    })
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Stores the cookies that the complete response to a slot's request sets.
+    pub(super) fn store_cookies(&mut self, slot: u32) {
+        let Some(cookies) = &mut self.cookies else {
+            return;
+        };
+        let taken = self.dispatcher.slot(slot);
+        let origin = taken
+            .request(&self.spec.requests)
+            .and_then(|request| request.origin.as_ref());
+        let session = self.connections[taken.connection].session();
+        let captured = session.and_then(|session| session.http.captured(taken.stream()));
+        if let (Some(origin), Some(captured)) = (origin, captured) {
+            cookies.store(slot, &origin.url, captured.head());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_set_cookie_fields_are_found() {
+        let head = b"HTTP/1.1 200 Set-Cookie: no\r\nset-cookie:a=1\r\nX-Set-Cookie: n=1\r\n\
+            Set-Cookie: b=\xff\r\nSET-COOKIE:  c=3; Path=/ \r\n";
+        assert_eq!(values(head).collect::<Vec<_>>(), ["a=1", "c=3; Path=/"]);
+        assert_eq!(values(b"").count(), 0);
+    }
+}

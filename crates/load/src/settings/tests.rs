@@ -51,7 +51,7 @@ const GOOD: &[&str] = &[
     "--body-file f",
     "--http 1.0",
     "--http 2 --streams 100",
-    "--no-keepalive",
+    "--no-keepalive --cookies",
     "--follow 0",
     "--follow 20",
     "--urls f",

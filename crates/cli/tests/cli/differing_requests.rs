@@ -190,7 +190,7 @@ fn plans_leave_columns_to_the_load() {
     );
     let output = workdir.run(&["compare", "bad.toml", "--dry-run"]).expect(2);
     assert!(
-        output.err.contains("bad.toml:16") && output.err.contains("code"),
+        output.err.contains("bad.toml:17") && output.err.contains("code"),
         "{}",
         output.err
     );

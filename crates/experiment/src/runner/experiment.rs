@@ -454,8 +454,8 @@ impl<'a> Experiment<'a> {
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         // All trials ran on the same kernel, so the first known value holds for all.
-        let mut capacities = self.stored.results().iter().map(|it| &it.capacity);
-        let softirq_included = capacities.find_map(|capacity| capacity.softirq_included);
+        let mut resources = self.stored.results().iter().map(|it| &it.resources);
+        let softirq_included = resources.find_map(|trial| trial.softirq_included);
         VerdictDocument {
             why,
             rounds,

@@ -5,7 +5,7 @@ use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
 use crate::runner::TrialTelemetry;
-use crate::runner::capacity::{CoreParties, CoreUse};
+use crate::runner::resource_use::{CoreParties, CoreUse};
 
 const NAMES: [&str; 2] = ["tcp", "unix"];
 
@@ -40,7 +40,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
             services_cores: 1,
             ..TrialTelemetry::default()
         },
-        capacity: Default::default(),
+        resources: Default::default(),
         responses: Default::default(),
         hosts: Default::default(),
         findings: Vec::new(),
@@ -286,10 +286,10 @@ fn idle_services_are_no_finding_if_any_cores_are_full() {
                 result.telemetry.services_cores,
                 result.telemetry.services_percent,
             ) = (2, 98.0);
-            result.capacity.machine_cores = 4;
-            result.capacity.idle_percent = 250.0;
+            result.resources.machine_cores = 4;
+            result.resources.idle_percent = 250.0;
             let (used, others) = balancer;
-            result.capacity.tied = vec![group("balancer", used, others), group("web", 4.0, 0.0)];
+            result.resources.tied = vec![group("balancer", used, others), group("web", 4.0, 0.0)];
         }
         server_idle(results, 2, &name)
     };

@@ -6,7 +6,6 @@
 
 mod agent_load;
 mod block_error;
-mod capacity;
 mod event;
 mod experiment;
 mod experiment_finding;
@@ -23,6 +22,7 @@ mod noise;
 mod order_effect;
 mod plan_changes;
 mod readiness;
+mod resource_use;
 mod response_findings;
 mod responses;
 mod rounds;
@@ -49,12 +49,12 @@ use experiment::Experiment;
 
 pub use crate::interrupt::Interrupt;
 pub use agent_load::{AgentLoadRequest, AgentLoadRunner};
-pub use capacity::{Capacity, CoreParties, CoreUse, Neighbor};
 pub use event::{ExperimentEvent, InterleavedLoad};
 pub use folder::ExperimentFolder;
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};
 pub use mode::{ModeError, trial_mode};
+pub use resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};

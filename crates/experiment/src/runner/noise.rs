@@ -127,13 +127,13 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
 /// of the load's cores, or of the whole machine if any service may use all of it. Kernel threads
 /// are excluded because they also work for the experiment.
 fn lost_share(trial: &TrialResult) -> f64 {
-    let capacity = &trial.capacity;
-    let groups = capacity.tied.iter().filter_map(|it| it.parties.as_ref());
-    let mut groups = groups.chain(&capacity.load_cores).peekable();
-    let share = match (groups.peek(), &capacity.machine) {
+    let resources = &trial.resources;
+    let groups = resources.tied.iter().filter_map(|it| it.parties.as_ref());
+    let mut groups = groups.chain(&resources.load_cores).peekable();
+    let share = match (groups.peek(), &resources.machine) {
         (Some(_), _) => groups.map(|it| it.taken_share()).fold(0.0, f64::max),
         (None, Some(machine)) => machine.taken_share(),
-        (None, None) => lost_percent(trial) / 100.0 / capacity.machine_cores.max(1) as f64,
+        (None, None) => lost_percent(trial) / 100.0 / resources.machine_cores.max(1) as f64,
     };
     // If a core were completely taken, it would explain any difference.
     share.clamp(0.0, 0.99)

@@ -4,7 +4,7 @@
 use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
 use super::*;
-use crate::runner::capacity::{Capacity, CoreParties, CoreUse};
+use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 
 fn design(blocks: u32) -> Design {
     let levels = |level: &str| Levels::from([("socket".to_owned(), level.to_owned())]);
@@ -50,10 +50,10 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
             top_foreign: Some("yes".to_owned()),
             ..Default::default()
         },
-        capacity: Capacity {
+        resources: ResourceUse {
             tied: vec![group],
             machine_cores: 2,
-            ..Capacity::default()
+            ..ResourceUse::default()
         },
         responses: Default::default(),
         hosts: Default::default(),

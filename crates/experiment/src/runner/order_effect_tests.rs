@@ -19,7 +19,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         position,
         values: Values::from([(Metric::RatePerS, rate)]),
         telemetry: Default::default(),
-        capacity: Default::default(),
+        resources: Default::default(),
         responses: Default::default(),
         hosts: Default::default(),
         findings: Vec::new(),

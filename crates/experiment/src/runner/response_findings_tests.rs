@@ -42,7 +42,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
         position: variant,
         values: Values::new(),
         telemetry: Default::default(),
-        capacity: Default::default(),
+        resources: Default::default(),
         responses: ResponseDigests {
             digests: responses.into_iter().enumerate().collect(),
         },

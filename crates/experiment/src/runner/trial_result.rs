@@ -6,7 +6,7 @@ use prony_record::{Finding, FindingId, Record};
 use prony_stats::Values;
 use serde::{Deserialize, Serialize};
 
-use super::capacity::Capacity;
+use super::resource_use::ResourceUse;
 use super::responses::ResponseDigests;
 use crate::capacity::SearchReport;
 
@@ -24,8 +24,8 @@ pub struct TrialResult {
     /// Figures of the telemetry from which findings are derived.
     pub telemetry: TrialTelemetry,
     /// Available cores and link rates, and how much of them was used.
-    #[serde(default)]
-    pub capacity: Capacity,
+    #[serde(default, rename = "capacity")]
+    pub resources: ResourceUse,
     /// Responses of the variant before the load.
     #[serde(rename = "answers")]
     pub responses: ResponseDigests,

@@ -17,7 +17,7 @@ use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
 use super::trial_error::TrialError;
 use super::trial_result::{SliceResult, TrialResult};
 use super::{
-    AgentLoadRunner, ExperimentEvent, Interrupt, capacity, limit_lines, search_end,
+    AgentLoadRunner, ExperimentEvent, Interrupt, limit_lines, resource_use, search_end,
     trial_telemetry, values,
 };
 use crate::capacity::SearchReport;
@@ -252,11 +252,11 @@ impl Trial<'_> {
             position: position.position,
             values,
             telemetry: trial_telemetry::of(summary.as_ref(), &resolved),
-            capacity: summary
+            resources: summary
                 .as_ref()
                 // The mean over probes at different rates shows no limit.
                 .filter(|_| search.is_none())
-                .map(|summary| capacity::capacity(summary, &resolved))
+                .map(|summary| resource_use::resource_use(summary, &resolved))
                 .unwrap_or_default(),
             responses,
             hosts: summary

@@ -5,7 +5,7 @@ use prony_record::{FindingId, Record};
 use prony_stats::{Bottleneck, BottleneckKind, Metric};
 
 use crate::runner::TrialResult;
-use crate::runner::capacity::{Capacity, CoreParties, CoreUse};
+use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 
 /// Cores or a link count as full from this share on; the rest is lost to context switches and to the
 /// resolution of the kernel's ticks.
@@ -38,7 +38,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     if let Some(text) = schedule(&records) {
         return (BottleneckKind::Schedule, text);
     }
-    let shares = trials.iter().filter_map(|t| t.capacity.link_share);
+    let shares = trials.iter().filter_map(|t| t.resources.link_share);
     if let Some(share) = median(shares).filter(|&share| share >= FULL_SHARE) {
         let text = format!("a link was full ({:.0}% of its rate).", share * 100.0);
         return (BottleneckKind::Link, text);
@@ -131,16 +131,16 @@ pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
 
 /// The parties of the machine in a trial. Trials stored by an earlier version hold only their sums.
 fn machine(trial: &TrialResult) -> Option<CoreParties> {
-    let capacity: &Capacity = &trial.capacity;
-    if capacity.machine_cores == 0 || capacity.machine.is_some() {
-        return capacity.machine.clone();
+    let resources: &ResourceUse = &trial.resources;
+    if resources.machine_cores == 0 || resources.machine.is_some() {
+        return resources.machine.clone();
     }
     let mut parties = CoreParties {
-        cores: capacity.machine_cores,
+        cores: resources.machine_cores,
         services: trial.telemetry.services_percent,
         others: trial.telemetry.foreign_percent,
         stolen: trial.telemetry.steal_percent,
-        idle: capacity.idle_percent,
+        idle: resources.idle_percent,
         ..CoreParties::default()
     };
     let known = parties.services + parties.lost_percent() + parties.idle;
@@ -151,15 +151,15 @@ fn machine(trial: &TrialResult) -> Option<CoreParties> {
 /// The groups of pinned cores, each with its services and the parties of the median trial, fullest
 /// first.
 fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
-    let Some(first) = trials.iter().find(|t| !t.capacity.tied.is_empty()) else {
+    let Some(first) = trials.iter().find(|t| !t.resources.tied.is_empty()) else {
         return Vec::new();
     };
     let group = |(place, like): (usize, &CoreUse)| {
-        let all = trials.iter().filter_map(|t| t.capacity.tied.get(place));
+        let all = trials.iter().filter_map(|t| t.resources.tied.get(place));
         let parties = middle(all.map(parties_of).collect())?;
         Some((like.services.join(", "), parties))
     };
-    let groups = first.capacity.tied.iter().enumerate();
+    let groups = first.resources.tied.iter().enumerate();
     let mut all: Vec<_> = groups.filter_map(group).collect();
     all.sort_by(|(_, a), (_, b)| b.used_share().total_cmp(&a.used_share()));
     all

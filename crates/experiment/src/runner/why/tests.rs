@@ -5,7 +5,7 @@ use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
 use crate::runner::TrialResult;
-use crate::runner::capacity::{Capacity, CoreParties, CoreUse, Neighbor};
+use crate::runner::resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
 
 const BLOCKS: u32 = 6;
 /// The places of the variants.
@@ -68,7 +68,7 @@ fn told_of(
                 position: variant,
                 values,
                 telemetry: Default::default(),
-                capacity: Default::default(),
+                resources: Default::default(),
                 responses: Default::default(),
                 hosts: Default::default(),
                 findings: Vec::new(),
@@ -309,7 +309,7 @@ fn limits_are_the_exhausted_resources() {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |variant: usize, result: &mut TrialResult| {
         result.telemetry.services_cores = 2;
-        result.capacity = Capacity {
+        result.resources = ResourceUse {
             machine_cores: 4,
             idle_percent: 150.0,
             tied: [("balancer", 1, 97.0), ("web", 1, 40.0)]
@@ -324,7 +324,7 @@ fn limits_are_the_exhausted_resources() {
                     ..CoreUse::default()
                 })
                 .into(),
-            ..Capacity::default()
+            ..ResourceUse::default()
         };
     };
     let why = &told_of(&RATE, &metrics, &watched, &[])[0];
@@ -361,13 +361,13 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
         if let (UNIX, Some(record)) = (variant, &mut result.record) {
             record.findings.push(finding);
         }
-        result.capacity.link_share = Some(0.95);
+        result.resources.link_share = Some(0.95);
     });
     assert_eq!(saturated, [BottleneckKind::Link, BottleneckKind::Generator]);
     let crowded = kinds(&|variant, result| {
         result.telemetry.services_cores = 1;
-        result.capacity.machine_cores = 2;
-        result.capacity.idle_percent = 4.0;
+        result.resources.machine_cores = 2;
+        result.resources.idle_percent = 4.0;
         result.telemetry.foreign_percent = if variant == TCP { 120.0 } else { 0.0 };
     });
     assert_eq!(
@@ -387,12 +387,12 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
     );
 }
 
-/// The limit of a variant whose trials all had this capacity.
-fn limit_with(capacity: &Capacity) -> (BottleneckKind, String) {
+/// The limit of a variant whose trials all had this use of resources.
+fn limit_with(resources: &ResourceUse) -> (BottleneckKind, String) {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |_: usize, result: &mut TrialResult| {
         result.telemetry.services_cores = 1;
-        result.capacity = capacity.clone();
+        result.resources = resources.clone();
     };
     let why = told_of(&RATE, &metrics, &watched, &[]).remove(0);
     (why.limits[0].kind, why.limits[0].text.clone())
@@ -420,7 +420,7 @@ fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CorePart
 }
 
 /// A service on core 0 with so much of it, and strangers there and elsewhere, on a machine of 4 cores.
-fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> Capacity {
+fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> ResourceUse {
     let machine = CoreParties {
         numbers: Vec::new(),
         cores: 4,
@@ -431,7 +431,7 @@ fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> C
             strangers_there + strangers_elsewhere,
         )
     };
-    Capacity {
+    ResourceUse {
         tied: vec![CoreUse {
             services: vec!["web".to_owned()],
             cores: 1,
@@ -442,7 +442,7 @@ fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> C
         machine_cores: 4,
         idle_percent: machine.idle,
         machine: Some(machine),
-        ..Capacity::default()
+        ..ResourceUse::default()
     }
 }
 
@@ -458,7 +458,7 @@ fn a_neighbor_that_fills_the_services_core_is_named() {
 
 #[test]
 fn neighbors_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
-    for (capacity, expected) in [
+    for (resources, expected) in [
         (
             on_core_0(30.0, 40.0, 77.0),
             "tcp: other processes used 40% of a core (mostly yes, process 123) on the same cores",
@@ -468,7 +468,7 @@ fn neighbors_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
             "but other processes used 117% of a core (mostly yes, process 123) of this machine",
         ),
     ] {
-        let (_, text) = limit_with(&capacity);
+        let (_, text) = limit_with(&resources);
         assert!(text.contains(expected), "{text}");
         assert!(!text.contains("a lock"), "{text}");
     }
@@ -485,12 +485,12 @@ fn all_parties_on_full_cores_are_listed_and_add_up() {
         idle: 1.4,
         ..parties(&[0, 1], 51.3, 54.5, 92.2)
     };
-    let capacity = Capacity {
+    let resources = ResourceUse {
         machine_cores: 2,
         machine: Some(machine),
-        ..Capacity::default()
+        ..ResourceUse::default()
     };
-    let (kind, text) = limit_with(&capacity);
+    let (kind, text) = limit_with(&resources);
     assert_eq!(kind, BottleneckKind::Machine);
     assert_eq!(
         text,

@@ -98,7 +98,7 @@ fn assert_adds_up(parties: &CoreParties) {
 
 #[test]
 fn a_foreign_process_is_found_on_the_services_core() {
-    let found = capacity(&summary(), &resolved("cores = [0]", "cores = [1]"));
+    let found = resource_use(&summary(), &resolved("cores = [0]", "cores = [1]"));
     let web = found.tied[0].parties.as_ref().unwrap();
     assert_adds_up(web);
     assert_near(web.services, 40.0);
@@ -126,7 +126,7 @@ fn interrupts_count_once_for_both_kernel_accountings() {
     let of_web = |softirq_included: Option<bool>| {
         let mut summary = summary();
         summary.host.softirq_included = softirq_included;
-        let found = capacity(&summary, &resolved);
+        let found = resource_use(&summary, &resolved);
         let web = found.tied[0].parties.clone().unwrap();
         assert_adds_up(&web);
         (web.interrupts, web.others)
@@ -143,7 +143,7 @@ fn interrupts_count_once_for_both_kernel_accountings() {
 
 #[test]
 fn services_and_a_load_that_share_a_core_are_one_group() {
-    let found = capacity(&summary(), &resolved("cores = [0]", "cores = [0, 1]"));
+    let found = resource_use(&summary(), &resolved("cores = [0]", "cores = [0, 1]"));
     assert_eq!((found.tied.len(), &found.load_cores), (1, &None));
     let shared = found.tied[0].parties.as_ref().unwrap();
     assert_adds_up(shared);
@@ -157,7 +157,7 @@ fn services_and_a_load_that_share_a_core_are_one_group() {
 fn cpu_time_of_an_unpinned_load_is_not_foreign() {
     let mut summary = summary();
     summary.host.foreign.clear();
-    let found = capacity(&summary, &resolved("cores = [0]", ""));
+    let found = resource_use(&summary, &resolved("cores = [0]", ""));
     let web = found.tied[0].parties.as_ref().unwrap();
     assert_adds_up(web);
     assert_near(web.load, 30.0);
@@ -169,7 +169,7 @@ fn cpu_time_of_an_unpinned_load_is_not_foreign() {
 fn cores_without_times_have_no_parties() {
     let mut summary = summary();
     summary.host.core_times.clear();
-    let found = capacity(&summary, &resolved("cores = [0]", "cores = [1]"));
+    let found = resource_use(&summary, &resolved("cores = [0]", "cores = [1]"));
     assert_eq!(found.tied[0].parties, None);
     assert!(found.machine.is_some());
 }

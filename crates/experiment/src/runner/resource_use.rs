@@ -70,7 +70,7 @@ pub struct Neighbor {
 
 /// The resources of a trial that can limit its speed, and their usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Capacity {
+pub struct ResourceUse {
     /// Cores of pinned services. Services that share a core form one group.
     pub tied: Vec<CoreUse>,
     /// Cores that the load is pinned to, if no service may use them.
@@ -122,8 +122,8 @@ struct CoreGroup<'a> {
     has_load: bool,
 }
 
-/// Computes the capacity of a trial from its telemetry.
-pub(crate) fn capacity(summary: &TelemetrySummary, resolved: &Resolved) -> Capacity {
+/// Computes the use of resources in a trial from its telemetry.
+pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &Resolved) -> ResourceUse {
     let reading = TrialReading::new(summary, resolved);
     let groups = reading.groups();
     let load_cores = groups.iter().find(|group| group.services.is_empty());
@@ -145,7 +145,7 @@ pub(crate) fn capacity(summary: &TelemetrySummary, resolved: &Resolved) -> Capac
         Some(_) => summary.machine_of(target),
         None => &summary.host,
     };
-    Capacity {
+    ResourceUse {
         tied: tied.collect(),
         load_cores,
         machine_cores: machine.cores,
@@ -410,5 +410,5 @@ fn neighbors(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec
 }
 
 #[cfg(test)]
-#[path = "capacity_tests.rs"]
+#[path = "resource_use_tests.rs"]
 mod tests;

@@ -87,38 +87,58 @@ impl Sequence {
     }
 }
 
-/// The numbers of one worker's requests in the whole load, from 0. No two requests have the same
-/// number, even if different workers or agents send them.
+/// The numbers and the data rows of one worker's requests, both from 0. No two requests of a load have
+/// the same number, even if different workers or agents send them.
 ///
 /// With an open loop, a worker's requests have the numbers of its arrivals. In a closed loop that ends
-/// after a number of requests, each worker has a contiguous range. In any other, workers number their
-/// requests in turn.
+/// after a number of requests, each worker has a contiguous range. Request *k* takes row *k* mod the
+/// number of rows.
+///
+/// In any other closed loop, workers number their requests in turn. Each goes through all rows, and
+/// starts where its shard of the rows begins. With the rows of its numbers, one of two workers would
+/// only take every second row of a file with an even number of rows.
 pub(crate) struct RequestNumbers {
-    next: u64,
-    stride: u64,
+    number: u64,
+    number_stride: u64,
+    row: u64,
+    row_stride: u64,
+    /// Number of rows, at least 1.
+    rows: u64,
 }
 
 impl RequestNumbers {
-    pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> RequestNumbers {
+    pub(crate) fn new(spec: &LoadSpec, shard: Shard, rows: usize) -> RequestNumbers {
+        let rows = (rows as u64).max(1);
         // Requests of the warm-up don't count towards the limit.
         let limit = spec.span.requests.filter(|_| spec.span.warmup.0 == 0);
-        match (&spec.model, limit) {
-            (LoopModel::Closed, Some(limit)) => RequestNumbers {
-                next: shard.items_before(limit),
-                stride: 1,
-            },
-            _ => RequestNumbers {
-                next: shard.worker,
-                stride: shard.of,
-            },
+        let (number, number_stride) = match (&spec.model, limit) {
+            (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
+            _ => (shard.worker, shard.of),
+        };
+        let (row, row_stride) = match (&spec.model, limit) {
+            (LoopModel::Closed, None) => (rows * shard.worker / shard.of, 1),
+            _ => (number, number_stride),
+        };
+        RequestNumbers {
+            number,
+            number_stride,
+            row: row % rows,
+            row_stride: row_stride % rows,
+            rows,
         }
     }
 
-    /// Returns the number of the next request.
+    /// Returns the number and the row of the next request.
     #[inline]
-    pub(crate) fn take(&mut self) -> u64 {
-        let number = self.next;
-        self.next = number.wrapping_add(self.stride);
-        number
+    pub(crate) fn take(&mut self) -> (u64, usize) {
+        let (number, row) = (self.number, self.row);
+        self.number = number.wrapping_add(self.number_stride);
+        let after = row + self.row_stride;
+        self.row = if after >= self.rows {
+            after - self.rows
+        } else {
+            after
+        };
+        (number, row as usize)
     }
 }

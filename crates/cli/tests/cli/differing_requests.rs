@@ -168,7 +168,6 @@ fn plans_leave_columns_to_the_load() {
         [load]
         target      = "origin"
         connections = 2
-        threads     = 1
         path        = "/status/{{ code }}?{{ socket }}={{ seq }}"
         header      = ["X-Id: {{ uuid }}", "X-N: {{ random(1, 9) }}"]
         data        = "codes.csv"
@@ -190,7 +189,7 @@ fn plans_leave_columns_to_the_load() {
     );
     let output = workdir.run(&["compare", "bad.toml", "--dry-run"]).expect(2);
     assert!(
-        output.err.contains("bad.toml:17") && output.err.contains("code"),
+        output.err.contains("bad.toml:16") && output.err.contains("code"),
         "{}",
         output.err
     );

@@ -41,7 +41,7 @@ impl<'run> Renderer<'run> {
         Some(Renderer {
             listed: &spec.requests,
             templates,
-            numbers: RequestNumbers::new(spec, shard),
+            numbers: RequestNumbers::new(spec, shard, templates.rows()),
             random,
             data_order: spec.data_order,
             buffers: RenderBuffers::default(),
@@ -54,12 +54,11 @@ impl<'run> Renderer<'run> {
     /// entry has no template. Every request of the list takes a number and a row. `jar` has the
     /// cookies of the virtual user that sends the request, if there are any.
     pub(super) fn render(&mut self, entry: u32, jar: Option<&CookieJar>) -> Option<Arc<Request>> {
-        let number = self.numbers.take();
+        let (number, next_row) = self.numbers.take();
         let template = self.templates.get(entry)?;
-        let rows = self.templates.rows();
         let row = match self.data_order {
-            DataOrder::Sequence => (number % rows as u64) as usize,
-            DataOrder::Random => self.random.random_range(0..rows),
+            DataOrder::Sequence => next_row,
+            DataOrder::Random => self.random.random_range(0..self.templates.rows()),
         };
         let mut source = ValueSource {
             row,

@@ -190,6 +190,40 @@ fn rows_are_divided_exactly_among_processes() {
     }
 }
 
+/// Requests of a warm-up don't count towards `-n`, so workers number their requests in turn.
+#[test]
+fn each_worker_sends_all_rows_equally_often_without_ranges_of_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = rows(&folder, 2);
+    let words = format!("-n 40 -c 2 --warmup 1ms --data {data}");
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut numbers = BTreeSet::new();
+    for first in 0..2 {
+        let (server, arrived) = keeping();
+        let url = server.url() + "u/{{id}}?s={{seq}}";
+        let shards = Some(ShardRange {
+            first,
+            workers: 1,
+            of: 2,
+        });
+        let scope = LoadScope {
+            shards,
+            ..LoadScope::default()
+        };
+        let spec = options(&words).resolve_within(Some(&url), &scope).unwrap();
+        run_at(&spec, &Control::new(1), None, &|| Some(Instant::now())).unwrap();
+        let arrived = arrived.lock().unwrap();
+        let count = |row: &str| arrived.iter().filter(|it| it.line().contains(row)).count();
+        let (first_row, second_row) = (count("/u/0?"), count("/u/1?"));
+        assert!(first_row > 0 && first_row.abs_diff(second_row) <= 1);
+        assert!(
+            arrived
+                .iter()
+                .all(|it| numbers.insert(it.line().to_owned()))
+        );
+    }
+}
+
 #[test]
 fn random_rows_repeat_by_the_seed() {
     let folder = tempfile::tempdir().unwrap();

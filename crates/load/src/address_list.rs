@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::settings::{SourceOrder, SourceRange};
+use crate::stateless_random::random_at;
 
 /// A list of addresses in the given order.
 #[derive(Debug, Clone, Default)]
@@ -83,21 +84,12 @@ impl SourceOrder {
             SourceOrder::RoundRobin => selector.connection.checked_rem(count),
             SourceOrder::PerUser => selector.user.checked_rem(count),
             SourceOrder::Random => {
-                let drawn = scrambled(selector.seed, selector.connection);
+                let drawn = random_at(selector.seed, selector.connection);
                 // Scales the random number to the range below `count`.
                 (count > 0).then(|| ((u128::from(drawn) * u128::from(count)) >> 64) as u64)
             }
         }
     }
-}
-
-/// Returns a random number that depends only on `seed` and `number`: SplitMix64 (Steele, Lea and
-/// Flood 2014), which needs no state that workers would have to share.
-fn scrambled(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

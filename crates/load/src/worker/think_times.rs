@@ -13,6 +13,7 @@ use crate::settings::{ThinkDistribution, ThinkTime};
 use crate::shard::Shard;
 use crate::socket::Sockets;
 use crate::spec::LoadSpec;
+use crate::stateless_random::random_at;
 
 /// Maximum number of users whose pause begins before completions are handled.
 const PAUSES_MAX: u32 = 64;
@@ -96,20 +97,12 @@ fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
     match time.distribution {
         ThinkDistribution::Constant => Nanos::from(time.mean),
         ThinkDistribution::Exponential => {
-            let bits = mix(mix(mix(seed) ^ user) ^ number);
+            let bits = random_at(random_at(seed, user), number);
             // In (0, 1], with 53 bits.
             let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
             Nanos((-uniform.ln() * mean * 1e9) as u64)
         }
     }
-}
-
-/// A bijective mixing function: the output step of SplitMix64 (Steele, Lea and Flood, 2014).
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

@@ -25,6 +25,7 @@ mod explanation;
 mod forecast;
 pub mod gate;
 mod gate_result;
+mod goals_phrase;
 mod interim;
 mod looks;
 mod metric;
@@ -55,6 +56,7 @@ pub use explanation::{
     Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding,
     changed_cost, undecided_cost_text,
 };
+pub use goals_phrase::goals_phrase;
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};
 pub use metric::{Direction, Metric, MetricRole, Scale, Unit, UnknownMetric};
@@ -64,7 +66,6 @@ pub use observed::of_record;
 pub use round_comparison::{RoundComparison, RoundMetric};
 pub use rounds::{RoundRatio, RoundValues, compare_rounds, round_ratios};
 pub use scaling::{Scaling, ScalingPoint};
-pub use sentences::capacity::goals_phrase;
 pub use summary::{MetricSummary, VariantSummary};
 pub use trial_mode::TrialMode;
 pub use trials::{Trials, Values};

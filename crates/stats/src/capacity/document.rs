@@ -10,6 +10,7 @@ use super::outcome::BoundReason;
 use super::search_report::{SearchEnd, SearchReport};
 use super::sentences;
 use crate::gate_result::Ruling;
+use crate::goals_phrase::goals_phrase;
 
 /// The schema of [`CapacityDocument`].
 pub const CAPACITY_SCHEMA: &str = "prony.capacity/1";
@@ -93,7 +94,7 @@ impl CapacityDocument {
                 });
                 document.conditions = results.collect();
             } else {
-                let (done, all) = (outcomes.len(), document.goals.join(", "));
+                let (done, all) = (outcomes.len(), goals_phrase(&document.goals));
                 let rate = prony_record::number::rate;
                 if let Some(per_s) = document.capacity_per_s {
                     let searches = prony_record::number::plural(done as u64, "search", "searches");
@@ -109,13 +110,13 @@ impl CapacityDocument {
             let is_silent = searches
                 .iter()
                 .any(|search| search.end == SearchEnd::NoSuccess);
+            let all = goals_phrase(&document.goals);
             document.text = match bracket {
-                _ if is_silent => format!(
-                    "Capacity at {}: unknown, because no request succeeded",
-                    document.goals.join(", ")
-                ),
-                (None, None) => format!("Capacity at {}: {known}", document.goals.join(", ")),
-                _ => format!("Capacity at {}: {known} so far", document.goals.join(", ")),
+                _ if is_silent => {
+                    format!("Capacity at {all}: unknown, because no request succeeded")
+                }
+                (None, None) => format!("Capacity at {all}: {known}"),
+                _ => format!("Capacity at {all}: {known} so far"),
             };
         }
         document.searches = searches;

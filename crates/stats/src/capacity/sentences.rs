@@ -5,6 +5,7 @@ use prony_record::number;
 use super::estimate::CapacityEstimate;
 use super::goal::Goal;
 use super::outcome::BoundReason;
+use crate::goals_phrase::goals_phrase;
 
 /// The estimate in a sentence. `readings` has the values of the goals in the last probe.
 pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) -> String {
@@ -66,7 +67,7 @@ pub fn between(bracket: (Option<f64>, Option<f64>)) -> String {
 
 fn listed(goals: &[Goal]) -> String {
     let goals: Vec<String> = goals.iter().map(Goal::to_string).collect();
-    goals.join(", ")
+    goals_phrase(&goals)
 }
 
 #[cfg(test)]
@@ -91,19 +92,19 @@ mod tests {
                     interval,
                     searches: 5,
                 },
-                "Capacity at p99<50ms, failed<0.1%: 8,410 req/s (95% interval: 8,120 to 8,699)",
+                "Capacity at p99 < 50 ms and failed < 0.1%: 8,410 req/s (95% interval: 8,120 to 8,699)",
             ),
             (
                 CapacityEstimate::AtLeast {
                     per_s: 9_000.0,
                     reason: BoundReason::GeneratorSaturated,
                 },
-                "Capacity at p99<50ms, failed<0.1%: ≥ 9,000 req/s. The load generator was the limit \
-                 at higher rates.",
+                "Capacity at p99 < 50 ms and failed < 0.1%: ≥ 9,000 req/s. The load generator was \
+                 the limit at higher rates.",
             ),
             (
                 CapacityEstimate::Unmet { per_s: 1.0 },
-                "p99<50ms, failed<0.1%: not met even at 1 request a second: p99 was 80.0 ms",
+                "p99 < 50 ms and failed < 0.1%: not met even at 1 request a second: p99 was 80.0 ms",
             ),
         ] {
             assert_eq!(estimated(&estimate, &goals, "p99 is 80.0 ms"), sentence);

@@ -5,12 +5,7 @@ use prony_record::number;
 use crate::change::Change;
 use crate::comparison::Comparison;
 use crate::design::Design;
-
-/// The goals as a phrase: `p99 < 50 ms and failed < 0.1%`.
-pub fn goals_phrase(goals: &[String]) -> String {
-    let spaced: Vec<String> = goals.iter().map(|goal| spaced(goal)).collect();
-    spaced.join(" and ")
-}
+use crate::goals_phrase::goals_phrase;
 
 /// An established difference: "new holds 12.0% (9.0% to 15.0%) more requests a second at p99 < 50 ms:
 /// 8,410 against 7,510". `rates` are the capacities of both sides, averaged over the blocks.
@@ -56,31 +51,5 @@ fn at_goals(design: &Design) -> String {
     match design.goals.is_empty() {
         true => String::new(),
         false => format!(" at {}", goals_phrase(&design.goals)),
-    }
-}
-
-/// A goal with spaces around its sign and before its unit.
-fn spaced(goal: &str) -> String {
-    let is_sign = |c: char| matches!(c, '<' | '>' | '=');
-    let (Some(from), Some(to)) = (goal.find(is_sign), goal.rfind(is_sign)) else {
-        return goal.to_owned();
-    };
-    let (metric, sign) = (&goal[..from], &goal[from..=to]);
-    let limit = goal[to + 1..].trim();
-    let unit = limit.find(|c: char| c.is_alphabetic());
-    let (number, unit) = limit.split_at(unit.unwrap_or(limit.len()));
-    let gap = if unit.is_empty() { "" } else { " " };
-    format!("{} {sign} {}{gap}{unit}", metric.trim(), number.trim())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn goals_are_spaced_and_joined() {
-        let goals = ["p99<50ms", "failed <= 0.1%", "p99.9<1.5s"].map(str::to_owned);
-        let phrase = "p99 < 50 ms and failed <= 0.1% and p99.9 < 1.5 s";
-        assert_eq!(goals_phrase(&goals), phrase);
     }
 }

@@ -1,0 +1,33 @@
+//! Goals in sentences.
+
+/// The goals as a phrase: `p99 < 50 ms and failed < 0.1%`.
+pub fn goals_phrase(goals: &[String]) -> String {
+    let spaced: Vec<String> = goals.iter().map(|goal| spaced(goal)).collect();
+    spaced.join(" and ")
+}
+
+/// A goal with spaces around its sign and before its unit.
+fn spaced(goal: &str) -> String {
+    let is_sign = |c: char| matches!(c, '<' | '>' | '=');
+    let (Some(from), Some(to)) = (goal.find(is_sign), goal.rfind(is_sign)) else {
+        return goal.to_owned();
+    };
+    let (metric, sign) = (&goal[..from], &goal[from..=to]);
+    let limit = goal[to + 1..].trim();
+    let unit = limit.find(|c: char| c.is_alphabetic());
+    let (number, unit) = limit.split_at(unit.unwrap_or(limit.len()));
+    let gap = if unit.is_empty() { "" } else { " " };
+    format!("{} {sign} {}{gap}{unit}", metric.trim(), number.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_spaced_and_joined() {
+        let goals = ["p99<50ms", "failed <= 0.1%", "p99.9<1.5s"].map(str::to_owned);
+        let phrase = "p99 < 50 ms and failed <= 0.1% and p99.9 < 1.5 s";
+        assert_eq!(goals_phrase(&goals), phrase);
+    }
+}

@@ -1,6 +1,7 @@
 //! Findings about the load generator, which report when the generator rather than the server
 //! determined the results.
 
+use prony_record::number;
 use prony_record::{Finding, FindingId, Outcome, RateProfile, Record, Severity, Stalls};
 
 /// A worker that is awake for less than this share of the time has spare capacity.
@@ -163,9 +164,10 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         FindingId::ScheduleMissed,
         Severity::Warning,
         format!(
-            "{} of {due} requests that were due found no free {slot} before the load ended; their \
+            "{} of {} requests that were due found no free {slot} before the load ended; their \
              response times are lower bounds. {cause} with {} over {}.",
-            totals.unstarted,
+            number::count(totals.unstarted),
+            number::count(due),
             offered(&rate),
             capacity(record)
         ),
@@ -198,8 +200,13 @@ fn started_late(record: &Record, late_p99_us: f64) -> Finding {
 /// The arrival rate, in words.
 fn offered(rate: &RateProfile) -> String {
     match rate {
-        RateProfile::Constant(rate_per_s) => format!("{rate_per_s} requests per second"),
-        RateProfile::Staged(_) => format!("up to {} requests per second", rate.highest()),
+        RateProfile::Constant(rate_per_s) => {
+            format!("{} requests per second", number::rate_figure(*rate_per_s))
+        }
+        RateProfile::Staged(_) => format!(
+            "up to {} requests per second",
+            number::rate_figure(rate.highest())
+        ),
     }
 }
 

@@ -160,7 +160,7 @@ fn requests_that_found_no_connection_miss_the_schedule() {
     let findings = of(&record, &[], 0);
     assert_eq!(findings[0].id, FindingId::ScheduleMissed);
     assert!(
-        findings[0].text.contains("500 of 10500"),
+        findings[0].text.contains("500 of 10,500"),
         "{}",
         findings[0].text
     );

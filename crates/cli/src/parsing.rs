@@ -35,7 +35,7 @@ pub(crate) fn command() -> clap::Command {
 /// Hides the settings that a search of the capacity makes itself.
 fn without_rate(command: clap::Command) -> clap::Command {
     let connections =
-        "Connections to keep open [default: 128 to 1024, so many that they are not the limit]";
+        "Connections to keep open [default: 128 to 1024, enough not to limit the rate]";
     let arrivals = "Spacing of the requests [default: poisson]";
     let mut command = command
         .mut_arg("connections", |arg| arg.help(connections))

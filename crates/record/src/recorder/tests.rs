@@ -242,10 +242,10 @@ fn handed_over_deltas_add_up_to_the_whole() {
 #[test]
 fn watching_a_load_does_not_change_its_record() {
     let from = MeasuredPart::EndedFrom(Nanos::from_millis(300));
-    let unlooked = mixed(from, 3, &mut |_, _| {});
-    let looked = mixed(from, 3, &mut |recorder, now| {
+    let unwatched = mixed(from, 3, &mut |_, _| {});
+    let watched = mixed(from, 3, &mut |recorder, now| {
         recorder.passed(Nanos::from_millis(now));
         recorder.hand_over(&mut Box::default());
     });
-    assert_eq!(looked.total(), unlooked.total());
+    assert_eq!(watched.total(), unwatched.total());
 }

@@ -511,24 +511,24 @@ fn columns_and_functions_are_left_to_the_load() {
 fn columns_exist_in_the_load_only() {
     let study = Study::new();
     study.write("users.csv", "id\n1\n");
-    let told = |service: &str, load: &str| {
+    let diagnostics = |service: &str, load: &str| {
         let plan = small("level = [1, 2]", service, load);
         study.diagnostics(&plan).join("\n")
     };
-    let in_service = told("args = [\"{{ id }}\"]", "data = \"users.csv\"");
+    let in_service = diagnostics("args = [\"{{ id }}\"]", "data = \"users.csv\"");
     assert!(
         in_service.contains("no factor or service has the name \"id\""),
         "{in_service}"
     );
-    let without_data = told("", "path = \"/{{ id }}\"");
+    let without_data = diagnostics("", "path = \"/{{ id }}\"");
     assert!(
         without_data.contains("no factor or service has the name \"id\""),
         "{without_data}"
     );
-    let misspelled = told("", "path = \"/{{ idd }}\"\ndata = \"users.csv\"");
+    let misspelled = diagnostics("", "path = \"/{{ idd }}\"\ndata = \"users.csv\"");
     assert!(misspelled.contains("did you mean \"id\""), "{misspelled}");
     study.write("users.csv", "id,name\n1\n");
-    let ragged = told("", "data = \"users.csv\"");
+    let ragged = diagnostics("", "data = \"users.csv\"");
     assert!(
         ragged.contains("users.csv:2: 1 value in a table of 2 columns"),
         "{ragged}"

@@ -207,15 +207,6 @@ fn the_same_server_on_two_hosts_gives_a_verdict() {
     let document = finished.document.unwrap();
     assert_eq!(document.blocks, 3);
     assert_eq!(document.comparisons[0].metric.name(), "rate_per_s");
-    let bad: Vec<_> = document
-        .findings
-        .iter()
-        .map(|finding| &finding.id)
-        .collect();
-    assert!(
-        !bad.iter().any(|id| **id == FindingId::NoisyMachine),
-        "{bad:?}"
-    );
     assert!(document.variants.iter().all(|variant| variant.trials == 3));
 
     let environment = std::fs::read_to_string(out.join("environment.json")).unwrap();

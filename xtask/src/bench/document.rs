@@ -6,6 +6,8 @@ use std::path::Path;
 pub(super) const TOOLS: &str = "<!-- generated: cargo xtask bench -->";
 /// Marker before the table of a fleet.
 pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
+/// Marker before the table of the highest rates.
+pub(super) const CEILING: &str = "<!-- generated: cargo xtask bench, open-max -->";
 const CLOSE: &str = "<!-- end of generated -->";
 
 /// Replaces the text between the marker `open` and the end marker in the document at `path` with

@@ -8,6 +8,7 @@
 //! generator is the user and system time counted by the kernel, divided by the requests counted by
 //! the server.
 
+mod ceiling;
 mod document;
 mod fleet;
 mod options;
@@ -27,6 +28,7 @@ use std::path::Path;
 
 use crate::Ending;
 use crate::cargo::workspace_root;
+use ceiling::CeilingSettings;
 use options::BenchOptions;
 use programs::Programs;
 use ratios::Numbers;
@@ -63,6 +65,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         for row in fleet::ROWS {
             println!("  {:<14} {}", row.id(), row.title());
         }
+        println!("  {:<14} {}", ceiling::ID, ceiling::TITLE);
         return Ok(Ending::Well);
     }
     let options = BenchOptions::parse(args)?;
@@ -78,6 +81,9 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
     // Before the tools, which divide the cores.
     if !options.fleet.is_empty() {
         all_met &= bench_fleet(options, &own)?;
+    }
+    if options.ceiling {
+        all_met &= bench_ceiling(options, &own)?;
     }
     if !options.rows.is_empty() {
         all_met &= bench_tools(options, &own)?;
@@ -98,6 +104,27 @@ fn bench_fleet(options: &BenchOptions, own: &Path) -> Result<bool, String> {
         println!("written to {DOCUMENT}");
     }
     Ok(outcomes.all_met())
+}
+
+/// Returns true if prony keeps the highest rate.
+fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
+    let settings = CeilingSettings {
+        peers: &options.peers,
+        rotations: options.rotations,
+        seed: options.seed,
+        prony: options.prony.as_deref(),
+        cores: options.cores,
+        install: options.install,
+    };
+    let ceilings = ceiling::measure(&settings, own)?;
+    let table = ceilings.render();
+    println!("\n{table}");
+    if options.write {
+        let path = workspace_root().join(DOCUMENT);
+        document::write(&path, document::CEILING, &table)?;
+        println!("written to {DOCUMENT}");
+    }
+    Ok(ceilings.all_met())
 }
 
 /// Returns true if all targets are met.

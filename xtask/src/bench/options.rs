@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::ceiling;
 use super::fleet::{self, FleetRow};
 use super::rows::{ROWS, Row};
 use super::tool::{PEERS, Tool};
@@ -11,6 +12,8 @@ use super::tool::{PEERS, Tool};
 pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,
     pub(super) fleet: Vec<FleetRow>,
+    /// Measure the row of the highest rates.
+    pub(super) ceiling: bool,
     pub(super) peers: Vec<Tool>,
     /// Run only the best peer of each row.
     pub(super) best_only: bool,
@@ -45,6 +48,7 @@ impl BenchOptions {
                 true => Vec::new(),
                 false => fleet::ROWS.to_vec(),
             },
+            ceiling: !quick,
             peers: PEERS.to_vec(),
             best_only: quick,
             rotations: if quick { 3 } else { 5 },
@@ -71,7 +75,9 @@ impl BenchOptions {
                 "--seconds" => options.seconds = at_least_one(flag, value()?)? as u32,
                 "--seed" => options.seed = number(flag, value()?)?,
                 "--prony" => options.prony = Some(PathBuf::from(value()?)),
-                "--rows" => (options.rows, options.fleet) = rows(value()?)?,
+                "--rows" => {
+                    (options.rows, options.fleet, options.ceiling) = rows(value()?)?;
+                }
                 "--peers" => {
                     options.peers = peers(value()?)?;
                     options.best_only = false;
@@ -96,23 +102,25 @@ fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-fn rows(list: &str) -> Result<(Vec<&'static Row>, Vec<FleetRow>), String> {
-    let (mut rows, mut fleet) = (Vec::new(), Vec::new());
+fn rows(list: &str) -> Result<(Vec<&'static Row>, Vec<FleetRow>, bool), String> {
+    let (mut rows, mut fleet, mut has_ceiling) = (Vec::new(), Vec::new(), false);
     for id in list.split(',') {
         let row = ROWS.iter().find(|row| row.id == id);
         let of_fleet = fleet::ROWS.iter().find(|row| row.id() == id);
         rows.extend(row);
         fleet.extend(of_fleet.copied());
-        if row.is_none() && of_fleet.is_none() {
+        has_ceiling |= id == ceiling::ID;
+        if row.is_none() && of_fleet.is_none() && id != ceiling::ID {
             let ids = ROWS.iter().map(|row| row.id);
-            let ids: Vec<&str> = ids.chain(fleet::ROWS.iter().map(|row| row.id())).collect();
+            let ids = ids.chain(fleet::ROWS.iter().map(|row| row.id()));
+            let ids: Vec<&str> = ids.chain([ceiling::ID]).collect();
             return Err(format!(
                 "no row is called {id}; there are {}",
                 ids.join(", ")
             ));
         }
     }
-    Ok((rows, fleet))
+    Ok((rows, fleet, has_ceiling))
 }
 
 fn peers(list: &str) -> Result<Vec<Tool>, String> {
@@ -199,7 +207,9 @@ mod tests {
         assert_eq!(options.fleet, [FleetRow::Many]);
         assert_eq!(options.rows.len(), 1);
         let options = BenchOptions::parse(&["--rows", "ka-1k"]).unwrap();
-        assert!(options.fleet.is_empty());
+        assert!(options.fleet.is_empty() && !options.ceiling);
+        let options = BenchOptions::parse(&["--rows", "open-max"]).unwrap();
+        assert!(options.ceiling && options.rows.is_empty() && !options.write);
     }
 
     #[test]

@@ -66,6 +66,12 @@ pub(super) fn run(end: End, command: &mut Command) -> io::Result<Usage> {
     follow(&command.stdin(Stdio::null()).spawn()?, started, end)
 }
 
+/// Terminates a process that this program started, and waits for its end.
+pub(super) fn terminate_and_wait(child: &Child, limit: Duration) -> io::Result<Usage> {
+    terminate(child);
+    follow(child, Instant::now(), End::ByItself(limit))
+}
+
 fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     let pid = child.id() as libc::pid_t;
     let ended = match end {

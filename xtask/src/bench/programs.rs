@@ -12,6 +12,9 @@ use crate::test::packages::{self, HEY_SOURCE, Need};
 /// The last version of fortio that can be installed by its name alone.
 const FORTIO: &str = "fortio.org/fortio@v1.66.5";
 
+const VEGETA: &str = "github.com/tsenart/vegeta/v12@v12.13.0";
+const K6: &str = "go.k6.io/k6@v1.8.1";
+
 /// Paths of all programs.
 pub(super) struct Programs {
     pub(super) nginx: PathBuf,
@@ -89,6 +92,8 @@ fn install_from_source(tool: Tool, folder: &Path) {
         }
         Tool::Hey => go_install(HEY_SOURCE, &folder.join("bin")),
         Tool::Fortio => go_install(FORTIO, &folder.join("bin")),
+        Tool::Vegeta => go_install(VEGETA, &folder.join("bin")),
+        Tool::K6 => go_install(K6, &folder.join("bin")),
         _ => return,
     };
     println!("building {} (takes minutes)", tool.name());
@@ -144,17 +149,22 @@ pub(super) fn versions(programs: &Programs) -> String {
         };
         let version = match tool.version_arguments() {
             Some(arguments) => version(path, arguments),
-            None => HEY_SOURCE
-                .rsplit('v')
-                .next()
-                .unwrap_or_default()
-                .to_string(),
+            None => version_of_source(*tool).to_string(),
         };
         parts.push(format!("{} {version}", tool.name()));
     }
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     parts.push(format!("Linux {}", kernel.trim()));
     parts.join(", ")
+}
+
+/// Version that `install_from_source` installs of a tool that prints none.
+fn version_of_source(tool: Tool) -> &'static str {
+    let source = match tool {
+        Tool::Vegeta => VEGETA,
+        _ => HEY_SOURCE,
+    };
+    source.rsplit('v').next().unwrap_or_default()
 }
 
 fn version(program: &Path, arguments: &[&str]) -> String {

@@ -33,6 +33,10 @@ const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 /// Name of prony's record file.
 const RECORD: &str = "record.json";
 
+/// Names of the files that k6 and vegeta read.
+pub(super) const K6_SCRIPT: &str = "k6.js";
+pub(super) const VEGETA_TARGETS: &str = "targets";
+
 /// Smallest fraction of its rate that an open loop must achieve; its cost at another rate isn't
 /// comparable.
 const RATE_SHARE_MIN: f64 = 0.97;
@@ -193,16 +197,21 @@ impl Arena<'_> {
             Security::Clear => "http",
             Security::Resumable | Security::Full => "https",
         };
-        let [record, keeps, closes] =
-            [RECORD, "keep-alive", "close"].map(|n| self.folder.join(n).display().to_string());
+        let names = [RECORD, "keep-alive", "close", K6_SCRIPT, VEGETA_TARGETS];
+        let [record, keeps, closes, k6_script, vegeta_targets] =
+            names.map(|n| self.folder.join(n).display().to_string());
+        let url = format!("{scheme}://{address}:{port}{}", row.path);
+        write_tool_files(self.folder, &url).map_err(|e| e.to_string())?;
         let errand = RunParameters {
-            url: &format!("{scheme}://{address}:{port}{}", row.path),
+            url: &url,
             address: &address,
             port,
             seconds,
             record: &record,
             siege_keeps: &keeps,
             siege_closes: &closes,
+            k6_script: &k6_script,
+            vegeta_targets: &vegeta_targets,
         };
         let mut command = Command::new(program);
         command.args(tool.arguments(row, &errand));
@@ -284,6 +293,18 @@ pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
         std::fs::write(folder.join(kind), text)?;
     }
     Ok(())
+}
+
+/// Writes the files of k6 and vegeta, which have no flags for a constant rate or a URL.
+pub(super) fn write_tool_files(folder: &Path, url: &str) -> std::io::Result<()> {
+    std::fs::write(folder.join(VEGETA_TARGETS), format!("GET {url}\n"))?;
+    let script = "import http from 'k6/http';\n\
+                  export const options = { discardResponseBodies: true, scenarios: { open: {\n\
+                  executor: 'constant-arrival-rate', timeUnit: '1s', gracefulStop: '0s',\n\
+                  rate: Number(__ENV.RATE), duration: `${__ENV.SECONDS}s`,\n\
+                  preAllocatedVUs: Number(__ENV.CONNECTIONS) } } };\n\
+                  export default function () { http.get(__ENV.URL); }\n";
+    std::fs::write(folder.join(K6_SCRIPT), script)
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ pub(super) enum Tool {
     Hey,
     Siege,
     Wrk2,
+    Vegeta,
+    K6,
+    Zrk,
 }
 
 /// Every peer, in the order of the tables' columns.
@@ -25,6 +28,9 @@ pub(super) const PEERS: &[Tool] = &[
     Tool::Hey,
     Tool::Siege,
     Tool::Wrk2,
+    Tool::Vegeta,
+    Tool::K6,
+    Tool::Zrk,
 ];
 
 impl Tool {
@@ -41,6 +47,9 @@ impl Tool {
             Tool::Hey => "hey",
             Tool::Siege => "siege",
             Tool::Wrk2 => "wrk2",
+            Tool::Vegeta => "vegeta",
+            Tool::K6 => "k6",
+            Tool::Zrk => "zrk",
         }
     }
 }

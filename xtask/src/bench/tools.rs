@@ -17,17 +17,21 @@ pub(super) struct RunParameters<'a> {
     /// Path of a siege configuration with keepalive, and of one without.
     pub(super) siege_keeps: &'a str,
     pub(super) siege_closes: &'a str,
+    /// Path of the script that k6 runs.
+    pub(super) k6_script: &'a str,
+    /// Path of the list of targets that vegeta reads.
+    pub(super) vegeta_targets: &'a str,
 }
 
 impl Tool {
     /// Arguments that print the version; `None` if there are none.
     pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
         Some(match self {
-            Tool::Floor | Tool::Hey => return None,
-            Tool::Prony | Tool::H2load | Tool::Oha | Tool::Siege => &["--version"],
+            Tool::Floor | Tool::Hey | Tool::Vegeta => return None,
+            Tool::Prony | Tool::H2load | Tool::Oha | Tool::Siege | Tool::Zrk => &["--version"],
             Tool::Wrk | Tool::Wrk2 => &["-v"],
             Tool::Ab => &["-V"],
-            Tool::Fortio => &["version"],
+            Tool::Fortio | Tool::K6 => &["version"],
         })
     }
 
@@ -44,6 +48,9 @@ impl Tool {
             | Tool::Hey
             | Tool::Siege
             | Tool::Wrk2
+            | Tool::Vegeta
+            | Tool::K6
+            | Tool::Zrk
                 if has_values =>
             {
                 Some("sends the same bytes each time")
@@ -58,7 +65,9 @@ impl Tool {
                 Some("speaks HTTP/2 over TLS only")
             }
             Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
-            Tool::Wrk2 if !paced => Some("keeps a rate and does nothing else"),
+            Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk if !paced => {
+                Some("measured only at a set rate")
+            }
             Tool::Siege if row.connections > 1000 => Some("a thread for each connection"),
             _ => None,
         }
@@ -101,10 +110,7 @@ impl Tool {
             }
             Tool::Prony => prony(row, run, rate),
             Tool::Wrk => format!("-t1 -c{connections} -d{seconds}s {close_header} {url}"),
-            Tool::Wrk2 => {
-                let rate = rate.unwrap_or_default();
-                format!("-t1 -c{connections} -d{seconds}s -R{rate} --latency {url}")
-            }
+            Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk => paced(self, row, run, rate),
             Tool::Ab => {
                 // -t sets a limit of 50,000 requests, so the actual limit follows it.
                 let keep = if closes { "" } else { "-k" };
@@ -180,6 +186,30 @@ fn prony(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     line
 }
 
+/// Arguments of a tool that has no other load than one at a set rate.
+fn paced(tool: Tool, row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
+    let RunParameters { url, seconds, .. } = *run;
+    let connections = row.connections;
+    let rate = rate.unwrap_or_default();
+    match tool {
+        Tool::Vegeta => {
+            let targets = run.vegeta_targets;
+            format!(
+                "attack -rate {rate} -duration {seconds}s -connections {connections} -workers \
+                 {connections} -max-workers {connections} -targets {targets} -output /dev/null"
+            )
+        }
+        // Without the flag, k6 reports its use to its makers.
+        Tool::K6 => format!(
+            "run --quiet --no-usage-report --env URL={url} --env RATE={rate} --env \
+             SECONDS={seconds} --env CONNECTIONS={connections} {}",
+            run.k6_script
+        ),
+        Tool::Zrk => format!("-t1 -c{connections} -d{seconds}s -R{rate} --plain {url}"),
+        _ => format!("-t1 -c{connections} -d{seconds}s -R{rate} --latency {url}"),
+    }
+}
+
 fn oha(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     let mut line = format!(
         "--no-tui --worker-threads 1 -c {} -z {}s",
@@ -228,6 +258,8 @@ mod tests {
         record: "r.json",
         siege_keeps: "keep.rc",
         siege_closes: "close.rc",
+        k6_script: "k6.js",
+        vegeta_targets: "targets",
     };
 
     fn row(id: &str) -> &'static Row {
@@ -260,6 +292,20 @@ mod tests {
         );
         assert!(line(Tool::Oha, "tls-resumed").contains("--disable-keepalive --insecure"));
         assert!(line(Tool::Siege, "ka-1k").contains("-R keep.rc"));
+    }
+
+    #[test]
+    fn tools_that_keep_a_rate_get_the_rate_of_the_row() {
+        let url = ERRAND.url;
+        let rate = "-t1 -c64 -d6s -R20000";
+        assert_eq!(
+            line(Tool::Wrk2, "open-1k"),
+            format!("{rate} --latency {url}")
+        );
+        assert_eq!(line(Tool::Zrk, "open-1k"), format!("{rate} --plain {url}"));
+        assert!(line(Tool::Vegeta, "open-1k").contains("-rate 20000 -duration 6s"));
+        let k6 = line(Tool::K6, "open-1k");
+        assert!(k6.contains("--no-usage-report") && k6.ends_with("CONNECTIONS=64 k6.js"));
     }
 
     #[test]

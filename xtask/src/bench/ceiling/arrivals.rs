@@ -1,0 +1,180 @@
+//! Lateness of requests by the times at which they arrived at the server. Pure functions.
+
+use std::collections::BTreeMap;
+
+/// Time after the first arrival that isn't judged: tools open their connections in it.
+const SETTLE_NS: u64 = 1_000_000_000;
+
+/// Time before the last arrival that isn't judged: tools wind down in it.
+const END_NS: u64 = 100_000_000;
+
+/// Largest deviation of a schedule's rate from the requested one, as a fraction. The schedule of a
+/// tool that rounds intervals drifts away from the exact one, which isn't lateness.
+const RATE_TOLERANCE: f64 = 0.005;
+
+/// Smallest number of judged requests of a schedule.
+const REQUESTS_MIN: usize = 50;
+
+/// Arrival of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) connection: u32,
+    pub(super) at_ns: u64,
+}
+
+/// Parses the responder's file.
+pub(super) fn parse(bytes: &[u8]) -> Vec<Arrival> {
+    let (records, _) = bytes.as_chunks::<12>();
+    let arrival = |record: &[u8; 12]| {
+        let [a, b, c, d, time @ ..] = *record;
+        Arrival {
+            connection: u32::from_le_bytes([a, b, c, d]),
+            at_ns: u64::from_le_bytes(time),
+        }
+    };
+    records.iter().map(arrival).collect()
+}
+
+/// The 99th percentile of lateness in microseconds, of `connections` connections with a total rate
+/// of `rate` requests per second; an error if the tool didn't keep the rate.
+///
+/// Tools have one schedule for all connections or one for each. The schedule that fits better
+/// counts. A schedule is evenly spaced and begins so that its most punctual request has lateness 0.
+/// Arrivals are matched with the schedule in their order, so a request that others overtake counts
+/// as less late than it is.
+pub(super) fn late_p99_us(
+    arrivals: &[Arrival],
+    rate: f64,
+    connections: u32,
+) -> Result<f64, String> {
+    let first = arrivals.iter().map(|a| a.at_ns).min().unwrap_or(0);
+    let last = arrivals.iter().map(|a| a.at_ns).max().unwrap_or(0);
+    let judged = first + SETTLE_NS..last.saturating_sub(END_NS);
+    let mut all: Vec<u64> = Vec::with_capacity(arrivals.len());
+    let mut by_connection: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for arrival in arrivals.iter().filter(|a| judged.contains(&a.at_ns)) {
+        all.push(arrival.at_ns);
+        let own = by_connection.entry(arrival.connection).or_default();
+        own.push(arrival.at_ns);
+    }
+    let shared = lateness(&all, rate)?;
+    let mut own = Some(Vec::new());
+    for times in by_connection.values() {
+        let late = lateness(times, rate / f64::from(connections)).ok();
+        own = own.zip(late).map(|(own, late)| [own, late].concat());
+    }
+    let shared = p99(shared);
+    Ok(own.map_or(shared, |own| shared.min(p99(own))) / 1e3)
+}
+
+/// Lateness of each request in nanoseconds.
+fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
+    let (Some(first), Some(last)) = (times.first(), times.last()) else {
+        return Err("no request came".to_owned());
+    };
+    if times.len() < REQUESTS_MIN {
+        return Err(format!("only {} requests came", times.len()));
+    }
+    let gap = (last - first) as f64 / (times.len() - 1) as f64;
+    let kept = 1e9 / gap / rate;
+    if (kept - 1.0).abs() > RATE_TOLERANCE {
+        return Err(format!("{:.1}% of the rate", kept * 100.0));
+    }
+    let offset = |(index, at): (usize, &u64)| (at - first) as f64 - index as f64 * gap;
+    let mut offsets: Vec<f64> = times.iter().enumerate().map(offset).collect();
+    // The mean gap depends on how late the first and the last request were. Medians don't.
+    let part = offsets.len() / 10;
+    let drift = median(&offsets[offsets.len() - part..]) - median(&offsets[..part]);
+    let drift = drift / (offsets.len() - part) as f64;
+    for (index, offset) in offsets.iter_mut().enumerate() {
+        *offset -= drift * index as f64;
+    }
+    let earliest = offsets.iter().copied().fold(f64::INFINITY, f64::min);
+    Ok(offsets.iter().map(|offset| offset - earliest).collect())
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    let (_, value, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    *value
+}
+
+fn p99(mut values: Vec<f64>) -> f64 {
+    let rank = (values.len() * 99).div_ceil(100).max(1) - 1;
+    let (_, value, _) = values.select_nth_unstable_by(rank, f64::total_cmp);
+    *value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// Arrivals over 4 s at 10,000 per second: request `n` on connection `of(n)`, `late(n)`
+    /// nanoseconds after its time.
+    fn arrivals(of: impl Fn(u64) -> u32, late: impl Fn(u64) -> u64) -> Vec<Arrival> {
+        let mut all: Vec<Arrival> = (0..40_000)
+            .map(|n| Arrival {
+                connection: of(n),
+                at_ns: SECOND_NS + n * 100_000 + late(n),
+            })
+            .collect();
+        all.sort_by_key(|a| a.at_ns);
+        all
+    }
+
+    fn late(arrivals: &[Arrival]) -> f64 {
+        late_p99_us(arrivals, 10_000.0, 10).unwrap()
+    }
+
+    #[test]
+    fn punctual_requests_are_not_late_on_whatever_connections_they_come() {
+        assert!(late(&arrivals(|n| (n % 10) as u32, |_| 0)) < 1.0);
+        assert!(late(&arrivals(|n| (n * n % 7) as u32, |_| 0)) < 1.0);
+    }
+
+    #[test]
+    fn lateness_is_that_of_the_slowest_hundredth() {
+        // In each 100 ms, the tool stalls for 2 ms and then sends everything that is due.
+        let stall = |n: u64| match n % 1000 {
+            due @ ..20 => (19 - due) * 100_000,
+            _ => 0,
+        };
+        let p99 = late(&arrivals(|n| (n * n % 7) as u32, stall));
+        assert!((900.0..=1_010.0).contains(&p99), "{p99}");
+        // The start isn't judged.
+        let at_start = arrivals(|_| 0, |n| if n < 5_000 { 30_000_000 } else { 0 });
+        assert!(late(&at_start) < 1.0);
+    }
+
+    #[test]
+    fn connections_may_have_schedules_of_their_own() {
+        // All ten connections send at once, every millisecond.
+        let bursts = arrivals(|n| (n % 10) as u32, |n| (9 - n % 10) * 100_000);
+        assert!(late(&bursts) < 1.0);
+    }
+
+    #[test]
+    fn a_tool_that_does_not_keep_the_rate_is_refused() {
+        let slow = arrivals(|_| 0, |n| n * 1_000);
+        let problem = late_p99_us(&slow, 10_000.0, 10).unwrap_err();
+        assert_eq!(problem, "99.0% of the rate");
+        assert!(late_p99_us(&[], 10_000.0, 10).is_err());
+        assert!(late_p99_us(&slow[..10], 10_000.0, 10).is_err());
+    }
+
+    #[test]
+    fn the_file_has_twelve_bytes_per_request() {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&7u32.to_le_bytes());
+        bytes.extend_from_slice(&(1u64 << 40).to_le_bytes());
+        bytes.push(1);
+        let expected = Arrival {
+            connection: 7,
+            at_ns: 1 << 40,
+        };
+        assert_eq!(parse(&bytes), [expected]);
+    }
+}

@@ -1,0 +1,336 @@
+//! Row `open-max`: the highest rate of an open loop that a tool keeps on one core.
+//!
+//! Lateness comes from the server, not from the tools: `bench/responder` records when each request
+//! arrives (see `arrivals`). A tool keeps a rate if the 99th percentile of the lateness is at most
+//! 1 ms, in one of two tries.
+
+mod arrivals;
+mod search;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::process::{self, End};
+use super::programs;
+use super::ratios::{Numbers, Spread, shuffle};
+use super::rotation::{K6_SCRIPT, VEGETA_TARGETS, write_tool_files};
+use super::rows::{ROWS, Row, Shape};
+use super::server::BenchFolder;
+use super::tool::{PEERS, Tool};
+use super::tools::RunParameters;
+
+/// Name on the command line.
+pub(super) const ID: &str = "open-max";
+/// Name in the list of rows.
+pub(super) const TITLE: &str = "highest rate of an open loop with p99 lateness ≤ 1 ms";
+
+/// Largest 99th percentile of lateness, in microseconds.
+const LATE_P99_MAX_US: f64 = 1_000.0;
+
+/// Length of a probe in seconds, of which the first isn't judged.
+const PROBE_SECONDS: u32 = 3;
+
+/// Time beyond its duration after which a tool is killed.
+const OVERTIME_MAX: Duration = Duration::from_secs(10);
+
+/// Time limit for the responder to listen, and to end.
+const RESPONDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Share of a core from which the responder may be the limit.
+const BUSY_SHARE: f64 = 0.9;
+
+/// Highest rate of a tool in one rotation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ceiling {
+    rate: u32,
+    /// True if the responder's core was busy at a rate that the tool didn't keep, so that the tool
+    /// alone might reach more.
+    server_limited: bool,
+}
+
+/// Results of all rotations.
+pub(super) struct Ceilings {
+    versions: String,
+    /// For each rotation, the tools that kept any rate.
+    rotations: Vec<BTreeMap<Tool, Ceiling>>,
+}
+
+/// Selection and number of measurements.
+pub(super) struct CeilingSettings<'a> {
+    pub(super) peers: &'a [Tool],
+    pub(super) rotations: usize,
+    pub(super) seed: u64,
+    /// Path of a prony that is built already.
+    pub(super) prony: Option<&'a Path>,
+    /// Cores of the server and of the generator.
+    pub(super) cores: (usize, usize),
+    /// Install missing programs.
+    pub(super) install: bool,
+}
+
+/// Runs every tool that keeps a rate, in each rotation in random order.
+pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings, String> {
+    let peers: Vec<Tool> = PEERS
+        .iter()
+        .copied()
+        .filter(|tool| settings.peers.contains(tool) && tool.unfit(row()).is_none())
+        .collect();
+    let programs = programs::gather(&peers, settings.prony, own, settings.install)?;
+    let versions = programs::versions(&programs);
+    println!("{versions}");
+    let here = |e: std::io::Error| format!("{}: {e}", own.display());
+    let folder = BenchFolder::new(own).map_err(here)?;
+    let course = Course {
+        responder: programs::build("prony-responder")?,
+        programs: &programs.tools,
+        folder: folder.path(),
+        cores: settings.cores,
+    };
+    let mut tools: Vec<Tool> = programs.tools.keys().copied().collect();
+    // The floor sends at ticks of a timer and has no schedule of its own.
+    tools.retain(|tool| *tool != Tool::Floor);
+    let mut numbers = Numbers(settings.seed);
+    let mut rotations = Vec::new();
+    for number in 1..=settings.rotations {
+        shuffle(&mut tools, &mut numbers);
+        let mut rotation = BTreeMap::new();
+        for &tool in &tools {
+            let ceiling = course.ceiling(tool);
+            let text = match ceiling {
+                Some(Ceiling {
+                    rate,
+                    server_limited,
+                }) => {
+                    let sign = if server_limited { "≥ " } else { "" };
+                    format!("{sign}{rate}/s")
+                }
+                None => "keeps no rate".to_owned(),
+            };
+            println!(
+                "{ID:<14} {number}/{} {:<8} {text}",
+                settings.rotations,
+                tool.name()
+            );
+            rotation.extend(ceiling.map(|ceiling| (tool, ceiling)));
+        }
+        rotations.push(rotation);
+    }
+    Ok(Ceilings {
+        versions,
+        rotations,
+    })
+}
+
+/// The row with the connections and the path of every probe; each probe sets its rate.
+fn row() -> &'static Row {
+    let mut rows = ROWS.iter();
+    let open = rows.find(|row| matches!(row.shape, Shape::Paced(_)));
+    open.unwrap_or(&ROWS[0])
+}
+
+/// Environment of the probes.
+struct Course<'a> {
+    responder: PathBuf,
+    programs: &'a BTreeMap<Tool, PathBuf>,
+    folder: &'a Path,
+    /// Cores of the responder and of the generator.
+    cores: (usize, usize),
+}
+
+/// One probe of a tool.
+struct ProbeResult {
+    /// The 99th percentile of lateness; an error if the tool failed or didn't keep the rate.
+    late_p99_us: Result<f64, String>,
+    /// Share of its core that the responder used.
+    server_share: f64,
+}
+
+impl Course<'_> {
+    fn ceiling(&self, tool: Tool) -> Option<Ceiling> {
+        let mut busiest_miss: f64 = 0.0;
+        let rate = search::highest(|rate| {
+            let probe = self
+                .probe(tool, rate)
+                .unwrap_or_else(|problem| ProbeResult {
+                    late_p99_us: Err(problem),
+                    server_share: 0.0,
+                });
+            let kept = matches!(probe.late_p99_us, Ok(late) if late <= LATE_P99_MAX_US);
+            if !kept {
+                busiest_miss = busiest_miss.max(probe.server_share);
+            }
+            let text = match &probe.late_p99_us {
+                Ok(late) => format!("p99 {late:.0} us late"),
+                Err(problem) => problem.clone(),
+            };
+            let share = probe.server_share * 100.0;
+            println!(
+                "    {:<8} {rate:>7}/s  {text}, server {share:.0}%",
+                tool.name()
+            );
+            kept
+        });
+        rate.map(|rate| Ceiling {
+            rate,
+            server_limited: busiest_miss >= BUSY_SHARE,
+        })
+    }
+
+    fn probe(&self, tool: Tool, rate: u32) -> Result<ProbeResult, String> {
+        let (server_core, generator_core) = self.cores;
+        let program = self.programs.get(&tool).ok_or("not here")?;
+        let port = free_port().map_err(|e| format!("no free port: {e}"))?;
+        let file = self.folder.join("arrivals");
+        let text = |e: std::io::Error| e.to_string();
+        let mut command = Command::new(&self.responder);
+        command.arg(format!("127.0.0.1:{port}")).arg(&file);
+        let responder =
+            process::start_on(server_core, libc::SIGKILL, &mut command).map_err(text)?;
+        let listens = wait_until_it_listens(port);
+        let row = Row {
+            shape: Shape::Paced(rate),
+            path: "/",
+            ..*row()
+        };
+        let url = format!("http://127.0.0.1:{port}/");
+        let [record, k6_script, vegeta_targets] = ["record.json", K6_SCRIPT, VEGETA_TARGETS]
+            .map(|name| self.folder.join(name).display().to_string());
+        write_tool_files(self.folder, &url).map_err(text)?;
+        let parameters = RunParameters {
+            url: &url,
+            address: "127.0.0.1",
+            port,
+            seconds: PROBE_SECONDS,
+            record: &record,
+            siege_keeps: "",
+            siege_closes: "",
+            k6_script: &k6_script,
+            vegeta_targets: &vegeta_targets,
+        };
+        let mut command = Command::new(program);
+        command.args(tool.arguments(&row, &parameters));
+        command.env("HOME", self.folder);
+        let log = self.folder.join(format!("{}.log", tool.name()));
+        process::log_into(&mut command, &log).map_err(text)?;
+        let time = Duration::from_secs(PROBE_SECONDS.into());
+        let started = Instant::now();
+        let ran = listens.and_then(|()| {
+            let end = End::ByItself(time + OVERTIME_MAX);
+            process::run_on(generator_core, end, &mut command).map_err(text)
+        });
+        let wall = started.elapsed();
+        let served = process::terminate_and_wait(&responder, RESPONDER_TIMEOUT).map_err(text)?;
+        let usage = ran?;
+        if !usage.status.success() {
+            return Err(format!("{}: {}", tool.name(), usage.status));
+        }
+        let bytes = std::fs::read(&file).map_err(text)?;
+        let arrivals = arrivals::parse(&bytes);
+        Ok(ProbeResult {
+            late_p99_us: arrivals::late_p99_us(&arrivals, f64::from(rate), row.connections),
+            server_share: served.cpu.as_secs_f64() / wall.as_secs_f64().max(0.001),
+        })
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn wait_until_it_listens(port: u16) -> Result<(), String> {
+    let started = Instant::now();
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if started.elapsed() > RESPONDER_TIMEOUT {
+            return Err("the responder does not listen".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+impl Ceilings {
+    /// prony's rate ÷ a tool's, over all rotations that have both, and true if the responder
+    /// limited prony in any of them.
+    fn lead(&self, tool: Tool) -> Option<(Spread, bool)> {
+        let pairs = || {
+            let pair = |r: &BTreeMap<Tool, Ceiling>| Some((*r.get(&Tool::Prony)?, *r.get(&tool)?));
+            self.rotations.iter().filter_map(pair)
+        };
+        let ratio = |(own, other): (Ceiling, Ceiling)| f64::from(own.rate) / f64::from(other.rate);
+        let spread = Spread::of(pairs().map(ratio))?;
+        Some((spread, pairs().any(|(own, _)| own.server_limited)))
+    }
+
+    /// Returns true if prony is ahead of every tool in the median, and kept a rate.
+    pub(super) fn all_met(&self) -> bool {
+        let mut leads = PEERS.iter().filter_map(|&tool| self.lead(tool));
+        let kept = self.rotations.iter().any(|r| r.contains_key(&Tool::Prony));
+        kept && leads.all(|(spread, _)| spread.median >= 1.0)
+    }
+
+    /// The versions and the results, as Markdown.
+    pub(super) fn render(&self) -> String {
+        let mut table =
+            "| tool | prony's highest rate ÷ the tool's | prony ahead |\n|---|---|---|\n"
+                .to_owned();
+        for &tool in PEERS {
+            let Some((spread, server_limited)) = self.lead(tool) else {
+                continue;
+            };
+            let Spread { median, min, max } = spread;
+            let sign = if server_limited { "≥ " } else { "" };
+            let ahead = if median >= 1.0 { "yes" } else { "no" };
+            let name = tool.name();
+            table.push_str(&format!(
+                "| {name} | {sign}{median:.2} ({min:.2}–{max:.2}) | {ahead} |\n"
+            ));
+        }
+        let rotations = self.rotations.len();
+        format!("{rotations} rotations; {}.\n\n{table}", self.versions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ceilings(rates: &[(Tool, u32)]) -> Ceilings {
+        let ceiling = |&(tool, rate): &(Tool, u32)| {
+            let server_limited = rate > 90_000;
+            (
+                tool,
+                Ceiling {
+                    rate,
+                    server_limited,
+                },
+            )
+        };
+        Ceilings {
+            versions: String::new(),
+            rotations: vec![rates.iter().map(ceiling).collect()],
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_server_makes_the_lead_a_lower_bound() {
+        let found = ceilings(&[(Tool::Prony, 100_000), (Tool::Oha, 40_000)]);
+        assert!(
+            found
+                .render()
+                .contains("| oha | ≥ 2.50 (2.50–2.50) | yes |")
+        );
+        assert!(found.all_met());
+    }
+
+    #[test]
+    fn a_faster_peer_misses_the_target() {
+        let found = ceilings(&[(Tool::Prony, 40_000), (Tool::Zrk, 50_000)]);
+        assert!(found.render().contains("| zrk | 0.80 (0.80–0.80) | no |"));
+        assert!(!found.all_met());
+        assert!(!ceilings(&[(Tool::Oha, 40_000)]).all_met());
+    }
+}

@@ -9,7 +9,6 @@
 mod ab;
 pub mod curl;
 mod getopt;
-mod head;
 mod hey;
 mod local_time;
 mod output;

@@ -12,7 +12,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `stateless_random`, `content_coding`, `cookies` |
+//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `stateless_random`, `content_coding`, `cookies`, `response_head` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
@@ -51,6 +51,7 @@ mod request;
 mod request_list;
 mod request_template;
 mod resolve;
+pub mod response_head;
 mod run;
 mod scope;
 pub mod script;

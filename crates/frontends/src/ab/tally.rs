@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use prony_load::response_head::texts;
 use prony_load::script::{CaptureSpec, Director, RequestEnd, ResponseView, Script, Users};
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::arguments::AbArguments;
 use super::times::{RequestTimes, Times};
 use super::trace::Trace;
-use crate::head::texts;
 
 /// The first complete response of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Parses the parts of a response's head that matter to siege's users.
 
-use crate::head::texts;
+use prony_load::response_head::texts;
 
 /// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

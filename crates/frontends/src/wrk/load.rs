@@ -1,21 +1,17 @@
 //! Runs a prepared load and converts its record to wrk's figures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prony_load::script::Director;
 use prony_load::{Control, LoadSpec, RunResult};
+use prony_lua::{LuaHooks, RateSampler, SAMPLING_INTERVAL, Statistics, WrkErrors, WrkFigures};
 use prony_record::{Distribution, Nanos, Outcome, OutcomeCounts};
 
 use super::arguments::WrkArguments;
-use super::director::Hooks;
-use super::report::{self, Errors, WrkResults};
+use super::report::{self, WrkResults};
 use super::spectrum;
-use super::statistics::Statistics;
 use crate::output::print;
 use crate::session::{self, Refusal, Session, Tick};
-
-/// Sampling interval of each thread's rate.
-const SAMPLING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A prepared load.
 pub(super) struct Load<'a> {
@@ -30,7 +26,7 @@ impl Load<'_> {
     /// # Errors
     ///
     /// Returns the reason if the environment refuses the load.
-    pub(super) fn run(&self, hooks: Option<&Hooks<'_>>) -> Result<WrkResults, String> {
+    pub(super) fn run(&self, hooks: Option<&LuaHooks<'_>>) -> Result<WrkResults, String> {
         let WrkArguments {
             duration_s,
             threads,
@@ -40,11 +36,11 @@ impl Load<'_> {
         } = *self.arguments;
         let url = words.first().map_or("", String::as_str);
         print(&report::heading(duration_s, url, threads, connections));
-        let batch = hooks.map_or(1, Hooks::batch);
-        let mut rates = Rates::new(threads, batch);
+        let batch = hooks.map_or(1, LuaHooks::batch);
+        let mut rates = RateSampler::new(threads, batch);
         let mut sample = |_: Duration, control: &Control| {
             rates.sample(control);
-            if hooks.is_some_and(Hooks::has_failed) {
+            if hooks.is_some_and(LuaHooks::has_failed) {
                 control.stop();
             }
         };
@@ -57,10 +53,11 @@ impl Load<'_> {
         let loaded = loaded.map_err(|refusal| match refusal {
             Refusal::Wrong(text) | Refusal::Environment(text) => text,
         })?;
-        let mut results = self.results(&loaded, rates.samples);
+        let mut results = self.results(&loaded, rates.into_samples());
         // The load counts a batch as one request.
-        if let Some((responses, not_fine)) = hooks.and_then(Hooks::counted) {
-            (results.requests, results.errors.status) = (responses, not_fine);
+        if let Some((responses, not_fine)) = hooks.and_then(LuaHooks::counted) {
+            let figures = &mut results.figures;
+            (figures.requests, figures.errors.status) = (responses, not_fine);
         }
         Ok(results)
     }
@@ -74,7 +71,7 @@ impl Load<'_> {
             None => (service, None),
         };
         let outcomes = recorder.outcomes();
-        let mut errors = Errors::of(outcomes);
+        let mut errors = WrkErrors::of(outcomes);
         // The server closed an idle connection: wrk loses such a request, prony sends it again.
         errors.read += record.totals.retried;
         let not_fine = recorder.statuses().filter(|(status, _)| *status > 399);
@@ -82,19 +79,21 @@ impl Load<'_> {
         errors.timeout +=
             late(service, self.arguments.timeout_s).saturating_sub(given_up(outcomes));
         WrkResults {
-            latency: Statistics::of_times(latency),
+            figures: WrkFigures {
+                latency: Statistics::of_times(latency),
+                rates: Statistics::of_samples(rates),
+                duration: Duration::from_secs_f64(record.totals.elapsed_s),
+                requests: record.totals.ok,
+                bytes: record.totals.bytes_in,
+                errors,
+            },
             uncorrected: uncorrected.map(Statistics::of_times),
-            rates: Statistics::of_samples(rates),
-            duration: Duration::from_secs_f64(record.totals.elapsed_s),
-            requests: record.totals.ok,
-            bytes: record.totals.bytes_in,
-            errors,
         }
     }
 
     /// Prints the results.
     pub(super) fn print(&self, results: &WrkResults) {
-        let latency = &results.latency;
+        let latency = &results.figures.latency;
         let uncorrected = results.uncorrected.as_ref();
         let distribution = match self.arguments.prints_latency {
             true if self.arguments.rate_per_s.is_none() => report::distribution(latency),
@@ -117,40 +116,4 @@ fn late(service: &Distribution, timeout_s: u64) -> u64 {
 /// Timed-out requests that are also counted as failures.
 fn given_up(outcomes: &OutcomeCounts) -> u64 {
     outcomes.get(Outcome::ConnectTimeout) + outcomes.get(Outcome::Timeout)
-}
-
-/// Samples each thread's rate.
-struct Rates {
-    /// Responses per request of the load.
-    batch: u32,
-    responded: Vec<u64>,
-    since: Vec<Instant>,
-    samples: Vec<u64>,
-}
-
-impl Rates {
-    fn new(threads: u64, batch: u32) -> Rates {
-        Rates {
-            batch,
-            responded: vec![0; threads as usize],
-            since: vec![Instant::now(); threads as usize],
-            samples: Vec::new(),
-        }
-    }
-
-    /// Samples the rate of each thread. Threads without a response since the last sample are skipped.
-    fn sample(&mut self, control: &Control) {
-        let now = Instant::now();
-        let threads = self.responded.iter_mut().zip(&mut self.since);
-        let counts = control.ended_by_worker().zip(control.failed_by_worker());
-        for ((before, since), (ended, failed)) in threads.zip(counts) {
-            let responded = ended.saturating_sub(failed) * u64::from(self.batch);
-            let elapsed_s = now.duration_since(*since).as_secs_f64();
-            if responded > *before && elapsed_s > 0.0 {
-                let rate = (responded - *before) as f64 / elapsed_s;
-                self.samples.push(rate as u64);
-                (*before, *since) = (responded, now);
-            }
-        }
-    }
 }

@@ -4,16 +4,12 @@
 //! wrk counts separately (statuses over 399, responses later than `--timeout`) is computed from the
 //! record.
 
-mod address;
 mod arguments;
-mod director;
 mod load;
-mod lua;
 mod report;
 mod request;
 mod run;
 mod spectrum;
-mod statistics;
 mod units;
 mod url;
 

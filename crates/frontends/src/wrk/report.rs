@@ -1,70 +1,16 @@
 //! Formats wrk's output.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use prony_record::{Outcome, OutcomeCounts};
-
-use super::statistics::Statistics;
 use super::units;
-
-/// Failures in wrk's categories.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Errors {
-    pub(super) connect: u64,
-    pub(super) read: u64,
-    pub(super) write: u64,
-    /// Responses with a status over 399.
-    pub(super) status: u64,
-    pub(super) timeout: u64,
-}
-
-impl Errors {
-    /// Assigns each failure to one of wrk's categories. The caller counts `status` and `timeout`,
-    /// because here all responses are expected and nothing times out.
-    pub(super) fn of(outcomes: &OutcomeCounts) -> Errors {
-        let mut errors = Errors::default();
-        for (outcome, count) in outcomes.happened() {
-            match outcome {
-                Outcome::Dns
-                | Outcome::ConnectRefused
-                | Outcome::ConnectTimeout
-                | Outcome::ConnectUnreachable
-                | Outcome::ConnectFailed
-                | Outcome::NoLocalPort
-                | Outcome::TooManyFiles
-                | Outcome::Tls => errors.connect += count,
-                Outcome::Reset | Outcome::ClosedEarly | Outcome::Truncated | Outcome::Protocol => {
-                    errors.read += count
-                }
-                Outcome::Timeout => errors.timeout += count,
-                Outcome::UnexpectedStatus
-                | Outcome::UnexpectedSize
-                | Outcome::UnexpectedBody
-                | Outcome::Redirect => {
-                    errors.status += count;
-                }
-                Outcome::Ok | Outcome::Unfinished | Outcome::Unstarted => {}
-            }
-        }
-        errors
-    }
-}
+use prony_lua::{Statistics, WrkErrors, WrkFigures};
 
 /// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrkResults {
-    pub(super) latency: Statistics,
+    pub(super) figures: WrkFigures,
     /// With a rate: latency without the wait for a free connection.
     pub(super) uncorrected: Option<Statistics>,
-    /// Requests per second of each thread, sampled ten times per second.
-    pub(super) rates: Statistics,
-    pub(super) duration: Duration,
-    /// Complete responses.
-    pub(super) requests: u64,
-    /// Bytes received.
-    pub(super) bytes: u64,
-    pub(super) errors: Errors,
 }
 
 /// The lines printed before a run.
@@ -89,23 +35,26 @@ impl WrkResults {
             "  Thread Stats{:>6}{:>11}{:>8}{:>12}",
             "Avg", "Stdev", "Max", "+/- Stdev"
         )?;
-        out.push_str(&row("Latency", &self.latency, units::micros));
-        out.push_str(&row("Req/Sec", &self.rates, units::count));
+        out.push_str(&row("Latency", &self.figures.latency, units::micros));
+        out.push_str(&row("Req/Sec", &self.figures.rates, units::count));
         out.push_str(distribution);
-        let took = self.duration.as_secs_f64();
-        let (took_text, bytes) = (units::micros(took * 1e6), units::bytes(self.bytes as f64));
+        let took = self.figures.duration.as_secs_f64();
+        let (took_text, bytes) = (
+            units::micros(took * 1e6),
+            units::bytes(self.figures.bytes as f64),
+        );
         writeln!(
             out,
             "  {} requests in {took_text}, {bytes}B read",
-            self.requests
+            self.figures.requests
         )?;
-        let Errors {
+        let WrkErrors {
             connect,
             read,
             write,
             status,
             timeout,
-        } = self.errors;
+        } = self.figures.errors;
         if connect + read + write + timeout > 0 {
             writeln!(
                 out,
@@ -115,7 +64,7 @@ impl WrkResults {
         if status > 0 {
             writeln!(out, "  Non-2xx or 3xx responses: {status}")?;
         }
-        let (requests, bytes) = (self.requests as f64, self.bytes as f64);
+        let (requests, bytes) = (self.figures.requests as f64, self.figures.bytes as f64);
         writeln!(out, "Requests/sec: {:>9.2}", requests / took)?;
         writeln!(out, "Transfer/sec: {:>10}B", units::bytes(bytes / took))
     }
@@ -161,18 +110,22 @@ pub(super) fn cell(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn the_lines_are_wrks_to_the_space() {
         let results = WrkResults {
             uncorrected: None,
-            latency: Statistics::of_samples(vec![180, 185, 190, 1230, 15_000]),
-            rates: Statistics::of_samples(vec![4000, 4370, 5370]),
-            duration: Duration::from_millis(1100),
-            requests: 4779,
-            bytes: 2_317_353,
-            errors: Errors::default(),
+            figures: WrkFigures {
+                latency: Statistics::of_samples(vec![180, 185, 190, 1230, 15_000]),
+                rates: Statistics::of_samples(vec![4000, 4370, 5370]),
+                duration: Duration::from_millis(1100),
+                requests: 4779,
+                bytes: 2_317_353,
+                errors: WrkErrors::default(),
+            },
         };
         let expected = "  Thread Stats   Avg      Stdev     Max   +/- Stdev
     Latency     3.36ms    6.52ms  15.00ms   80.00%
@@ -186,7 +139,10 @@ mod tests {
 Requests/sec:   4344.55
 Transfer/sec:      2.01MB
 ";
-        assert_eq!(results.text(&distribution(&results.latency)), expected);
+        assert_eq!(
+            results.text(&distribution(&results.figures.latency)),
+            expected
+        );
         assert_eq!(
             heading(10, "http://h/", 2, 10),
             "Running 10s test @ http://h/\n  2 threads and 10 connections\n"
@@ -196,13 +152,16 @@ Transfer/sec:      2.01MB
     #[test]
     fn an_empty_result_is_printed_as_by_wrk() {
         let results = WrkResults {
-            duration: Duration::from_secs(1),
-            errors: Errors {
-                read: 21126,
-                status: 3,
-                ..Errors::default()
+            figures: WrkFigures {
+                duration: Duration::from_secs(1),
+                errors: WrkErrors {
+                    read: 21126,
+                    status: 3,
+                    ..WrkErrors::default()
+                },
+                ..WrkFigures::default()
             },
-            ..WrkResults::default()
+            uncorrected: None,
         };
         let expected = "  Thread Stats   Avg      Stdev     Max   +/- Stdev
     Latency     0.00us    0.00us   0.00us    -nan%
@@ -214,16 +173,5 @@ Requests/sec:      0.00
 Transfer/sec:       0.00B
 ";
         assert_eq!(results.text(""), expected);
-    }
-
-    #[test]
-    fn every_failure_has_a_place() {
-        let mut outcomes = OutcomeCounts::default();
-        for &outcome in Outcome::ALL {
-            outcomes.add(outcome);
-        }
-        let errors = Errors::of(&outcomes);
-        let all = errors.connect + errors.read + errors.write + errors.status + errors.timeout;
-        assert_eq!(all, outcomes.failed());
     }
 }

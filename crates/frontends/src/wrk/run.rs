@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use prony_load::StatusSet;
 use prony_load::{ArrivalRate, HttpVersion, LoadSettings, LoadSpec, SpecError};
+use prony_lua::request::{count, method};
+use prony_lua::{
+    Address, DefinedHooks, LuaHooks, LuaScripts, ScriptInterrupt, ScriptSeed, ScriptSource,
+};
 
-use super::address::Address;
 use super::arguments::WrkArguments;
-use super::director::{Has, Hooks};
 use super::load::Load;
-use super::lua::{Interrupt, Scripts, Seed};
 use super::request;
 use super::url::WrkUrl;
 use crate::session::{self, Session, message_of};
@@ -28,14 +29,17 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Str
     let own_url = own_url(arguments);
     // Checks that the target may be loaded before anything connects to it.
     resolve(&own_url, &options, arguments)?;
-    let interrupt = Interrupt::new(session.stop.clone());
+    let stop = session.stop.clone();
+    let interrupt = ScriptInterrupt::new(move || stop.is_asked());
     let scripts = match &arguments.script {
         Some(file) => {
-            let seed = Seed {
-                script: Path::new(file),
-                url: &arguments.url,
+            let source = ScriptSource::read(Path::new(file)).map_err(|fault| fault.to_string())?;
+            let seed = ScriptSeed {
+                source: &source,
+                url: &arguments.url.0,
                 headers: &arguments.headers,
                 interrupt: &interrupt,
+                message_of,
             };
             Some(load_scripts(&seed, arguments)?)
         }
@@ -46,7 +50,7 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Str
         None => Some(first_open(arguments)?),
     };
     if let Some(own) = own.filter(|_| arguments.url.address().is_none()) {
-        let (host, port) = (&arguments.url.host, arguments.url.port());
+        let (host, port) = (&arguments.url.0.host, arguments.url.port());
         options.resolve = vec![format!("{host}:{port}:{}", own.0.ip())];
     }
     let spec = resolve(&own_url, &options, arguments)?;
@@ -69,7 +73,7 @@ fn options(arguments: &WrkArguments) -> LoadSettings {
         connect_timeout: Some(CONNECT_TIMEOUT),
         expect_status: Some(StatusSet::all()),
         insecure: true,
-        sni: arguments.url.is_tls().then(|| arguments.url.host.clone()),
+        sni: arguments.url.is_tls().then(|| arguments.url.0.host.clone()),
         ..LoadSettings::from_environment()
     }
 }
@@ -77,7 +81,11 @@ fn options(arguments: &WrkArguments) -> LoadSettings {
 /// The load's URL. Scheme, host and port define the target; the rest only appears in results.
 fn own_url(arguments: &WrkArguments) -> String {
     let url = &arguments.url;
-    format!("{}://{}/", url.scheme.to_ascii_lowercase(), url.authority())
+    format!(
+        "{}://{}/",
+        url.0.scheme.to_ascii_lowercase(),
+        url.authority()
+    )
 }
 
 fn resolve(
@@ -90,7 +98,7 @@ fn resolve(
         .map_err(|error| match error {
             SpecError::Name { error, .. } => {
                 let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
-                let (host, service) = (&arguments.url.host, arguments.url.service());
+                let (host, service) = (&arguments.url.0.host, arguments.url.service());
                 format!("unable to resolve {host}:{service} {cause}")
             }
             other => message_of(&other),
@@ -99,8 +107,8 @@ fn resolve(
 
 /// The default address of the load: the URL's, or else that of the first thread if its port matches
 /// the URL's.
-fn target(url: &WrkUrl, scripts: &Scripts) -> Option<Address> {
-    let first = || scripts.threads().first()?.handle.address();
+fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
+    let first = || scripts.threads().first()?.address();
     url.address()
         .or_else(first)
         .filter(|address| address.0.port() == url.port())
@@ -108,7 +116,7 @@ fn target(url: &WrkUrl, scripts: &Scripts) -> Option<Address> {
 
 /// The first of the server's addresses that accepts a connection.
 fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
-    let (host, service) = (&arguments.url.host, arguments.url.service());
+    let (host, service) = (&arguments.url.0.host, arguments.url.service());
     let mut refused = String::new();
     for address in Address::all(host, &service)? {
         match address.connect() {
@@ -128,15 +136,15 @@ fn cause(error: &std::io::Error) -> String {
         .to_owned()
 }
 
-fn load_scripts(seed: &Seed<'_>, arguments: &WrkArguments) -> Result<Scripts, String> {
+fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaScripts, String> {
     let service = arguments.url.service();
-    let loaded = Scripts::load(seed, &service, arguments.threads, &arguments.words);
+    let loaded = LuaScripts::load(seed, &service, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
         // The script can't see the reason, so connecting is tried again to report it.
         None => Err(first_open(arguments)
             .err()
-            .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.host))),
+            .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.0.host))),
     }
 }
 
@@ -162,32 +170,32 @@ fn with_script(
     arguments: &WrkArguments,
     session: &Session,
     mut spec: LoadSpec,
-    scripts: &Scripts,
+    scripts: &LuaScripts,
     own: Option<Address>,
-    interrupt: &Interrupt,
+    interrupt: &ScriptInterrupt,
 ) -> Result<(), String> {
-    let has = scripts.threads().first().map(Has::of).unwrap_or_default();
+    let has = scripts
+        .threads()
+        .first()
+        .map(DefinedHooks::of)
+        .unwrap_or_default();
     let (batch, given) = given(scripts, has)?;
     let elsewhere: Vec<Option<String>> = scripts
         .threads()
         .iter()
         .map(|thread| {
-            let other = thread
-                .handle
-                .address()
-                .filter(|address| Some(*address) != own);
-            other.map(|address| format!("{}://{}/", arguments.url.scheme, address.0))
+            let other = thread.address().filter(|address| Some(*address) != own);
+            other.map(|address| format!("{}://{}/", arguments.url.0.scheme, address.0))
         })
         .collect();
     let is_plain = batch == 1 && !has.any() && elsewhere.iter().all(Option::is_none);
-    let hooks = Hooks::new(scripts, spec.writer(), elsewhere, has, batch);
+    let hooks = LuaHooks::new(scripts, spec.writer(), elsewhere, has, batch);
     let only = given
         .first()
         .filter(|first| is_plain && given.iter().all(|it| it == *first));
     let director = match only {
         Some(bytes) => {
-            let method = request::method(bytes)?;
-            let request = spec.writer().raw(method, bytes.clone());
+            let request = spec.writer().raw(method(bytes)?, bytes.clone());
             spec.send_only(&request);
             None
         }
@@ -203,14 +211,14 @@ fn with_script(
     scripts.flush();
     load.print(&results);
     interrupt.spare();
-    let done = scripts.done(&results);
+    let done = scripts.done(&results.figures);
     let failed = hooks.failure().map_or(done, Err);
     failed.map_err(|fault| fault.to_string())
 }
 
 /// The number of requests per batch, and the threads' initial requests: all of them, or with a
 /// `request` hook only the first, because that hook is called once more than requests are sent.
-fn given(scripts: &Scripts, has: Has) -> Result<(u32, Vec<Vec<u8>>), String> {
+fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), String> {
     let asked = match has.request {
         true => 1,
         false => scripts.threads().len(),
@@ -218,15 +226,15 @@ fn given(scripts: &Scripts, has: Has) -> Result<(u32, Vec<Vec<u8>>), String> {
     let mut batch = None;
     let mut all = Vec::new();
     for thread in &scripts.threads()[..asked] {
-        let text = thread.request().map_err(|fault| fault.to_string())?;
-        let wrong = |what: String| thread.state.fault(format!("request(): {what}")).to_string();
-        let count = request::count(&text.as_bytes()).map_err(wrong)?;
-        let first = *batch.get_or_insert(count);
-        if first != count {
-            let what = format!("it gave {count} requests at once, and {first} before");
+        let bytes = thread.request().map_err(|fault| fault.to_string())?;
+        let wrong = |what: String| thread.request_fault(&what).to_string();
+        let number = count(&bytes).map_err(wrong)?;
+        let first = *batch.get_or_insert(number);
+        if first != number {
+            let what = format!("it gave {number} requests at once, and {first} before");
             return Err(wrong(what));
         }
-        all.push(text.as_bytes().to_vec());
+        all.push(bytes);
     }
     Ok((batch.unwrap_or(1), all))
 }

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::report::cell;
-use super::statistics::Statistics;
 use super::units;
+use prony_lua::Statistics;
 
 /// Rows for each halving of the distance to 100%.
 const ROWS_A_HALVING: f64 = 5.0;

@@ -2,20 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::address::Address;
+use prony_lua::{Address, ScriptUrl};
 
-/// The parts of a URL, for the request and for a script's `wrk` table.
+/// A parsed URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct WrkUrl {
-    /// `http` or `https`, as typed.
-    pub(super) scheme: String,
-    /// Without the brackets of an IPv6 address.
-    pub(super) host: String,
-    /// The port, if one was typed.
-    pub(super) port: Option<u16>,
-    /// Path and query, beginning with a slash.
-    pub(super) path: String,
-}
+pub(super) struct WrkUrl(pub(super) ScriptUrl);
 
 impl WrkUrl {
     /// Parses a URL. Scheme and host are required.
@@ -54,43 +45,44 @@ impl WrkUrl {
             }
             _ => return None,
         };
-        Some(WrkUrl {
+        Some(WrkUrl(ScriptUrl {
             scheme: scheme.to_owned(),
             host: host.to_owned(),
             port,
             path: path.to_owned(),
-        })
+        }))
     }
 
     /// The address, if the host is an address and not a name.
     pub(super) fn address(&self) -> Option<Address> {
-        let ip: IpAddr = self.host.parse().ok()?;
+        let ip: IpAddr = self.0.host.parse().ok()?;
         Some(Address(SocketAddr::new(ip, self.port())))
     }
 
     /// True for https.
     pub(super) fn is_tls(&self) -> bool {
-        self.scheme.eq_ignore_ascii_case("https")
+        self.0.scheme.eq_ignore_ascii_case("https")
     }
 
     /// The port, or the scheme's default.
     pub(super) fn port(&self) -> u16 {
-        self.port.unwrap_or(if self.is_tls() { 443 } else { 80 })
+        self.0.port.unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
     /// The typed port, or the scheme: the service that wrk looks up.
     pub(super) fn service(&self) -> String {
-        self.port
-            .map_or_else(|| self.scheme.clone(), |port| port.to_string())
+        self.0
+            .port
+            .map_or_else(|| self.0.scheme.clone(), |port| port.to_string())
     }
 
     /// The value of the Host header.
     pub(super) fn authority(&self) -> String {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
+        let host = match self.0.host.contains(':') {
+            true => format!("[{}]", self.0.host),
+            false => self.0.host.clone(),
         };
-        match self.port {
+        match self.0.port {
             Some(port) => format!("{host}:{port}"),
             None => host,
         }
@@ -115,10 +107,10 @@ mod tests {
             let url = WrkUrl::parse(typed).unwrap_or_else(|| panic!("{typed}"));
             assert_eq!(url.authority(), authority, "{typed}");
             assert_eq!(url.service(), service, "{typed}");
-            assert_eq!(url.path, path, "{typed}");
+            assert_eq!(url.0.path, path, "{typed}");
         }
         assert_eq!(WrkUrl::parse("https://h").unwrap().port(), 443);
-        assert_eq!(WrkUrl::parse("http://[::1]/").unwrap().host, "::1");
+        assert_eq!(WrkUrl::parse("http://[::1]/").unwrap().0.host, "::1");
     }
 
     #[test]

@@ -11,7 +11,7 @@ const HAS_SHELL: i32 = 1;
 const NO_SHELL: i32 = -1;
 
 /// Runs a command and returns the status that `system` would return.
-pub(super) fn execute(command: Option<&[u8]>) -> i32 {
+pub(crate) fn execute(command: Option<&[u8]>) -> i32 {
     let Some(command) = command else {
         return HAS_SHELL;
     };

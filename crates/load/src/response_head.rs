@@ -1,7 +1,7 @@
-//! Reads the response heads that [`prony_load::script::ResponseView`] contains.
+//! Reads the response heads that a [`ResponseView`](crate::script::ResponseView) contains.
 
 /// The header fields as name and value, without the status line and without blanks around values.
-pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     lines.filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
@@ -10,7 +10,7 @@ pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// The header fields whose value is UTF-8.
-pub(crate) fn texts(head: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+pub fn texts(head: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let text = |bytes| std::str::from_utf8(bytes).ok();
     fields(head).filter_map(move |(name, value)| Some((text(name)?, text(value)?)))
 }

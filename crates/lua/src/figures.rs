@@ -2,10 +2,10 @@
 
 use mlua::{MetaMethod, UserData, UserDataFields, UserDataMethods};
 
-use super::super::statistics::Statistics;
+use crate::statistics::Statistics;
 
 /// Latencies in microseconds, or requests per second.
-pub(super) struct Figures(pub(super) Statistics);
+pub(crate) struct Figures(pub(crate) Statistics);
 
 impl UserData for Figures {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {

@@ -4,18 +4,18 @@ use std::fmt;
 
 /// A script's error message, with its position if Lua reports one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::wrk) struct Fault(pub(in crate::wrk) String);
+pub struct ScriptFault(pub(crate) String);
 
-impl fmt::Display for Fault {
+impl fmt::Display for ScriptFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Fault {
+impl ScriptFault {
     /// Converts an error. If one of our functions raised it, Lua's message has no position, and the
     /// innermost line of Lua on the stack is used.
-    pub(super) fn of(error: &mlua::Error) -> Fault {
+    pub(super) fn of(error: &mlua::Error) -> ScriptFault {
         let mut place = None;
         let mut cause = error;
         while let mlua::Error::CallbackError {
@@ -36,7 +36,7 @@ impl Fault {
             Some((text, _)) => text.to_owned(),
             None => text,
         };
-        Fault(match place {
+        ScriptFault(match place {
             Some(place) => format!("{place}: {text}"),
             None => text,
         })

@@ -8,17 +8,17 @@ use prony_load::script::{CaptureSpec, Director, ResponseView, Script, UserStep, 
 use prony_load::{Request, Writer};
 use prony_record::Nanos;
 
-use super::lua::{Fault, Scripts, Thread};
-use super::request;
-use crate::session::message_of;
+use crate::fault::ScriptFault;
+use crate::request;
+use crate::scripts::{LuaScripts, ScriptThread};
 
 /// The hooks of a run's threads, one per worker.
-pub(super) struct Hooks<'a> {
-    scripts: &'a Scripts,
+pub struct LuaHooks<'a> {
+    scripts: &'a LuaScripts,
     writer: Writer,
     /// URLs of threads whose connections go to a server other than the load's.
     elsewhere: Vec<Option<String>>,
-    has: Has,
+    has: DefinedHooks,
     /// Requests per batch of a script.
     batch: u32,
     counted: BatchCounts,
@@ -27,17 +27,20 @@ pub(super) struct Hooks<'a> {
 
 /// The hooks that exist after the first thread's `init`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Has {
-    pub(super) request: bool,
-    pub(super) response: bool,
-    pub(super) delay: bool,
+pub struct DefinedHooks {
+    /// `request` returns each request.
+    pub request: bool,
+    /// `response` receives each response.
+    pub response: bool,
+    /// `delay` returns the pause before each request.
+    pub delay: bool,
 }
 
-impl Has {
+impl DefinedHooks {
     /// The hooks of a thread.
-    pub(super) fn of(thread: &Thread) -> Has {
+    pub fn of(thread: &ScriptThread) -> DefinedHooks {
         let has = |name| thread.state.hook(name).is_some();
-        Has {
+        DefinedHooks {
             request: has("request"),
             response: has("response"),
             delay: has("delay"),
@@ -45,7 +48,7 @@ impl Has {
     }
 
     /// True if any hook is called during the load.
-    pub(super) fn any(self) -> bool {
+    pub fn any(self) -> bool {
         self.request || self.response || self.delay
     }
 }
@@ -62,18 +65,21 @@ struct BatchCounts {
 #[derive(Default)]
 struct Failure {
     is_there: AtomicBool,
-    what: Mutex<Option<Fault>>,
+    what: Mutex<Option<ScriptFault>>,
 }
 
-impl<'a> Hooks<'a> {
-    pub(super) fn new(
-        scripts: &'a Scripts,
+impl<'a> LuaHooks<'a> {
+    /// Creates the hooks of a load whose requests `writer` writes. `elsewhere` has a URL for each
+    /// thread whose connections go to a server other than the load's; `batch` is the number of
+    /// requests that the script returns at once.
+    pub fn new(
+        scripts: &'a LuaScripts,
         writer: Writer,
         elsewhere: Vec<Option<String>>,
-        has: Has,
+        has: DefinedHooks,
         batch: u32,
-    ) -> Hooks<'a> {
-        Hooks {
+    ) -> LuaHooks<'a> {
+        LuaHooks {
             scripts,
             writer,
             elsewhere,
@@ -85,12 +91,12 @@ impl<'a> Hooks<'a> {
     }
 
     /// Requests per batch of a script.
-    pub(super) fn batch(&self) -> u32 {
+    pub fn batch(&self) -> u32 {
         self.batch
     }
 
     /// With batches: complete responses, and those with a status over 399.
-    pub(super) fn counted(&self) -> Option<(u64, u64)> {
+    pub fn counted(&self) -> Option<(u64, u64)> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let BatchCounts {
             responses,
@@ -100,17 +106,17 @@ impl<'a> Hooks<'a> {
     }
 
     /// True after a script failed; no more requests are sent then.
-    pub(super) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.failure.is_there.load(Ordering::Relaxed)
     }
 
     /// The script's failure, if any.
-    pub(super) fn failure(&self) -> Option<Fault> {
+    pub fn failure(&self) -> Option<ScriptFault> {
         let what = self.failure.what.lock();
         what.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn fail(&self, fault: Fault) {
+    fn fail(&self, fault: ScriptFault) {
         let mut what = self
             .failure
             .what
@@ -121,7 +127,7 @@ impl<'a> Hooks<'a> {
     }
 }
 
-impl Director for Hooks<'_> {
+impl Director for LuaHooks<'_> {
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
         let worker = users.worker as usize;
         let Some(thread) = self.scripts.threads().get(worker) else {
@@ -156,8 +162,8 @@ impl Director for Hooks<'_> {
 
 /// One worker's hooks.
 struct Hooked<'a> {
-    hooks: &'a Hooks<'a>,
-    thread: &'a Thread,
+    hooks: &'a LuaHooks<'a>,
+    thread: &'a ScriptThread,
     elsewhere: Option<&'a str>,
     /// The thread's request, if it never changes.
     only: Option<Arc<Request>>,
@@ -170,11 +176,15 @@ struct Hooked<'a> {
 }
 
 impl Hooked<'_> {
-    fn request(&self) -> Result<Arc<Request>, Fault> {
-        let Hooks { writer, batch, .. } = self.hooks;
-        let text = self.thread.request()?;
-        let bytes = text.as_bytes();
-        let wrong = |what: String| self.thread.state.fault(format!("request(): {what}"));
+    fn request(&self) -> Result<Arc<Request>, ScriptFault> {
+        let LuaHooks {
+            scripts,
+            writer,
+            batch,
+            ..
+        } = self.hooks;
+        let bytes = self.thread.request()?;
+        let wrong = |what: String| self.thread.request_fault(&what);
         // A single request is sent unchanged. For a batch, the number of expected responses is needed.
         if *batch > 1 {
             let count = request::count(&bytes).map_err(wrong)?;
@@ -183,12 +193,12 @@ impl Hooked<'_> {
                 return Err(wrong(what));
             }
         }
-        let method = request::method(&bytes).map_err(wrong)?;
+        let method = request::method(&bytes).map_err(wrong)?.to_owned();
         let request = match self.elsewhere {
-            None => writer.raw(method, bytes.to_vec()),
+            None => writer.raw(&method, bytes),
             Some(url) => writer
-                .raw_to(url, method, bytes.to_vec())
-                .map_err(|error| wrong(message_of(&error)))?,
+                .raw_to(url, &method, bytes)
+                .map_err(|error| wrong(scripts.message_of(&error)))?,
         };
         Ok(match *batch {
             1 => request,
@@ -196,7 +206,7 @@ impl Hooked<'_> {
         })
     }
 
-    fn step(&mut self, user: u32) -> Result<UserStep, Fault> {
+    fn step(&mut self, user: u32) -> Result<UserStep, ScriptFault> {
         let index = (user - self.first_user) as usize;
         if self.hooks.has.delay && !self.has_rested[index] {
             let delay = self.thread.delay_ms()?;

@@ -4,13 +4,13 @@ use prony_record::Distribution;
 
 /// Integers and their counts, ascending.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Statistics {
+pub struct Statistics {
     values: Vec<(u64, u64)>,
 }
 
 impl Statistics {
     /// Converts times to whole microseconds. They have an error of 0.1%.
-    pub(super) fn of_times(times: &Distribution) -> Statistics {
+    pub fn of_times(times: &Distribution) -> Statistics {
         let mut values: Vec<(u64, u64)> = Vec::new();
         for (time, count) in times.buckets() {
             let micros = time.0.saturating_add(500) / 1000;
@@ -23,7 +23,7 @@ impl Statistics {
     }
 
     /// Collects single values, in any order.
-    pub(super) fn of_samples(mut samples: Vec<u64>) -> Statistics {
+    pub fn of_samples(mut samples: Vec<u64>) -> Statistics {
         samples.sort_unstable();
         let chunks = samples.chunk_by(|one, other| one == other);
         let values = chunks.map(|chunk| (chunk[0], chunk.len() as u64)).collect();
@@ -31,32 +31,32 @@ impl Statistics {
     }
 
     /// The number of values.
-    pub(super) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.values.iter().map(|(_, count)| count).sum()
     }
 
     /// The number of distinct values.
-    pub(super) fn distinct(&self) -> usize {
+    pub fn distinct(&self) -> usize {
         self.values.len()
     }
 
     /// The distinct value at this index, from 0, and its count.
-    pub(super) fn at(&self, index: usize) -> Option<(u64, u64)> {
+    pub fn at(&self, index: usize) -> Option<(u64, u64)> {
         self.values.get(index).copied()
     }
 
     /// The smallest value; 0 if there is none.
-    pub(super) fn min(&self) -> u64 {
+    pub fn min(&self) -> u64 {
         self.values.first().map_or(0, |(value, _)| *value)
     }
 
     /// The largest value; 0 if there is none.
-    pub(super) fn max(&self) -> u64 {
+    pub fn max(&self) -> u64 {
         self.values.last().map_or(0, |(value, _)| *value)
     }
 
     /// The arithmetic mean; 0 if there is no value.
-    pub(super) fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         let sum: f64 = self.values.iter().map(|(v, n)| *v as f64 * *n as f64).sum();
         match self.count() {
             0 => 0.0,
@@ -65,7 +65,7 @@ impl Statistics {
     }
 
     /// The standard deviation of a sample.
-    pub(super) fn stdev(&self) -> f64 {
+    pub fn stdev(&self) -> f64 {
         let mean = self.mean();
         let squares = |(value, n): &(u64, u64)| (*value as f64 - mean).powi(2) * *n as f64;
         match self.count() {
@@ -75,7 +75,7 @@ impl Statistics {
     }
 
     /// Percentage of values within one standard deviation of the mean; NaN if there is no value.
-    pub(super) fn within_stdev_percent(&self) -> f64 {
+    pub fn within_stdev_percent(&self) -> f64 {
         let (mean, stdev) = (self.mean(), self.stdev());
         let near = |value: u64| (value as f64 - mean).abs() <= stdev;
         let near = self.values.iter().filter(|(value, _)| near(*value));
@@ -83,7 +83,7 @@ impl Statistics {
     }
 
     /// The distinct values, each with the number of values that are not larger.
-    pub(super) fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.values.iter().scan(0, |total, (value, count)| {
             *total += count;
             Some((*value, *total))
@@ -91,12 +91,12 @@ impl Statistics {
     }
 
     /// The value at a share from 0 to 1, by HdrHistogram's rank: the exact rank, rounded.
-    pub(super) fn at_share(&self, share: f64) -> u64 {
+    pub fn at_share(&self, share: f64) -> u64 {
         self.at_rank((share * self.count() as f64).round() as u64)
     }
 
     /// The value at a percentage, by wrk's rank: half above the exact rank, rounded.
-    pub(super) fn percentile(&self, percent: f64) -> u64 {
+    pub fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count() as f64 + 0.5)
             .round()
             .max(0.0) as u64;

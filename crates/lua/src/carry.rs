@@ -6,7 +6,7 @@ use mlua::{Error, Lua, Value};
 const TABLE_DEPTH_MAX: usize = 100;
 
 /// Copies a boolean, number, string, nil, or a table of these to the state `to`.
-pub(super) fn carry(value: &Value, to: &Lua) -> mlua::Result<Value> {
+pub(crate) fn carry(value: &Value, to: &Lua) -> mlua::Result<Value> {
     carry_within(value, to, TABLE_DEPTH_MAX)
 }
 

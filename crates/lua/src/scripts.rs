@@ -2,50 +2,44 @@
 //!
 //! The interface of scripts is the one that wrk documents in its file SCRIPTING.
 
-mod bits;
-mod carry;
-mod fault;
-mod figures;
-mod shell;
-mod state;
-mod thread;
-
-pub(super) use fault::Fault;
-pub(super) use state::{Interrupt, Seed, State};
-pub(super) use thread::Handle;
-
 use mlua::{Function, Table, Value};
+use prony_load::SpecError;
+use prony_load::response_head::{fields, texts};
 
-use super::report::WrkResults;
-use crate::head::{fields, texts};
-use figures::Figures;
+use crate::address::Address;
+use crate::fault::ScriptFault;
+use crate::figures::Figures;
+use crate::results::WrkFigures;
+use crate::state::{LuaState, ScriptSeed};
+use crate::thread::ThreadHandle;
 
 /// The states of a run: `main` for `setup` and `done`, and one per thread.
-pub(super) struct Scripts {
-    main: State,
-    threads: Vec<Thread>,
+pub struct LuaScripts {
+    main: LuaState,
+    message_of: fn(&SpecError) -> String,
+    threads: Vec<ScriptThread>,
 }
 
 /// A thread's state, and its handle in other states.
-pub(super) struct Thread {
-    pub(super) state: State,
-    pub(super) handle: Handle,
+pub struct ScriptThread {
+    pub(crate) state: LuaState,
+    pub(crate) handle: ThreadHandle,
 }
 
-impl Scripts {
+impl LuaScripts {
     /// Runs the script in the main state and once per thread, looks up the server's addresses, and
     /// calls `setup` and `init`.
     ///
     /// # Errors
     ///
     /// Returns the first error that the script raised. `Ok(None)` means that there is no address.
-    pub(super) fn load(
-        seed: &Seed<'_>,
+    pub fn load(
+        seed: &ScriptSeed<'_>,
         service: &str,
         threads: u64,
         arguments: &[String],
-    ) -> Result<Option<Scripts>, Fault> {
-        let main = State::new(seed)?;
+    ) -> Result<Option<LuaScripts>, ScriptFault> {
+        let main = LuaState::new(seed)?;
         let wrk = main.wrk()?;
         main.call::<()>(
             "wrk.resolve",
@@ -58,26 +52,35 @@ impl Scripts {
         }
         let mut all = Vec::new();
         for _ in 0..threads {
-            let state = State::new(seed)?;
-            let handle = Handle::of(state.lua());
+            let state = LuaState::new(seed)?;
+            let handle = ThreadHandle::of(state.lua());
             let own = state.wrk()?;
             state.checked(own.set("thread", handle.clone()))?;
             main.call::<()>("setup", wrk.get("setup"), handle.clone())?;
             let words = state.checked(words(&state, arguments))?;
             state.call::<()>("init", own.get("init"), words)?;
-            all.push(Thread { state, handle });
+            all.push(ScriptThread { state, handle });
         }
         main.flush();
-        Ok(Some(Scripts { main, threads: all }))
+        Ok(Some(LuaScripts {
+            main,
+            message_of: seed.message_of,
+            threads: all,
+        }))
     }
 
     /// All threads, by number.
-    pub(super) fn threads(&self) -> &[Thread] {
+    pub fn threads(&self) -> &[ScriptThread] {
         &self.threads
     }
 
+    /// See [`ScriptSeed::message_of`].
+    pub(crate) fn message_of(&self, error: &SpecError) -> String {
+        (self.message_of)(error)
+    }
+
     /// Flushes the output of scripts, which has a buffer of its own.
-    pub(super) fn flush(&self) {
+    pub fn flush(&self) {
         self.main.flush();
     }
 
@@ -86,7 +89,7 @@ impl Scripts {
     /// # Errors
     ///
     /// Returns the error that it raised.
-    pub(super) fn done(&self, results: &WrkResults) -> Result<(), Fault> {
+    pub fn done(&self, results: &WrkFigures) -> Result<(), ScriptFault> {
         let main = &self.main;
         if let Some(done) = main.hook("done") {
             let summary = main.checked(summary(main, results))?;
@@ -99,13 +102,23 @@ impl Scripts {
     }
 }
 
-impl Thread {
+impl ScriptThread {
+    /// The server address that `setup` chose for the thread's connections.
+    pub fn address(&self) -> Option<Address> {
+        self.handle.address()
+    }
+
+    /// An error of the thread's `request`, whose line Lua does not report.
+    pub fn request_fault(&self, text: &str) -> ScriptFault {
+        self.state.fault(format!("request(): {text}"))
+    }
+
     /// The result of `request`, or the thread's constant request if there is no such hook.
     ///
     /// # Errors
     ///
     /// The error that the hook raised, or an error if its result is not a string.
-    pub(super) fn request(&self) -> Result<mlua::LuaString, Fault> {
+    pub fn request(&self) -> Result<Vec<u8>, ScriptFault> {
         let state = &self.state;
         let value: Value = match state.hook("request") {
             Some(request) => state.call("request", Ok(request), ())?,
@@ -116,7 +129,9 @@ impl Thread {
         };
         let kind = value.type_name();
         let text = state.checked(state.lua().coerce_string(value))?;
-        text.ok_or_else(|| state.fault(format!("request() gave a {kind} in place of a string")))
+        let text = text
+            .ok_or_else(|| state.fault(format!("request() gave a {kind} in place of a string")))?;
+        Ok(text.as_bytes().to_vec())
     }
 
     /// The result of `delay` in milliseconds; 0 without the hook or if negative.
@@ -124,7 +139,7 @@ impl Thread {
     /// # Errors
     ///
     /// Returns the error that it raised.
-    pub(super) fn delay_ms(&self) -> Result<f64, Fault> {
+    pub(crate) fn delay_ms(&self) -> Result<f64, ScriptFault> {
         let Some(delay) = self.state.hook("delay") else {
             return Ok(0.0);
         };
@@ -139,7 +154,12 @@ impl Thread {
     /// # Errors
     ///
     /// Returns the error that it raised.
-    pub(super) fn response(&self, status: u16, head: &[u8], body: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn response(
+        &self,
+        status: u16,
+        head: &[u8],
+        body: &[u8],
+    ) -> Result<(), ScriptFault> {
         let Some(response) = self.state.hook("response") else {
             return Ok(());
         };
@@ -170,7 +190,7 @@ impl Thread {
 }
 
 /// The arguments of a script; number 0 is the URL.
-fn words(state: &State, arguments: &[String]) -> mlua::Result<Table> {
+fn words(state: &LuaState, arguments: &[String]) -> mlua::Result<Table> {
     let words = state.lua().create_table()?;
     for (index, argument) in arguments.iter().enumerate() {
         words.raw_set(index, argument.as_str())?;
@@ -178,7 +198,7 @@ fn words(state: &State, arguments: &[String]) -> mlua::Result<Table> {
     Ok(words)
 }
 
-fn summary(main: &State, results: &WrkResults) -> mlua::Result<Table> {
+fn summary(main: &LuaState, results: &WrkFigures) -> mlua::Result<Table> {
     let errors = main.lua().create_table()?;
     let of = &results.errors;
     for (name, count) in [

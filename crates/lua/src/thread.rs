@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use mlua::{Error, Lua, UserData, UserDataFields, UserDataMethods, UserDataRef, Value, WeakLua};
 
-use super::super::address::Address;
-use super::carry::carry;
+use crate::address::Address;
+use crate::carry::carry;
 
 /// A thread's state, its server address, and its stop flag.
 #[derive(Clone)]
-pub(in crate::wrk) struct Handle(Arc<Shared>);
+pub(crate) struct ThreadHandle(Arc<Shared>);
 
 struct Shared {
     lua: WeakLua,
@@ -18,9 +18,9 @@ struct Shared {
     is_stopped: AtomicBool,
 }
 
-impl Handle {
-    pub(super) fn of(lua: &Lua) -> Handle {
-        Handle(Arc::new(Shared {
+impl ThreadHandle {
+    pub(crate) fn of(lua: &Lua) -> ThreadHandle {
+        ThreadHandle(Arc::new(Shared {
             lua: lua.weak(),
             address: Mutex::new(None),
             is_stopped: AtomicBool::new(false),
@@ -28,12 +28,12 @@ impl Handle {
     }
 
     /// The address of the thread's connections.
-    pub(in crate::wrk) fn address(&self) -> Option<Address> {
+    pub(crate) fn address(&self) -> Option<Address> {
         *self.lock()
     }
 
     /// True if the script stopped the thread.
-    pub(in crate::wrk) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.0.is_stopped.load(Ordering::Relaxed)
     }
 
@@ -49,7 +49,7 @@ impl Handle {
     }
 }
 
-impl UserData for Handle {
+impl UserData for ThreadHandle {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
         fields.add_field_method_get("addr", |_, thread| Ok(thread.address()));
         fields.add_field_method_set("addr", |_, thread, to: UserDataRef<Address>| {

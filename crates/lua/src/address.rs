@@ -5,13 +5,11 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
-use prony_load::LoadSettings;
-
-use crate::session::message_of;
+use prony_load::{LoadSettings, SpecError};
 
 /// One of a host's addresses, with the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::wrk) struct Address(pub(in crate::wrk) SocketAddr);
+pub struct Address(pub SocketAddr);
 
 /// Timeout of a connect that checks whether a server listens.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -22,7 +20,7 @@ impl Address {
     /// # Errors
     ///
     /// Returns the reason in wrk's words.
-    pub(in crate::wrk) fn all(host: &str, service: &str) -> Result<Vec<Address>, String> {
+    pub fn all(host: &str, service: &str) -> Result<Vec<Address>, String> {
         let cause = |cause: &str| format!("unable to resolve {host}:{service} {cause}");
         let port = match service.to_ascii_lowercase().as_str() {
             "http" => Some(80),
@@ -38,7 +36,7 @@ impl Address {
     }
 
     /// Tries to connect.
-    pub(in crate::wrk) fn connect(self) -> std::io::Result<()> {
+    pub fn connect(self) -> std::io::Result<()> {
         TcpStream::connect_timeout(&self.0, CONNECT_WITHIN).map(drop)
     }
 
@@ -47,7 +45,7 @@ impl Address {
     /// # Errors
     ///
     /// Returns an error, without sending anything, if the load may not use the address.
-    pub(in crate::wrk) fn connects(self) -> mlua::Result<bool> {
+    pub(crate) fn connects(self, message_of: fn(&SpecError) -> String) -> mlua::Result<bool> {
         // Without a service the port is 0, so there is nothing to connect to.
         if self.0.port() != 0 {
             let url = format!("http://{}/", self.0);
@@ -59,7 +57,7 @@ impl Address {
     }
 
     /// Implements `wrk.lookup`.
-    pub(in crate::wrk) fn lookup((host, service): (String, Value)) -> mlua::Result<Vec<Address>> {
+    pub(crate) fn lookup((host, service): (String, Value)) -> mlua::Result<Vec<Address>> {
         let service = match service {
             Value::Nil => "0".to_owned(),
             other => other.to_string()?,

@@ -20,7 +20,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
 ];
 
 /// Returns the library as a table.
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, operation) in OPERATIONS {
         let function = lua.create_function(move |_, of: Variadic<f64>| {

@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::AcceptFault;
 use crate::connection::{ThreadContext, serve};
+use crate::http3;
 use crate::listen::Listeners;
 use crate::stream::{Socket, Stream};
 
@@ -26,6 +27,8 @@ const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub(crate) struct ConnectionPolicy {
     pub(crate) tls: Option<TlsAcceptor>,
+    /// Settings of QUIC; present if there is a UDP address.
+    pub(crate) quic: Option<quinn::ServerConfig>,
     pub(crate) fault: Option<AcceptFault>,
 }
 
@@ -49,12 +52,13 @@ impl Listener {
     }
 }
 
-/// Starts to accept on all listeners of this thread, and obeys the freeze schedule.
+/// Starts to accept on all listeners of this thread, and obeys the freeze schedule. Returns the QUIC
+/// endpoints.
 pub(crate) fn start(
     listeners: Listeners,
     policy: &ConnectionPolicy,
     context: &Rc<ThreadContext>,
-) -> io::Result<()> {
+) -> io::Result<Vec<quinn::Endpoint>> {
     let tcp = listeners
         .tcp
         .into_iter()
@@ -66,10 +70,16 @@ pub(crate) fn start(
     for listener in tcp.chain(unix) {
         tokio::task::spawn_local(accept(listener?, policy.clone(), Rc::clone(context)));
     }
+    let mut endpoints = Vec::new();
+    for socket in listeners.udp {
+        if let Some(config) = policy.quic.clone() {
+            endpoints.extend(http3::start(socket, config, policy.fault, context)?);
+        }
+    }
     let alarm = Rc::clone(&context.alarm);
     tokio::task::spawn_local(async move { alarm.run().await });
     tokio::task::spawn_local(freeze(Rc::clone(context)));
-    Ok(())
+    Ok(endpoints)
 }
 
 async fn accept(listener: Listener, policy: ConnectionPolicy, context: Rc<ThreadContext>) {

@@ -16,7 +16,13 @@ pub struct Config {
     /// UNIX socket paths. A socket file without a listening process is replaced. The files are
     /// removed when the origin stops.
     pub unix: Vec<PathBuf>,
-    /// TLS on every listener, UNIX sockets included. `None` means cleartext.
+    /// UDP addresses that serve HTTP/3 over QUIC. With port 0 the system chooses;
+    /// [`Origin::quic_addresses`](crate::Origin::quic_addresses) returns its choice.
+    pub quic: Vec<SocketAddr>,
+    /// Serve HTTP/3 also on the UDP port with the number of each TCP port in `listen`.
+    pub quic_on_tcp_ports: bool,
+    /// TLS on every TCP listener and UNIX socket; `None` means cleartext. QUIC always has TLS: its
+    /// certificate is this one, or a generated one.
     pub tls: Option<Tls>,
     /// Cores with one pinned thread each. If not empty, overrides `threads`.
     pub cores: Vec<usize>,
@@ -44,15 +50,17 @@ pub enum Tls {
     },
 }
 
-/// Fault of a connection at accept.
+/// Fault of a connection at accept. Over QUIC, which has no accept, it is a fault of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFault {
-    /// Accept, then reset (orderly close on a UNIX socket, which has no reset).
+    /// Accept, then reset (orderly close on a UNIX socket, which has no reset). QUIC: close with
+    /// CONNECTION_REFUSED.
     Reset,
-    /// Accept, then close in an orderly way without a byte.
+    /// Accept, then close in an orderly way without a byte. QUIC: close with H3_NO_ERROR at once.
     Close,
-    /// Accept, and never read until the client leaves.
+    /// Accept, and never read until the client leaves. QUIC: no packet is answered.
     Ignore,
     /// Never accept: connections fill the kernel's backlog (16 here), and further connects hang.
+    /// QUIC: datagrams are not even read.
     Never,
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -19,13 +20,13 @@ use crate::alarm::Alarm;
 use crate::body::Body;
 use crate::cpu::Work;
 use crate::fault::Fault;
-use crate::respond::{Served, respond};
+use crate::respond::{BoxError, Served, respond};
 use crate::script::{self, AfterScript};
 use crate::stall::FreezeGate;
 use crate::stream::{Shared, Stream};
 
-/// Largest number of concurrent streams on an HTTP/2 connection.
-const CONCURRENT_STREAMS_MAX: u32 = 10_000;
+/// Largest number of concurrent streams on an HTTP/2 or HTTP/3 connection.
+pub(crate) const CONCURRENT_STREAMS_MAX: u32 = 10_000;
 
 /// Counters of one thread. Other threads only read them.
 #[derive(Debug, Default)]
@@ -94,7 +95,7 @@ async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Optio
     let (sender, fault) = oneshot::channel();
     let handover: FaultHandover = Rc::new(Cell::new(Some(sender)));
     let service =
-        service_fn(|request| serve_request(request, Rc::clone(context), Rc::clone(&handover)));
+        service_fn(|request| serve_or_hand_over(request, Rc::clone(context), Rc::clone(&handover)));
     let connection = pin!(context.http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         biased;
@@ -104,21 +105,13 @@ async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Optio
     }
 }
 
-async fn serve_request(
+async fn serve_or_hand_over(
     request: Request<Incoming>,
     context: Rc<ThreadContext>,
     handover: FaultHandover,
 ) -> Result<Response<Body>, Infallible> {
-    context.freeze_gate.hold();
-    context.counters.requests.fetch_add(1, Ordering::Relaxed);
-    if let Some(work) = context.work {
-        work.run();
-    }
     let whole_connection = request.version() < Version::HTTP_2;
-    let served = respond(request, &context.alarm, &context.freeze_gate).await;
-    // The delay may have ended during a freeze.
-    context.freeze_gate.hold();
-    match served {
+    match serve_request(request, &context).await {
         Served::Response(response) => Ok(response),
         Served::Takeover(fault) => {
             if (whole_connection || fault.takes_http2_connection())
@@ -131,4 +124,20 @@ async fn serve_request(
             pending().await
         }
     }
+}
+
+/// Serves a request of any version of HTTP, up to its response.
+pub(crate) async fn serve_request<B>(request: Request<B>, context: &ThreadContext) -> Served
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    context.freeze_gate.hold();
+    context.counters.requests.fetch_add(1, Ordering::Relaxed);
+    if let Some(work) = context.work {
+        work.run();
+    }
+    let served = respond(request, &context.alarm, &context.freeze_gate).await;
+    // The delay may have ended during a freeze.
+    context.freeze_gate.hold();
+    served
 }

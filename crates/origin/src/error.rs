@@ -8,11 +8,18 @@ use std::path::PathBuf;
 /// Error when an origin starts. Every message names the object and a remedy.
 #[derive(Debug)]
 pub enum OriginError {
-    /// The configuration has neither an address nor a UNIX path.
+    /// The configuration has neither a TCP or UDP address nor a UNIX path.
     NothingToListenOn,
     /// A TCP address could not be bound.
     Listen {
         /// Address from the configuration.
+        address: SocketAddr,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// A UDP address could not be bound.
+    Quic {
+        /// Address from the configuration, or of the TCP listener with the same port.
         address: SocketAddr,
         /// Error of the system.
         source: io::Error,
@@ -78,6 +85,10 @@ impl fmt::Display for OriginError {
                 write!(f, "can't listen on {address}: {source}")?;
                 write_hint(f, address_hint(source))
             }
+            Self::Quic { address, source } => {
+                write!(f, "can't listen on UDP {address}: {source}")?;
+                write_hint(f, address_hint(source))
+            }
             Self::Unix { path, source } => {
                 write!(f, "can't listen on unix:{}: {source}", path.display())?;
                 write_hint(f, path_hint(source))
@@ -119,9 +130,10 @@ impl fmt::Display for OriginError {
 impl std::error::Error for OriginError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Listen { source, .. } | Self::Unix { source, .. } | Self::Thread { source } => {
-                Some(source)
-            }
+            Self::Listen { source, .. }
+            | Self::Quic { source, .. }
+            | Self::Unix { source, .. }
+            | Self::Thread { source } => Some(source),
             _ => None,
         }
     }

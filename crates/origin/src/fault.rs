@@ -6,8 +6,9 @@ use std::fmt;
 ///
 /// Over HTTP/1.0 and HTTP/1.1, each is a fixed script of bytes on the raw connection (inside TLS,
 /// if there is TLS), for every method and every request of a connection. The request body is read
-/// first, except by [`Fault::EarlyResponse`]. Pipelined requests behind it are lost. Over HTTP/2,
-/// only the faults for which [`Fault::over_http2`] is true exist; the others return 501.
+/// first, except by [`Fault::EarlyResponse`]. Pipelined requests behind it are lost. Over HTTP/2
+/// and HTTP/3, only the faults for which [`Fault::over_http2`] or [`Fault::over_http3`] is true exist;
+/// the others return 501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A TCP reset (SO_LINGER 0) instead of a response. On a UNIX socket, which has no reset, an
@@ -195,6 +196,19 @@ impl Fault {
                 self,
                 Self::Stall | Self::StallBody | Self::SlowBody | Self::Truncate | Self::LiesShort
             )
+    }
+
+    /// Returns true if the fault exists over HTTP/3. Then `close` and `early-close-keepalive` close
+    /// the connection with H3_NO_ERROR, `reset` and `reset-body` reset the stream with
+    /// H3_INTERNAL_ERROR, and everything else is content of the stream. Some are connection errors
+    /// that a client must notice: a frame of HTTP/2 (`garbage`), and frames that end with their
+    /// stream (`half`, `truncate-chunked`).
+    #[must_use]
+    pub fn over_http3(self) -> bool {
+        !matches!(
+            self,
+            Self::BadChunk | Self::CloseButOpen | Self::NoLength | Self::NoCloseNotify
+        )
     }
 
     /// Returns true if it affects an HTTP/2 connection as a whole.

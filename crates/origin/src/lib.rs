@@ -1,9 +1,10 @@
 //! The embedded origin: a server with known bodies, delays and faults.
 //!
 //! Input: a [`Config`] (addresses, UNIX paths, TLS, cores, CPU cost). Output: a running [`Origin`]
-//! that serves the paths listed in [`PATHS`] over HTTP/1.0, HTTP/1.1 and HTTP/2 until it is stopped
-//! or dropped. hyper parses and serves. For a path under `/fault/`, the socket is taken back from
-//! hyper, and a short script of bytes, pauses and an ending is played on it ([`Fault`]).
+//! that serves the paths listed in [`PATHS`] over HTTP/1.0, HTTP/1.1, HTTP/2 and HTTP/3 until it is
+//! stopped or dropped. hyper parses and serves; over QUIC, h3 and quinn do, which share no code with
+//! prony's own client. For a path under `/fault/`, the socket is taken back from hyper (the stream
+//! from h3), and a short script of bytes, pauses and an ending is played on it ([`Fault`]).
 //!
 //! It runs one thread per core, each with a single-threaded runtime. Threads share only the freeze
 //! schedule ([`stall`]).
@@ -29,6 +30,7 @@ mod connection;
 mod cpu;
 mod error;
 mod fault;
+mod http3;
 mod listen;
 pub mod pattern;
 mod quantity;

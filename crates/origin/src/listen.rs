@@ -1,7 +1,7 @@
 //! Listening sockets.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,13 @@ const BACKLOG: i32 = 4096;
 /// Backlog for [`AcceptFault::Never`]; small, so that it fills up quickly.
 const NEVER_ACCEPT_BACKLOG: i32 = 16;
 
+/// Receive buffer of a UDP socket in bytes, so that the first packets of many clients at once aren't
+/// lost; the system may allow less (`net.core.rmem_max`).
+const UDP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// Attempts to find a port that is free for both TCP and UDP, if the system chooses.
+const SHARED_PORT_ATTEMPTS: usize = 16;
+
 /// Longest UNIX socket path in bytes, without the closing zero.
 const UNIX_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
@@ -25,6 +32,7 @@ const UNIX_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 1
 pub(crate) struct Listeners {
     pub(crate) tcp: Vec<TcpListener>,
     pub(crate) unix: Vec<UnixListener>,
+    pub(crate) udp: Vec<UdpSocket>,
 }
 
 /// All listening sockets.
@@ -34,6 +42,8 @@ pub(crate) struct Bound {
     pub(crate) threads: Vec<Listeners>,
     /// Actual TCP addresses.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Actual UDP addresses: those of the TCP ports first.
+    pub(crate) quic_addresses: Vec<SocketAddr>,
     /// Socket files, removed when this is dropped.
     pub(crate) files: SocketFiles,
 }
@@ -53,7 +63,7 @@ impl Drop for SocketFiles {
 
 /// Binds the configured addresses and paths for the given number of threads.
 pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError> {
-    if config.listen.is_empty() && config.unix.is_empty() {
+    if config.listen.is_empty() && config.unix.is_empty() && config.quic.is_empty() {
         return Err(OriginError::NothingToListenOn);
     }
     let backlog = match config.on_accept {
@@ -63,20 +73,18 @@ pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError
     let mut bound = Bound {
         threads: (0..threads).map(|_| Listeners::default()).collect(),
         addresses: Vec::new(),
+        quic_addresses: Vec::new(),
         files: SocketFiles::default(),
     };
     for &address in &config.listen {
-        let listeners = tcp(address, threads, backlog)
-            .map_err(|source| OriginError::Listen { address, source })?;
-        if let Some(first) = listeners.first() {
-            let real = first.local_addr();
-            bound
-                .addresses
-                .push(real.map_err(|source| OriginError::Listen { address, source })?);
+        if config.quic_on_tcp_ports {
+            bound.add_tcp_and_udp(address, threads, backlog)?;
+        } else {
+            bound.add_tcp(tcp(address, threads, backlog)?);
         }
-        for (thread, listener) in bound.threads.iter_mut().zip(listeners) {
-            thread.tcp.push(listener);
-        }
+    }
+    for &address in &config.quic {
+        bound.add_udp(udp(address, threads)?);
     }
     for path in &config.unix {
         let failed = |source| OriginError::Unix {
@@ -92,24 +100,90 @@ pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError
     Ok(bound)
 }
 
-/// One listener per thread on the same address, between which the kernel distributes connections
-/// (SO_REUSEPORT). A single listener is bound without it.
-fn tcp(address: SocketAddr, threads: usize, backlog: i32) -> io::Result<Vec<TcpListener>> {
-    if threads == 1 {
-        return Ok(vec![tcp_listener(address, false, backlog)?]);
+/// Sockets of all threads on one address.
+struct SharedAddress<S> {
+    real: SocketAddr,
+    sockets: Vec<S>,
+}
+
+impl Bound {
+    fn add_tcp(&mut self, bound: SharedAddress<TcpListener>) {
+        self.addresses.push(bound.real);
+        for (thread, listener) in self.threads.iter_mut().zip(bound.sockets) {
+            thread.tcp.push(listener);
+        }
     }
-    if address.port() != 0 {
+
+    fn add_udp(&mut self, bound: SharedAddress<UdpSocket>) {
+        self.quic_addresses.push(bound.real);
+        for (thread, socket) in self.threads.iter_mut().zip(bound.sockets) {
+            thread.udp.push(socket);
+        }
+    }
+
+    /// Binds the same port number for both. If the system chooses the TCP port, the UDP port of that
+    /// number may be in use, so another one is tried.
+    fn add_tcp_and_udp(
+        &mut self,
+        address: SocketAddr,
+        threads: usize,
+        backlog: i32,
+    ) -> Result<(), OriginError> {
+        let mut attempts_left = match address.port() {
+            0 => SHARED_PORT_ATTEMPTS - 1,
+            _ => 0,
+        };
+        loop {
+            let tcp = tcp(address, threads, backlog)?;
+            match udp(tcp.real, threads) {
+                Ok(udp) => {
+                    self.add_tcp(tcp);
+                    self.add_udp(udp);
+                    return Ok(());
+                }
+                Err(_) if attempts_left > 0 => attempts_left -= 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn tcp(
+    address: SocketAddr,
+    threads: usize,
+    backlog: i32,
+) -> Result<SharedAddress<TcpListener>, OriginError> {
+    let bind = |address, reuse_port| tcp_listener(address, reuse_port, backlog);
+    share_address(address, threads, bind, TcpListener::local_addr)
+        .map_err(|source| OriginError::Listen { address, source })
+}
+
+fn udp(address: SocketAddr, threads: usize) -> Result<SharedAddress<UdpSocket>, OriginError> {
+    share_address(address, threads, udp_socket, UdpSocket::local_addr)
+        .map_err(|source| OriginError::Quic { address, source })
+}
+
+/// One socket per thread on the same address, between which the kernel distributes connections
+/// (SO_REUSEPORT). A single socket is bound without it.
+fn share_address<S>(
+    address: SocketAddr,
+    threads: usize,
+    bind: impl Fn(SocketAddr, bool) -> io::Result<S>,
+    local_address: impl Fn(&S) -> io::Result<SocketAddr>,
+) -> io::Result<SharedAddress<S>> {
+    let shared = threads > 1;
+    if shared && address.port() != 0 {
         // With SO_REUSEPORT, binding would succeed next to another process that uses it too, and
         // the two would silently share connections.
-        drop(tcp_listener(address, false, backlog)?);
+        drop(bind(address, false)?);
     }
-    let first = tcp_listener(address, true, backlog)?;
-    let real = first.local_addr()?;
-    let mut listeners = vec![first];
+    let first = bind(address, shared)?;
+    let real = local_address(&first)?;
+    let mut sockets = vec![first];
     for _ in 1..threads {
-        listeners.push(tcp_listener(real, true, backlog)?);
+        sockets.push(bind(real, true)?);
     }
-    Ok(listeners)
+    Ok(SharedAddress { real, sockets })
 }
 
 fn tcp_listener(address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Result<TcpListener> {
@@ -119,17 +193,33 @@ fn tcp_listener(address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Resu
         Some(Protocol::TCP),
     )?;
     socket.set_reuse_address(true)?;
+    bind_address(&socket, address, reuse_port)?;
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+fn udp_socket(address: SocketAddr, reuse_port: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    // Some systems refuse a size above their limit; the socket then keeps its usual one.
+    let _ = socket.set_recv_buffer_size(UDP_RECEIVE_BUFFER_BYTES);
+    bind_address(&socket, address, reuse_port)?;
+    Ok(socket.into())
+}
+
+fn bind_address(socket: &Socket, address: SocketAddr, reuse_port: bool) -> io::Result<()> {
     if address.is_ipv6() {
         // Allows 0.0.0.0 and :: on the same port.
         socket.set_only_v6(true)?;
     }
     if reuse_port {
-        share_port(&socket)?;
+        share_port(socket)?;
     }
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
+    socket.set_nonblocking(true)
 }
 
 #[cfg(target_os = "freebsd")]

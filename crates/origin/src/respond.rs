@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as HttpBody;
 
 use crate::HELLO;
 use crate::alarm::Alarm;
@@ -25,34 +25,39 @@ const AGE: HeaderName = HeaderName::from_static("prony-stall-age-ns");
 const METHOD: HeaderName = HeaderName::from_static("prony-method");
 const HEADERS: HeaderName = HeaderName::from_static("prony-headers");
 
+/// Any error of a request body.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Result of a request.
 pub(crate) enum Served {
-    /// hyper sends this.
+    /// hyper or h3 sends this.
     Response(Response<Body>),
-    /// hyper gives up the connection, and the fault's script is played on it.
+    /// hyper gives up the connection (h3 the stream), and the fault's script is played on it.
     Takeover(Fault),
 }
 
 /// Reads the whole request and creates its response. A `delay` is over when this returns.
-pub(crate) async fn respond(
-    request: Request<Incoming>,
+pub(crate) async fn respond<B>(
+    request: Request<B>,
     alarm: &Rc<Alarm>,
     freeze_gate: &FreezeGate,
-) -> Served {
+) -> Served
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     let asked = route(request.uri().path(), request.uri().query());
-    let over_http2 = request.version() == Version::HTTP_2;
-    let bodiless = over_http2 && request.method() == Method::HEAD;
+    let version = request.version();
+    let bodiless = version >= Version::HTTP_2 && request.method() == Method::HEAD;
     let response = match asked {
         Ok(Route::Echo) => echo(request).await,
         // The only route that must not wait for the body.
-        Ok(Route::Fault(Fault::EarlyResponse)) if !over_http2 => {
+        Ok(Route::Fault(Fault::EarlyResponse)) if version != Version::HTTP_2 => {
             return Served::Takeover(Fault::EarlyResponse);
         }
         asked => {
             read_to_end(request.into_body()).await;
             match asked {
-                Ok(Route::Fault(fault)) if !over_http2 => return Served::Takeover(fault),
-                Ok(Route::Fault(fault)) => match http2_fault(fault, alarm) {
+                Ok(Route::Fault(fault)) => match fault_response(fault, version, alarm) {
                     Some(response) => response,
                     None => return Served::Takeover(fault),
                 },
@@ -106,8 +111,8 @@ async fn plain_response(
     }
 }
 
-/// // An unread body would be parsed as the next request, or close the connection.
-async fn read_to_end(mut body: Incoming) {
+/// An unread body would be parsed as the next request, or close the connection.
+async fn read_to_end(mut body: impl HttpBody + Unpin) {
     while let Some(Ok(_)) = body.frame().await {}
 }
 
@@ -161,7 +166,10 @@ fn redirect(left: u32) -> Response<Body> {
     with(text(StatusCode::FOUND, body), LOCATION, next)
 }
 
-async fn echo(request: Request<Incoming>) -> Response<Body> {
+async fn echo<B>(request: Request<B>) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
+{
     let method = HeaderValue::from_str(request.method().as_str());
     let headers = HeaderValue::from(request.headers().len());
     let too_long = || {
@@ -201,12 +209,21 @@ fn nanoseconds(time: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Response for a fault over HTTP/2; `None` if the fault acts on the whole connection or stream.
-fn http2_fault(fault: Fault, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
+/// Response for a fault over HTTP/2 or HTTP/3; `None` if the fault acts on the whole connection or
+/// stream.
+fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
+    let (name, exists) = match version {
+        Version::HTTP_3 => ("HTTP/3", fault.over_http3()),
+        Version::HTTP_2 => ("HTTP/2", fault.over_http2()),
+        _ => return None,
+    };
+    if !exists {
+        let reason = format!("/fault/{fault} does not exist over {name}; ask over HTTP/1.1\n");
+        return Some(text(StatusCode::NOT_IMPLEMENTED, reason));
+    }
     let hello = Bytes::from_static(HELLO.as_bytes());
     let telling = |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
     Some(match fault {
-        Fault::Stall | Fault::Reset | Fault::Close | Fault::Garbage => return None,
         Fault::StallBody => telling("26", Body::Stuck(hello)),
         Fault::Truncate => telling("26", Body::Whole(hello)),
         Fault::LiesShort => telling("5", Body::Whole(hello)),
@@ -215,10 +232,7 @@ fn http2_fault(fault: Fault, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
             Duration::from_millis(130),
             Rc::clone(alarm),
         )),
-        _ => text(
-            StatusCode::NOT_IMPLEMENTED,
-            format!("/fault/{fault} does not exist over HTTP/2; ask over HTTP/1.1\n"),
-        ),
+        _ => return None,
     })
 }
 

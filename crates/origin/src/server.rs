@@ -14,10 +14,11 @@ use tokio::sync::watch;
 
 use crate::accept::{self, ConnectionPolicy};
 use crate::alarm::Alarm;
-use crate::config::Config;
+use crate::config::{Config, Tls};
 use crate::connection::{Counters, ThreadContext};
 use crate::cpu::Work;
 use crate::error::OriginError;
+use crate::http3;
 use crate::listen::{self, Listeners, SocketFiles};
 use crate::stall::{FreezeGate, Stall};
 use crate::tls;
@@ -26,6 +27,7 @@ use crate::tls;
 #[derive(Debug)]
 pub struct Origin {
     addresses: Vec<SocketAddr>,
+    quic_addresses: Vec<SocketAddr>,
     files: SocketFiles,
     certificate_pem: Option<String>,
     counters: Vec<Arc<Counters>>,
@@ -46,24 +48,31 @@ impl Origin {
         } else {
             config.cores.iter().copied().map(Some).collect()
         };
-        let identity = config.tls.as_ref().map(tls::identity).transpose()?;
-        let (acceptor, certificate_pem) = identity
-            .map(|identity| (identity.acceptor, identity.certificate_pem))
-            .unzip();
+        let serves_quic = config.quic_on_tcp_ports || !config.quic.is_empty();
+        let certificate = config.tls.as_ref();
+        let certificate = certificate.or(serves_quic.then_some(&Tls::Generated));
+        let identity = certificate.map(tls::identity).transpose()?;
         let bound = listen::bind(&config, cores.len())?;
         let mut origin = Self {
             addresses: bound.addresses,
+            quic_addresses: bound.quic_addresses,
             files: bound.files,
-            certificate_pem,
+            certificate_pem: None,
             counters: Vec::new(),
             freeze_gate: Arc::new(FreezeGate::new(config.stall)),
             stop: watch::Sender::new(false),
             threads: Vec::new(),
         };
-        let policy = ConnectionPolicy {
-            tls: acceptor,
+        let mut policy = ConnectionPolicy {
+            tls: None,
+            quic: None,
             fault: config.on_accept,
         };
+        if let Some(identity) = identity {
+            policy.tls = config.tls.is_some().then_some(identity.acceptor);
+            policy.quic = serves_quic.then(|| http3::server_config(identity.quic));
+            origin.certificate_pem = Some(identity.certificate_pem);
+        }
         let (ready, started) = mpsc::channel();
         for (core, listeners) in cores.into_iter().zip(bound.threads) {
             let counters = Arc::<Counters>::default();
@@ -102,6 +111,13 @@ impl Origin {
         &self.addresses
     }
 
+    /// UDP addresses that serve HTTP/3: those of the TCP ports first, then those of
+    /// [`Config::quic`], with the actual port in place of 0.
+    #[must_use]
+    pub fn quic_addresses(&self) -> &[SocketAddr] {
+        &self.quic_addresses
+    }
+
     /// UNIX socket paths in the order of the configuration.
     #[must_use]
     pub fn unix_paths(&self) -> &[PathBuf] {
@@ -114,14 +130,14 @@ impl Origin {
         self.certificate_pem.as_deref()
     }
 
-    /// Requests started so far: their heads were read. Includes faults. Each HTTP/2 stream counts
-    /// as one.
+    /// Requests started so far: their heads were read. Includes faults. Each stream of
+    /// HTTP/2 and HTTP/3 counts as one.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.sum(|counters| &counters.requests)
     }
 
-    /// Connections accepted so far, including those with a failed TLS handshake.
+    /// Connections accepted so far, including those with a failed handshake of TLS or QUIC.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.sum(|counters| &counters.connections)
@@ -190,12 +206,16 @@ impl WorkerThread {
                     ThreadContext::new(Rc::new(alarm), self.freeze_gate, self.counters, self.work);
                 accept::start(self.listeners, &self.policy, &Rc::new(context))
             });
-            let failed = started.is_err();
-            let _ = ready.send(started.map_err(|source| OriginError::Thread { source }));
+            let (started, endpoints) = match started {
+                Ok(endpoints) => (Ok(()), Some(endpoints)),
+                Err(source) => (Err(OriginError::Thread { source }), None),
+            };
+            let _ = ready.send(started);
             drop(ready);
-            if !failed {
+            if let Some(endpoints) = endpoints {
                 // An error means that the origin was dropped, which ends the wait as well.
                 let _ = stop.wait_for(|stop| *stop).await;
+                http3::stop(endpoints).await;
             }
         });
     }

@@ -3,40 +3,54 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use quinn::crypto::rustls::QuicServerConfig;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::version::TLS13;
+use rustls::{DEFAULT_VERSIONS, ServerConfig, SupportedProtocolVersion};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Tls;
 use crate::error::OriginError;
 
+/// QUIC has no other version of TLS (RFC 9001, section 4.2).
+const QUIC_VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
+
 /// A certificate in use.
 pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
+    /// TLS 1.3 with ALPN `h3`, for QUIC.
+    pub(crate) quic: Arc<QuicServerConfig>,
     /// Certificate that a client must trust.
     pub(crate) certificate_pem: String,
 }
 
-/// Loads or generates the certificate. TLS 1.2 and 1.3; ALPN `h2` and `http/1.1`; sessions can be
-/// resumed, as on most servers.
+/// Loads or generates the certificate. TLS 1.2 and 1.3; ALPN `h2` and `http/1.1`, over QUIC `h3`;
+/// sessions can be resumed, as on most servers, over QUIC with early data.
 pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     let (certificate_pem, chain, key) = match tls {
         Tls::Generated => generated()?,
         Tls::Files { certificate, key } => from_files(certificate, key)?,
     };
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(|error| OriginError::TlsRefused {
-            reason: error.to_string(),
-        })?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let refused = |reason: String| OriginError::TlsRefused { reason };
+    let config = |versions, chain, key| {
+        ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(versions)
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| refused(error.to_string()))
+    };
+    let mut quic = config(QUIC_VERSIONS, chain.clone(), key.clone_key())?;
+    quic.alpn_protocols = vec![b"h3".to_vec()];
+    // The only value besides 0 that QUIC allows (RFC 9001, section 4.6.1).
+    quic.max_early_data_size = u32::MAX;
+    let mut tcp = config(DEFAULT_VERSIONS, chain, key)?;
+    tcp.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let quic = QuicServerConfig::try_from(quic).map_err(|error| refused(error.to_string()))?;
     Ok(TlsIdentity {
-        acceptor: TlsAcceptor::from(Arc::new(config)),
+        acceptor: TlsAcceptor::from(Arc::new(tcp)),
+        quic: Arc::new(quic),
         certificate_pem,
     })
 }

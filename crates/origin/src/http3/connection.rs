@@ -1,0 +1,173 @@
+//! Serves one HTTP/3 connection.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use h3::error::{Code, StreamError};
+use h3::server::{RequestResolver, RequestStream};
+use http::Response;
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http_body::Body as _;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::body::RequestBody;
+use super::faults;
+use super::transport::{LatestStream, SendHalf, SendHandle, Transport, varint};
+use crate::body::Body;
+use crate::connection::{ThreadContext, serve_request};
+use crate::respond::Served;
+
+/// A request whose head isn't read yet.
+type Unresolved = RequestResolver<Transport, Bytes>;
+
+/// The sending side of a request's stream, in h3's framing.
+pub(super) type ResponseStream = RequestStream<SendHalf, Bytes>;
+
+/// State that the requests of a connection share.
+pub(super) struct ConnectionContext {
+    quic: quinn::Connection,
+    pub(super) thread: Rc<ThreadContext>,
+    /// Notified when a response ends the connection.
+    go_away: Notify,
+}
+
+impl ConnectionContext {
+    /// Closes the connection without waiting for other streams.
+    pub(super) fn close(&self) {
+        self.quic.close(varint(Code::H3_NO_ERROR.value()), b"");
+    }
+}
+
+/// State of a stream after its response.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum StreamEnd {
+    /// Finished; the client has still to acknowledge it.
+    Finished,
+    /// Finished, and the connection closes when the client has acknowledged it.
+    EndsConnection,
+    /// Reset, or lost with the connection.
+    Aborted,
+}
+
+/// Serves a connection until either side ends it.
+pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadContext>) {
+    // A server may send, and answer early data, before the handshake is complete.
+    let Ok((quic, _)) = connecting.into_0rtt() else {
+        return;
+    };
+    let latest = LatestStream::default();
+    let transport = Transport::new(quic.clone(), Rc::clone(&latest));
+    let Ok(mut http) = h3::server::builder().build(transport).await else {
+        return;
+    };
+    let context = Rc::new(ConnectionContext {
+        quic,
+        thread: context,
+        go_away: Notify::new(),
+    });
+    let mut requests = JoinSet::new();
+    let mut going_away = false;
+    // The requests end with `requests`, and dropping `http` closes the connection with H3_NO_ERROR.
+    loop {
+        tokio::select! {
+            accepted = http.accept() => match accepted {
+                Ok(Some(request)) => {
+                    if let Some(stream) = latest.take() {
+                        requests.spawn_local(serve_stream(request, stream, Rc::clone(&context)));
+                    }
+                }
+                // The client sent GOAWAY and has its responses. It closes the connection.
+                Ok(None) => {
+                    context.quic.closed().await;
+                    return;
+                }
+                Err(_) => return,
+            },
+            Some(_) = requests.join_next() => {}
+            () = context.go_away.notified(), if !going_away => {
+                going_away = true;
+                // h3 sends the identifier of the last accepted stream plus this number of streams;
+                // the client may repeat requests from that identifier on elsewhere.
+                if http.shutdown(1).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if going_away && requests.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Serves one request. Ends when the client has received the response, or has given it up.
+async fn serve_stream(request: Unresolved, stream: SendHandle, context: Rc<ConnectionContext>) {
+    let mut settled = pin!(stream.settled());
+    let end = tokio::select! {
+        biased;
+        _ = &mut settled => return,
+        end = respond(request, &stream, &context) => end,
+    };
+    if end == StreamEnd::Aborted {
+        return;
+    }
+    // Fails if the connection is lost, which ends the wait as well.
+    let _ = settled.await;
+    if end == StreamEnd::EndsConnection {
+        context.close();
+    }
+}
+
+async fn respond(
+    request: Unresolved,
+    stream: &SendHandle,
+    context: &ConnectionContext,
+) -> StreamEnd {
+    // h3 has answered an invalid request with an error by itself.
+    let Ok((request, halves)) = request.resolve_request().await else {
+        return StreamEnd::Aborted;
+    };
+    let (mut send, receive) = halves.split();
+    let body = RequestBody::new(receive, request.headers());
+    match serve_request(request.map(|()| body), &context.thread).await {
+        Served::Response(response) => {
+            match send_response(&mut send, response, context).await {
+                Ok(()) => StreamEnd::Finished,
+                Err(_) => {
+                    // The head is larger than the client accepts, or the stream is lost anyway.
+                    stream.reset(Code::H3_INTERNAL_ERROR);
+                    StreamEnd::Aborted
+                }
+            }
+        }
+        Served::Takeover(fault) => faults::play(fault, send, stream, context).await,
+    }
+}
+
+/// Sends a whole response. One with `Connection: close`, which HTTP/3 forbids, is sent without it,
+/// and ends the connection with GOAWAY.
+async fn send_response(
+    stream: &mut ResponseStream,
+    response: Response<Body>,
+    context: &ConnectionContext,
+) -> Result<(), StreamError> {
+    let (mut parts, mut body) = response.into_parts();
+    if parts.headers.remove(CONNECTION).is_some() {
+        context.go_away.notify_one();
+    }
+    let length = body.size_hint().exact();
+    if let Some(length) = length.filter(|_| !body.is_end_stream()) {
+        parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+    }
+    stream
+        .send_response(Response::from_parts(parts, ()))
+        .await?;
+    while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        if let Ok(data) = frame.into_data() {
+            stream.send_data(data).await?;
+        }
+    }
+    stream.finish().await
+}

@@ -1,0 +1,112 @@
+//! The QUIC endpoints of one thread.
+
+use std::future::pending;
+use std::io;
+use std::net::UdpSocket;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use h3::error::Code;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig, VarInt};
+
+use super::connection::serve;
+use super::transport::varint;
+use crate::config::AcceptFault;
+use crate::connection::{CONCURRENT_STREAMS_MAX, ThreadContext};
+
+/// Time without a packet from the client after which a connection ends without notice.
+const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000);
+
+/// Bytes of request bodies in flight on a stream and on a connection.
+const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(1 << 20);
+const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 << 20);
+
+/// Time for which a handshake without a response is remembered.
+const IGNORED_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time in which connections are told that the origin has stopped.
+const STOP_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// QUIC settings of all threads.
+pub(crate) fn server_config(tls: Arc<QuicServerConfig>) -> quinn::ServerConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_idle_timeout(Some(IDLE_TIMEOUT.into()))
+        .max_concurrent_bidi_streams(CONCURRENT_STREAMS_MAX.into())
+        .stream_receive_window(STREAM_WINDOW_BYTES)
+        .receive_window(CONNECTION_WINDOW_BYTES);
+    let mut config = quinn::ServerConfig::with_crypto(tls);
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+/// Starts to accept connections on a UDP socket. Returns the endpoint, or `None` if the fault is to
+/// read nothing.
+pub(crate) fn start(
+    socket: UdpSocket,
+    config: quinn::ServerConfig,
+    fault: Option<AcceptFault>,
+    context: &Rc<ThreadContext>,
+) -> io::Result<Option<Endpoint>> {
+    if fault == Some(AcceptFault::Never) {
+        tokio::task::spawn_local(async move {
+            // Keeps the port bound.
+            let _socket = socket;
+            pending::<()>().await;
+        });
+        return Ok(None);
+    }
+    let runtime = Arc::new(TokioRuntime);
+    let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)?;
+    tokio::task::spawn_local(accept(endpoint.clone(), fault, Rc::clone(context)));
+    Ok(Some(endpoint))
+}
+
+/// Closes all connections of the endpoints. Without this, clients would only notice when their idle
+/// timeout ends.
+pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
+    for endpoint in &endpoints {
+        endpoint.close(varint(Code::H3_NO_ERROR.value()), b"the origin stops");
+    }
+    let closed = async {
+        for endpoint in &endpoints {
+            endpoint.wait_idle().await;
+        }
+    };
+    // After the timeout the packets have been sent, though not all of them may have arrived.
+    let _ = tokio::time::timeout(STOP_TIMEOUT, closed).await;
+}
+
+async fn accept(endpoint: Endpoint, fault: Option<AcceptFault>, context: Rc<ThreadContext>) {
+    while let Some(incoming) = endpoint.accept().await {
+        context.counters.connections.fetch_add(1, Ordering::Relaxed);
+        tokio::task::spawn_local(welcome(incoming, fault, Rc::clone(&context)));
+    }
+}
+
+async fn welcome(incoming: Incoming, fault: Option<AcceptFault>, context: Rc<ThreadContext>) {
+    match fault {
+        None => {
+            // Fails if the client's first packet is invalid, or if it has left.
+            if let Ok(connecting) = incoming.accept() {
+                serve(connecting, context).await;
+            }
+        }
+        Some(AcceptFault::Reset) => incoming.refuse(),
+        Some(AcceptFault::Close) => {
+            if let Ok(connecting) = incoming.accept()
+                && let Ok(connection) = connecting.await
+            {
+                connection.close(varint(Code::H3_NO_ERROR.value()), b"");
+            }
+        }
+        Some(AcceptFault::Ignore | AcceptFault::Never) => {
+            // Meanwhile, repeated packets of this handshake don't count as connections.
+            tokio::time::sleep(IGNORED_HANDSHAKE_TIMEOUT).await;
+            incoming.ignore();
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! HTTP/3: quinn drives QUIC, h3 parses and frames.
+
+mod body;
+mod connection;
+mod endpoint;
+mod faults;
+mod transport;
+
+pub(crate) use endpoint::{server_config, start, stop};

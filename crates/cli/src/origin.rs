@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use prony_origin::{Config, Origin, Tls};
 
-use crate::arguments::{Listen, OriginArgs};
+use crate::arguments::{Listen, OriginArgs, QuicListen};
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
@@ -24,7 +24,13 @@ pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
             Listen::Unix(path) => config.unix.push(path),
         }
     }
-    if config.listen.is_empty() && config.unix.is_empty() {
+    for quic in typed.quic {
+        match quic {
+            QuicListen::TcpPorts => config.quic_on_tcp_ports = true,
+            QuicListen::Udp(address) => config.quic.push(address),
+        }
+    }
+    if config.listen.is_empty() && config.unix.is_empty() && config.quic.is_empty() {
         config.listen.push(DEFAULT);
     }
     config.cores = typed.cores.map(|cores| cores.0).unwrap_or_default();
@@ -35,12 +41,16 @@ pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
         .addresses()
         .iter()
         .map(|address| format!("{scheme}://{address}/\n"));
+    let quic = origin
+        .quic_addresses()
+        .iter()
+        .map(|address| format!("quic:{address}\n"));
     let unix = origin
         .unix_paths()
         .iter()
         .map(|path| format!("unix:{}\n", path.display()));
-    terminal::print(&tcp.chain(unix).collect::<String>());
-    if typed.tls {
+    terminal::print(&tcp.chain(quic).chain(unix).collect::<String>());
+    if origin.certificate_pem().is_some() {
         terminal::print_message("prony: the certificate is self-signed; load it with --insecure");
     }
     signals::wait()?;

@@ -12,7 +12,7 @@ use prony_record::quantity;
 #[command(after_help = help())]
 pub(crate) struct OriginArgs {
     /// Listen on ADDR: 127.0.0.1:8080, a port alone, port 0 for any, or unix:/path; repeatable
-    /// [default: 127.0.0.1:8080, unless --unix is given]
+    /// [default: 127.0.0.1:8080, unless --unix or --quic=ADDR is given]
     #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
     pub(crate) listen: Vec<Listen>,
     /// Listen on a UNIX socket; repeatable
@@ -21,6 +21,17 @@ pub(crate) struct OriginArgs {
     /// Use TLS on every listener, with a certificate generated for this run
     #[arg(long)]
     pub(crate) tls: bool,
+    /// Serve HTTP/3 over QUIC on the UDP ports with the numbers of the TCP ports, or on UDP ADDR;
+    /// repeatable. Needs no --tls: QUIC has always a generated certificate
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = QuicListen::parse
+    )]
+    pub(crate) quic: Vec<QuicListen>,
     /// One thread on each of these cores, such as 0 or 0-3 [default: one thread, on any]
     #[arg(long, value_name = "LIST", value_parser = Cores::parse)]
     pub(crate) cores: Option<Cores>,
@@ -58,6 +69,31 @@ impl Listen {
                 "\"{typed}\" is not an address; write 127.0.0.1:8080, a port alone, or unix:/path"
             )
         })
+    }
+}
+
+/// `--quic`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QuicListen {
+    /// The numbers of the TCP ports.
+    TcpPorts,
+    /// A UDP address.
+    Udp(SocketAddr),
+}
+
+impl QuicListen {
+    /// Parses an address as [`Listen::parse`] does, or nothing.
+    fn parse(typed: &str) -> Result<QuicListen, String> {
+        if typed.is_empty() {
+            return Ok(QuicListen::TcpPorts);
+        }
+        match Listen::parse(typed) {
+            Ok(Listen::Tcp(address)) => Ok(QuicListen::Udp(address)),
+            _ => Err(format!(
+                "\"{typed}\" is not a UDP address; write 127.0.0.1:8443, a port alone, or --quic \
+                 without an address"
+            )),
+        }
     }
 }
 
@@ -119,6 +155,16 @@ mod tests {
         );
         for bad in ["", "70000", "/run/a", "127.0.0.1", "1.2.3.4:x"] {
             assert!(Listen::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn quic_has_an_address_or_the_ports_of_tcp() {
+        assert_eq!(QuicListen::parse(""), Ok(QuicListen::TcpPorts));
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 8443));
+        assert_eq!(QuicListen::parse("8443"), Ok(QuicListen::Udp(local)));
+        for bad in ["unix:/run/a", "70000", "x"] {
+            assert!(QuicListen::parse(bad).is_err(), "{bad}");
         }
     }
 

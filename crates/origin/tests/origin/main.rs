@@ -3,6 +3,9 @@
 mod client;
 mod faults;
 mod http2;
+mod http3;
+mod http3_client;
+mod http3_faults;
 mod lifecycle;
 mod paths;
 mod stall;

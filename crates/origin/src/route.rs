@@ -18,7 +18,7 @@ pub const PATHS: &str = "\
 /delay/TIME/bytes/N        N bytes after TIME
 /status/CODE               a response with that status, 200 to 999
 /redirect/N                N redirects (302), the last one to /
-/close                     the response of / with Connection: close
+/close                     the response of / with Connection: close; over HTTP/3 with GOAWAY
 /echo                      the request's body; its method and number of headers as
                            prony-method and prony-headers
 /stall?every=5s&for=1s     the response of /; from the first such request on the whole server

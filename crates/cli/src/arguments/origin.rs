@@ -21,8 +21,8 @@ pub(crate) struct OriginArgs {
     /// Use TLS on every listener, with a certificate generated for this run
     #[arg(long)]
     pub(crate) tls: bool,
-    /// Serve HTTP/3 over QUIC on the UDP ports with the numbers of the TCP ports, or on UDP ADDR;
-    /// repeatable. Needs no --tls: QUIC has always a generated certificate
+    /// Serve HTTP/3 over QUIC too: on the UDP ports with the numbers of the TCP ports, or on the UDP
+    /// address ADDR; repeatable. QUIC always has TLS, with or without --tls
     #[arg(
         long,
         value_name = "ADDR",
@@ -127,7 +127,8 @@ fn help() -> String {
         .collect();
     format!(
         "The first lines of standard output are the addresses, one per line. Stop it with \
-         Ctrl-C.\n\nPaths:\n{}\n{}",
+         Ctrl-C.\n\nPaths:\n{}\n{}\n\nOver HTTP/2 and HTTP/3, faults that have no meaning there \
+         respond with 501.",
         indented(PATHS),
         faults.join("\n")
     )

@@ -131,6 +131,26 @@ fn lists_of_urls_and_sockets_are_loaded() {
 }
 
 #[test]
+fn the_origin_serves_quic_on_the_port_of_tcp_and_on_its_own() {
+    let workdir = Workdir::new();
+    let args = ["--listen", "0", "--tls", "--quic", "--quic=0"];
+    let origin = Origin::start(&workdir, &args);
+    let [tcp, shared, own] = &origin.addresses[..] else {
+        panic!("{:?}", origin.addresses);
+    };
+    let port = tcp.strip_prefix("https://").unwrap().trim_end_matches('/');
+    assert_eq!(shared, &format!("quic:{port}"));
+    assert_ne!(own, shared);
+    for address in [shared, own] {
+        let address = address.strip_prefix("quic:").unwrap();
+        let taken = std::net::UdpSocket::bind(address).unwrap_err();
+        assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "{address}");
+    }
+    let bad = workdir.run(&["origin", "--quic=unix:/run/o"]).expect(2);
+    assert!(bad.err.contains("is not a UDP address"), "{}", bad.err);
+}
+
+#[test]
 fn tls_is_verified_by_default() {
     let workdir = Workdir::new();
     let origin = Origin::start(&workdir, &["--listen", "0", "--tls"]);

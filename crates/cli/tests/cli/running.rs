@@ -239,7 +239,7 @@ impl Origin {
         let args: Vec<&str> = ["origin"].iter().chain(args).copied().collect();
         let listeners = args
             .iter()
-            .filter(|arg| ["--listen", "--unix"].contains(arg))
+            .filter(|arg| ["--listen", "--unix"].contains(arg) || arg.starts_with("--quic"))
             .count();
         let mut child = workdir.command(&args).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());

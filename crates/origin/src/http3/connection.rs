@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use h3::error::{Code, StreamError};
-use h3::server::{RequestResolver, RequestStream};
+use h3::server::RequestResolver;
 use http::Response;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http_body::Body as _;
@@ -14,43 +14,15 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::body::RequestBody;
+use super::context::{ConnectionContext, ResponseStream, StreamEnd};
 use super::faults;
-use super::transport::{LatestStream, SendHalf, SendHandle, Transport, varint};
+use super::transport::{LatestStream, SendHandle, Transport};
 use crate::body::Body;
 use crate::connection::{ThreadContext, serve_request};
 use crate::respond::Served;
 
 /// A request whose head isn't read yet.
 type Unresolved = RequestResolver<Transport, Bytes>;
-
-/// The sending side of a request's stream, in h3's framing.
-pub(super) type ResponseStream = RequestStream<SendHalf, Bytes>;
-
-/// State that the requests of a connection share.
-pub(super) struct ConnectionContext {
-    quic: quinn::Connection,
-    pub(super) thread: Rc<ThreadContext>,
-    /// Notified when a response ends the connection.
-    go_away: Notify,
-}
-
-impl ConnectionContext {
-    /// Closes the connection without waiting for other streams.
-    pub(super) fn close(&self) {
-        self.quic.close(varint(Code::H3_NO_ERROR.value()), b"");
-    }
-}
-
-/// State of a stream after its response.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum StreamEnd {
-    /// Finished; the client has still to acknowledge it.
-    Finished,
-    /// Finished, and the connection closes when the client has acknowledged it.
-    EndsConnection,
-    /// Reset, or lost with the connection.
-    Aborted,
-}
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadContext>) {

@@ -27,7 +27,7 @@ const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 << 20);
 /// Time for which a handshake without a response is remembered.
 const IGNORED_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time in which connections are told that the origin has stopped.
+/// Time for the packets that close the connections of a stopping origin.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// QUIC settings of all threads.

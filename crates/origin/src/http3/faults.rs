@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LINK, TRANSFER_ENCO
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use quinn::WriteError;
 
-use super::connection::{ConnectionContext, ResponseStream, StreamEnd};
+use super::context::{ConnectionContext, ResponseStream, StreamEnd};
 use super::transport::SendHandle;
 use crate::HELLO;
 use crate::fault::Fault;

@@ -2,6 +2,7 @@
 
 mod body;
 mod connection;
+mod context;
 mod endpoint;
 mod faults;
 mod transport;

@@ -1,0 +1,40 @@
+//! State that the requests of a connection share.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use h3::error::Code;
+use h3::server::RequestStream;
+use tokio::sync::Notify;
+
+use super::transport::{SendHalf, varint};
+use crate::connection::ThreadContext;
+
+/// The sending side of a request's stream, in h3's framing.
+pub(super) type ResponseStream = RequestStream<SendHalf, Bytes>;
+
+/// State that the requests of a connection share.
+pub(super) struct ConnectionContext {
+    pub(super) quic: quinn::Connection,
+    pub(super) thread: Rc<ThreadContext>,
+    /// Notified when a response ends the connection.
+    pub(super) go_away: Notify,
+}
+
+impl ConnectionContext {
+    /// Closes the connection without waiting for other streams.
+    pub(super) fn close(&self) {
+        self.quic.close(varint(Code::H3_NO_ERROR.value()), b"");
+    }
+}
+
+/// State of a stream after its response.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum StreamEnd {
+    /// Finished; the client has still to acknowledge it.
+    Finished,
+    /// Finished, and the connection closes when the client has acknowledged it.
+    EndsConnection,
+    /// Reset, or lost with the connection.
+    Aborted,
+}

@@ -12,7 +12,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
-use crate::servers::{self, SearchKeys, Servers};
+use crate::servers::{self, AbortKeys, SearchKeys, Servers};
 use crate::{dry_run, experiment, plan_file, runs_folder};
 
 /// Runs an experiment.
@@ -34,6 +34,10 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
                 names: typed.names.as_deref(),
                 judge: &typed.judge,
                 bodies: typed.run.bodies,
+                abort: AbortKeys {
+                    conditions: &typed.abort_if,
+                    window: typed.abort_window,
+                },
                 search: SearchKeys {
                     goal: &typed.goal,
                     max_rate: typed.max_rate,
@@ -73,6 +77,10 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         if !typed.judge.is_empty() {
             let what =
                 "--judge applies to URLs only; a plan has metrics = [\"p99\", \"rate\"] instead";
+            return Err(Failure::wrong(what));
+        }
+        if !typed.abort_if.is_empty() {
+            let what = "--abort-if applies to URLs only; a plan has it in [load] as abort_if";
             return Err(Failure::wrong(what));
         }
         if !typed.goal.is_empty() {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use prony_experiment::abort::AbortRulesError;
+
 /// Exit statuses and their meaning, as the manual has them.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
     ("0", "Done. An undecided verdict is a result, too."),
@@ -26,6 +28,8 @@ pub(crate) enum Ending {
     Done,
     /// Status 1: there is a result, but it failed a condition or is incomplete.
     Doubtful,
+    /// Status 1: an `--abort-if` ended the experiment; the results so far were printed.
+    Aborted,
     /// Status 3: the run stopped early; the results so far and the reason were printed.
     CutShort,
     /// Status 130.
@@ -36,7 +40,7 @@ impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> ExitCode {
         ExitCode::from(match ending {
             Ending::Done => 0,
-            Ending::Doubtful => 1,
+            Ending::Doubtful | Ending::Aborted => 1,
             Ending::CutShort => 3,
             Ending::Interrupted => 130,
         })
@@ -61,6 +65,15 @@ impl Failure {
     /// An operation that the machine refused.
     pub(crate) fn refused(what: impl fmt::Display) -> Failure {
         Failure::Refused(what.to_string())
+    }
+
+    /// An error in `--abort-if` or `--abort-window`.
+    pub(crate) fn wrong_abort_rules(error: &AbortRulesError) -> Failure {
+        let flag = match error {
+            AbortRulesError::Condition(_) => "--abort-if",
+            AbortRulesError::ShortWindow => "--abort-window",
+        };
+        Failure::wrong(format!("{flag}: {error}"))
     }
 
     /// An error about a file or folder that was named. Missing permission counts as a refusal by

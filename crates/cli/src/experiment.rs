@@ -1,5 +1,6 @@
 //! Runs a plan from start to end, for all commands that compare.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
 use prony_report::table::plain;
-use prony_report::{Document, Experiment, folder, html, markdown, pdf, text};
+use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
 
 use crate::arguments::{ProgressFlag, RunArgs};
@@ -117,10 +118,16 @@ pub(crate) fn run(
         | RunnerError::Mode(_)
         | RunnerError::Spent(_) => Failure::wrong(error),
     })?;
-    if finished.failed.is_none() && !finished.interrupted {
+    if is_final(&finished) {
         remove_secrets(&settings.out, &progress);
     }
     Ok(conclude(&finished, settings, &reports))
+}
+
+/// Returns true if the experiment can't be resumed: it is complete, or a condition ended it.
+fn is_final(finished: &ExperimentOutcome) -> bool {
+    let failed = finished.failed.as_ref().map(|failed| &*failed.error);
+    !finished.interrupted && matches!(failed, None | Some(TrialError::Aborted { .. }))
 }
 
 /// Asks the experiment to stop, and reports that.
@@ -182,6 +189,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
             }
         }
     }
+    reports.print_aborted_trial();
     if let Some(error) = &finished.failed {
         terminal::print_message(&format!("prony: {error}"));
     }
@@ -192,7 +200,10 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
         None | Some(TrialError::Agents(_) | TrialError::Host(HostError::Elsewhere { .. })) => false,
         Some(_) => blocks == 0,
     };
-    if hopeless {
+    if let Some(TrialError::Aborted { .. }) = failed {
+        let out = settings.out.display();
+        terminal::print_message(&format!("prony: {}", stored_blocks(blocks, &out)));
+    } else if hopeless {
         terminal::print_message("prony: fix the cause, then start a new run");
     } else if finished.failed.is_some() || finished.interrupted {
         terminal::print_message(&format!("prony: {}", resume_hint(blocks, settings)));
@@ -200,6 +211,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     match (finished.interrupted, failed) {
         (true, _) => Ending::Interrupted,
         (false, Some(TrialError::NothingSucceeded(_))) => Ending::Doubtful,
+        (false, Some(TrialError::Aborted { .. })) => Ending::Aborted,
         (false, Some(_)) => Ending::CutShort,
         (false, None) if document.is_none_or(is_withheld) => Ending::Doubtful,
         (false, None) => Ending::Done,
@@ -209,11 +221,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
 /// Describes which blocks are stored and how to resume.
 fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
-    let stored = match blocks {
-        0 => "no block was completed".to_owned(),
-        1 => format!("block 1 is stored in {out}"),
-        blocks => format!("blocks 1 to {blocks} are stored in {out}"),
-    };
+    let stored = stored_blocks(blocks, &out);
     // The folder stores the plan, but not the options that were typed with it.
     let typed = settings
         .blocks
@@ -224,6 +232,15 @@ fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
         .map(|rule| format!(" --bodies {}", rule.name()));
     let bodies = bodies.unwrap_or_default();
     format!("{stored}; resume with: prony compare --resume {out}{typed}{bodies}")
+}
+
+/// Describes which blocks are stored.
+fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
+    match blocks {
+        0 => "no block was completed".to_owned(),
+        1 => format!("block 1 is stored in {out}"),
+        blocks => format!("blocks 1 to {blocks} are stored in {out}"),
+    }
 }
 
 fn is_withheld(document: &VerdictDocument) -> bool {
@@ -254,6 +271,25 @@ impl Reports<'_> {
         self.file("report.md", markdown::render(&report).as_bytes());
         self.file("report.pdf", &pdf::render(&report));
         self.file("report.html", html::render(&report).as_bytes())
+    }
+
+    /// Prints the load that a condition ended, if one did.
+    fn print_aborted_trial(&self) {
+        // Writing the reports has printed the error.
+        let Ok(experiment) = folder::read(self.out) else {
+            return;
+        };
+        let Some(trial) = experiment.aborted_trial() else {
+            return;
+        };
+        let variant = &experiment.verdict.variants[trial.variant].name;
+        let heading = format!(
+            "the load that ended early: {variant}, block {}",
+            trial.block
+        );
+        let report = Document::of_load(&trial.record, &PERCENTILES);
+        let text = text::render(&report, terminal::text_options(true));
+        terminal::print(&format!("\n{}\n\n{text}", plain(&heading)));
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> Option<PathBuf> {

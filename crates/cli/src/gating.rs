@@ -125,7 +125,10 @@ impl Gating {
         if self.is_idle() {
             return Ok(ending);
         }
-        if matches!(ending, Ending::Interrupted | Ending::CutShort) {
+        if matches!(
+            ending,
+            Ending::Interrupted | Ending::CutShort | Ending::Aborted
+        ) {
             terminal::print_message(
                 "prony: the experiment did not finish; conditions were not evaluated",
             );

@@ -5,13 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prony_experiment::abort::{self, AbortRules};
 use prony_experiment::system::this_machine;
 use prony_load::{Control, LoadSettings, LoadSpec, NotReady, SpecError, wait_for_server};
-use prony_record::Record;
+use prony_record::{LoadAbort, Record};
 use prony_report::number;
 use prony_stats::gate::LoadCondition;
 
-use crate::abort::{self, AbortRules};
 use crate::arguments::LoadArgs;
 use crate::command_line;
 use crate::ending::{Ending, Failure};
@@ -30,7 +30,8 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Runs a load.
 pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let conditions = conditions(typed)?;
-    let abort_rules = AbortRules::of(typed)?;
+    let abort_rules = AbortRules::read(&typed.abort_if, typed.abort_window)
+        .map_err(|error| Failure::wrong_abort_rules(&error))?;
     let places = [
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
@@ -91,7 +92,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         None => (watched(&spec, &control, &progress), None),
         Some(rules) => {
             let load = RunningLoad::here(&control, spec.info());
-            let stop = || control.stop();
+            let stop = |_: &LoadAbort| control.stop();
             rules.watch(&load, &stop, || watched(&spec, &control, &progress))
         }
     };

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use prony_experiment::abort::in_words;
 use prony_record::{FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
-use crate::abort;
 use crate::ending::{Ending, Failure};
 use crate::output::{Output, check_distinct};
 use crate::progress::Progress;
@@ -28,7 +28,7 @@ pub(crate) fn ending(
         }
     }
     if let Some(abort) = &record.aborted {
-        progress.warn(&format!("prony: {}", abort::in_words(abort)));
+        progress.warn(&format!("prony: {}", in_words(abort)));
         ending = Ending::Doubtful;
     }
     if interrupted {

@@ -4,7 +4,6 @@
 //! error, files where requested, and an exit status (see [`ending`]). It measures, computes and
 //! renders nothing itself.
 
-mod abort;
 mod adapt;
 mod agent;
 mod arguments;

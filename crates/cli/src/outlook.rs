@@ -239,6 +239,8 @@ fn settings_of(resolved: &Resolved) -> Vec<Setting> {
         let text = setting.flags().join(" ");
         settings.push(word(&setting.key, redact::hide(&text)));
     }
+    let rules = load.abort_rules.as_ref();
+    settings.extend(rules.map(|rules| word("abort_if", rules.to_string())));
     let agents = load.agents.as_ref().map(|agents| by_agents(agents));
     let place = agents.or_else(|| in_place(load.place, &resolved.topology));
     settings.extend(place.map(|place| word("(place)", format!("({place})"))));

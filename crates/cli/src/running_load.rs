@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prony_experiment::abort::AbortableLoad;
 use prony_fleet::coordinator::Feed;
 use prony_load::{Control, WorkerUtilization};
 use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
@@ -74,22 +75,6 @@ impl RunningLoad {
         }
     }
 
-    /// Enables [`RunningLoad::recent`] for a window of this length. Must be called before the start.
-    pub(crate) fn keep_recent(&self, length: Nanos) {
-        match self {
-            RunningLoad::Here(control, _) => control.keep_recent(length),
-            RunningLoad::ByAgents(feed) => feed.keep_recent(length),
-        }
-    }
-
-    /// The results of the window that ends at `until`; `None` if there are none.
-    pub(crate) fn recent(&self, until: Nanos) -> Option<Delta> {
-        match self {
-            RunningLoad::Here(control, _) => control.recent(until),
-            RunningLoad::ByAgents(feed) => feed.recent(until),
-        }
-    }
-
     /// All results so far.
     pub(crate) fn so_far(&self) -> LoadSnapshot {
         match self {
@@ -134,5 +119,33 @@ impl RunningLoad {
             RunningLoad::Here(control, info) => Some(control.record_so_far(info)),
             RunningLoad::ByAgents(feed) => feed.record_so_far(),
         }
+    }
+}
+
+impl AbortableLoad for RunningLoad {
+    fn info(&self) -> LoadInfo {
+        RunningLoad::info(self)
+    }
+
+    fn keep_recent(&self, length: Nanos) {
+        match self {
+            RunningLoad::Here(control, _) => control.keep_recent(length),
+            RunningLoad::ByAgents(feed) => feed.keep_recent(length),
+        }
+    }
+
+    fn complete_until(&self) -> Nanos {
+        RunningLoad::complete_until(self)
+    }
+
+    fn recent(&self, until: Nanos) -> Option<Delta> {
+        match self {
+            RunningLoad::Here(control, _) => control.recent(until),
+            RunningLoad::ByAgents(feed) => feed.recent(until),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        RunningLoad::is_stopped(self)
     }
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use prony_experiment::abort::AbortRules;
 use prony_experiment::plan::{BodyComparison, MachineProfile, Plan, VARIANTS_MAX};
 use prony_load::{LoadSettings, split_url};
 use prony_record::quantity::time_text;
@@ -42,8 +43,39 @@ pub(crate) struct Servers<'a> {
     pub(crate) judge: &'a [Metric],
     /// `--bodies`: how response bodies have to agree.
     pub(crate) bodies: Option<BodyComparison>,
+    /// Conditions that end the experiment.
+    pub(crate) abort: AbortKeys<'a>,
     /// The goals and limits of capacity searches.
     pub(crate) search: SearchKeys<'a>,
+}
+
+/// The keys of the conditions that end a load, in `[load]`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AbortKeys<'a> {
+    /// `--abort-if`.
+    pub(crate) conditions: &'a [String],
+    /// `--abort-window`.
+    pub(crate) window: Option<Duration>,
+}
+
+impl AbortKeys<'_> {
+    fn insert_into(self, load: &mut Table) {
+        if self.conditions.is_empty() {
+            return;
+        }
+        let conditions = self.conditions.iter().cloned().map(Value::from);
+        load.insert("abort_if".to_owned(), Value::Array(conditions.collect()));
+        let window = self.window.map(|window| Value::from(time_text(window)));
+        load.extend(window.map(|window| ("abort_window".to_owned(), window)));
+    }
+
+    /// Checks the conditions, so that errors name the flags.
+    fn check(self) -> Result<(), Failure> {
+        match AbortRules::read(self.conditions, self.window) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure::wrong_abort_rules(&error)),
+        }
+    }
 }
 
 /// The keys of a capacity search in `[load]`.
@@ -93,6 +125,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
              unix:/run/app.sock:/path",
         ));
     }
+    given.abort.check()?;
     let servers = given.urls.iter().map(|url| server(url, settings));
     let mut servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
     match given.names {
@@ -268,6 +301,7 @@ fn text(
     if let Some(rule) = given.bodies {
         load.insert("bodies".to_owned(), Value::from(rule.name()));
     }
+    given.abort.insert_into(&mut load);
     given.search.insert_into(&mut load);
     if !load.contains_key("urls") {
         load.insert("path".to_owned(), Value::from("{{ server.path }}"));
@@ -359,6 +393,7 @@ mod tests {
             names,
             judge: &[],
             bodies: None,
+            abort: AbortKeys::default(),
             search: SearchKeys::default(),
         };
         plan(given, settings)
@@ -453,6 +488,7 @@ mod tests {
             names: None,
             judge: &[Metric::P99Us, Metric::RatePerS],
             bodies: None,
+            abort: AbortKeys::default(),
             search: SearchKeys::default(),
         };
         let plan = plan(given, &LoadSettings::default()).unwrap();

@@ -3,6 +3,7 @@
 //! Input: a plan file. Output: the experiment's folder with records, telemetry, findings and estimates. Machines are
 //! reached through one trait, [`host::Host`]. This crate never formats text for people to read.
 
+pub mod abort;
 pub mod capacity;
 #[cfg(target_os = "linux")]
 pub mod crypto;

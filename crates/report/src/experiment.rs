@@ -104,15 +104,23 @@ impl Experiment {
         !self.verdict.goals.is_empty()
     }
 
-    /// The trials of one variant in complete blocks, by block. An interrupted block does not belong
-    /// to the verdict, so charts omit it as well.
+    /// The trial whose load a condition ended early, if one did.
+    pub fn aborted_trial(&self) -> Option<&Trial> {
+        let mut trials = self.trials.iter();
+        trials.find(|trial| trial.record.aborted.is_some())
+    }
+
+    /// The trials of one variant in complete blocks, by block. A block that was interrupted, or in which
+    /// a condition ended a load, does not belong to the verdict, so charts omit it as well.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();
+        let aborted = self.aborted_trial().map(|trial| trial.block);
         let is_complete = |block: u32| {
-            (0..variants).all(|v| {
-                let mut trials = self.trials.iter();
-                trials.any(|trial| trial.block == block && trial.variant == v)
-            })
+            aborted != Some(block)
+                && (0..variants).all(|v| {
+                    let mut trials = self.trials.iter();
+                    trials.any(|trial| trial.block == block && trial.variant == v)
+                })
         };
         let mut trials: Vec<&Trial> = self
             .trials

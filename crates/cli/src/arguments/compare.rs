@@ -61,6 +61,14 @@ pub(crate) struct CompareArgs {
         help_heading = "Experiment"
     )]
     pub(crate) judge: Vec<Metric>,
+    /// End the experiment with status 1 when this holds over the last --abort-window of a trial's
+    /// load, such as 'failed>5%' or 'p99>1s'; repeatable
+    #[arg(long, value_name = "EXPR", conflicts_with_all = ["resume", "goal"], help_heading = "Experiment")]
+    pub(crate) abort_if: Vec<String>,
+    /// Length of the window of --abort-if; nothing is evaluated before it has passed once in a
+    /// trial's load [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Experiment")]
+    pub(crate) abort_window: Option<Duration>,
     /// Compare the highest rates at which the URLs meet this condition, such as 'p99<50ms' or
     /// 'failed<0.1%'; repeatable. Each trial searches for that rate, in about 1 min
     #[arg(long, value_name = "EXPR", value_parser = goal, conflicts_with = "resume", help_heading = "Capacity")]

@@ -4,7 +4,6 @@ use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
 use super::{RunView, failure};
-use crate::abort;
 use crate::arguments::{LoadArgs, ServerArgs};
 use crate::ending::Failure;
 
@@ -32,12 +31,11 @@ pub(crate) fn run(
         choice: choice.clone(),
         clock_bound: typed.agents.clock_bound(),
     };
-    let (made, aborted) = super::watched(view, &stop, |observer| fleet.load(&request, observer));
+    let made = super::watched(view, &stop, |observer| fleet.load(&request, observer));
     let progress = view.progress;
     match made {
-        Ok(mut finished) => {
-            let interrupted = stop.is_wanted() && aborted.is_none();
-            abort::note(aborted, &mut finished.record);
+        Ok(finished) => {
+            let interrupted = stop.is_wanted() && stop.aborted().is_none();
             if stop.is_wanted_at_once() {
                 let server = ServerArgs {
                     nats: typed.agents.nats.clone(),

@@ -9,6 +9,7 @@ mod up;
 use std::path::Path;
 use std::sync::Arc;
 
+use prony_experiment::abort::AbortRules;
 use prony_fleet::coordinator::{
     AgentChoice, Feed, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, ProgressUpdate,
     StopRequest,
@@ -18,7 +19,6 @@ use prony_fleet::wire::RunManifest;
 use prony_record::{FindingId, LoadAbort};
 use prony_report::number;
 
-use crate::abort::AbortRules;
 use crate::arguments::{CheckArgs, FleetArgs, FleetCommand, ListArgs, ServerArgs, StoredRunArgs};
 use crate::ending::{Ending, Failure};
 use crate::live;
@@ -141,7 +141,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
             metrics: None,
             abort_rules: None,
         };
-        watched(&view, &stop, work).0
+        watched(&view, &stop, work)
     } else {
         work(LoadObserver {
             on_event: &|event| report(&progress, event),
@@ -238,13 +238,13 @@ pub(crate) struct RunView<'a> {
     pub(crate) abort_rules: Option<&'a AbortRules>,
 }
 
-/// Works on a run while its progress is shown on the terminal and in the metrics. Returns the reason for
-/// which a condition ended it, too.
+/// Works on a run while its progress is shown on the terminal and in the metrics. Stops it
+/// when one of its conditions holds.
 pub(crate) fn watched<T>(
     view: &RunView<'_>,
     stop: &StopRequest,
     work: impl FnOnce(LoadObserver<'_>) -> T,
-) -> (T, Option<LoadAbort>) {
+) -> T {
     let progress = view.progress;
     let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
@@ -272,8 +272,11 @@ pub(crate) fn watched<T>(
         })
     };
     match view.abort_rules {
-        None => (work(), None),
-        Some(rules) => rules.watch(&watched_load, &|| stop.soon(), work),
+        None => work(),
+        Some(rules) => {
+            let stop = |abort: &LoadAbort| stop.abort(abort.clone());
+            rules.watch(&watched_load, &stop, work).0
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the built program: arguments in; exit status, streams and files out.
 
+mod aborted_experiments;
 mod agents;
 mod capacities;
 mod capacity_plans;

@@ -325,5 +325,13 @@ fn a_condition_ends_a_load_by_agents() {
     assert!(output.err.contains(reason), "{}", output.err);
     let record = fleet.workdir.json("r.json");
     assert_eq!(record["aborted"]["condition"], "failed>50%");
+    let finding = |it: &&Value| it["id"] == "load-aborted";
+    let findings = record["findings"].as_array().unwrap();
+    assert_eq!(findings.iter().filter(finding).count(), 1, "{findings:?}");
+    // The run that the NATS server keeps names the condition, too.
+    let words = ["fleet", "collect", "--json", "c.json"];
+    let output = fleet.workdir.run(&fleet.words(&words)).expect(1);
+    assert!(output.err.contains(reason), "{}", output.err);
+    assert_eq!(fleet.workdir.json("c.json")["aborted"], record["aborted"]);
     fleet.end();
 }

@@ -272,6 +272,8 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         key("place", Text, "\"native\"", "\"clients\"", "the [place.NAME] that the load comes from"),
         key("agents", agents, "this machine", "4", "agents that make the load: a number, names or a label"),
         key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies must be the same in all variants: as sent, decoded, or none"),
+        key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions on a running load, each of which ends the experiment"),
+        key("abort_window", Time, "\"5s\"", "\"10s\"", "the last part of a load over which abort_if must hold"),
     ]
 }
 

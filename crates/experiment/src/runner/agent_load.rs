@@ -6,6 +6,8 @@ use std::time::Instant;
 use prony_load::{Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 
+use crate::abort::AbortRules;
+
 /// A load for agents.
 pub struct AgentLoadRequest<'a> {
     /// Number of agents, an agent's name, or a label.
@@ -18,6 +20,8 @@ pub struct AgentLoadRequest<'a> {
     pub spec: &'a LoadSpec,
     /// Handle with which the caller can stop the load.
     pub control: &'a Arc<Control>,
+    /// Conditions that end the load; the record then names the condition.
+    pub abort_rules: Option<&'a AbortRules>,
     /// Called once, with the start of the measured part.
     pub measured_from: &'a (dyn Fn(Instant) + Sync),
 }

@@ -288,6 +288,7 @@ impl<'a> Experiment<'a> {
                 return Ok(false);
             };
             self.keep(variant, result)?;
+            self.refuse_aborted(block)?;
         }
         Ok(true)
     }
@@ -327,7 +328,21 @@ impl<'a> Experiment<'a> {
         for result in results {
             self.keep(result.variant, result)?;
         }
+        self.refuse_aborted(block)?;
         Ok(true)
+    }
+
+    /// Fails if a condition ended a load of the block.
+    fn refuse_aborted(&self, block: u32) -> Result<(), FailedTrial> {
+        let results = self.stored.results().iter();
+        let mut of_block = results.filter(|result| result.block == block);
+        let aborted = of_block.find_map(|result| Some((result.variant, result.aborted()?.clone())));
+        match aborted {
+            Some((variant, abort)) => {
+                Err(self.failed(variant, TrialError::Aborted { block, abort }))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Runs all trials one after the other from now on.
@@ -375,7 +390,7 @@ impl<'a> Experiment<'a> {
 
     fn observations(&self) -> Observations {
         let mut observations = Observations::new();
-        for result in self.stored.results() {
+        for result in self.stored.counted_results() {
             observations.add(result.block, result.variant, result.values.clone());
         }
         observations
@@ -415,7 +430,7 @@ impl<'a> Experiment<'a> {
 
     fn document(&self, mut evaluation: Evaluation) -> VerdictDocument {
         let results = self.stored.results();
-        let noise = noise::judge(&evaluation, &self.design, results);
+        let noise = noise::judge(&evaluation, &self.design, self.stored.counted_results());
         let design = &self.design;
         let mut all = findings::of(self.plan, design, results, &evaluation, &noise, self.bodies);
         all.extend(self.stored.plan_changed());
@@ -447,10 +462,15 @@ impl<'a> Experiment<'a> {
             .collect();
         // A search measures no metric that could explain a difference.
         let why = match self.plan.goals.is_empty() {
-            true => why::of(&self.design, &evaluation, self.stored.results(), &of_whom),
+            true => why::of(
+                &self.design,
+                &evaluation,
+                self.stored.counted_results(),
+                &of_whom,
+            ),
             false => Vec::new(),
         };
-        let rounds = rounds::compare(&self.design, &evaluation, self.stored.results());
+        let rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         // All trials ran on the same kernel, so the first known value holds for all.

@@ -210,15 +210,27 @@ impl ExperimentFolder {
                 let dir = self.dir.join("trials").join(format!("{block}-{id}"));
                 let (trial, record) = (dir.join("trial.json"), dir.join("record.json"));
                 if !trial.is_file() || !record.is_file() {
-                    return Ok(());
+                    continue;
+                }
+                let record = read_json::<Record>(&record)?;
+                if let Some(abort) = record.aborted {
+                    let (dir, condition) = (self.dir.clone(), abort.condition);
+                    return Err(ExperimentFolderError::Aborted {
+                        dir,
+                        block,
+                        condition,
+                    });
                 }
                 results.push(TrialResult {
                     // The folder's name identifies the trial.
                     block,
                     variant,
-                    record: Some(read_json::<Record>(&record)?),
+                    record: Some(record),
                     ..read_json(&trial)?
                 });
+            }
+            if results.len() < self.state.variants.len() {
+                return Ok(());
             }
             results.sort_by_key(|result| result.position);
             self.results.append(&mut results);
@@ -258,6 +270,19 @@ impl ExperimentFolder {
     /// Results of all trials so far, in the order of their runs.
     pub fn results(&self) -> &[TrialResult] {
         &self.results
+    }
+
+    /// Results of all trials except those of a block in which a condition ended a load. Such a block is
+    /// the last one, and does not count.
+    pub(crate) fn counted_results(&self) -> &[TrialResult] {
+        let mut aborted = self.results.iter().filter(|it| it.aborted().is_some());
+        match aborted.next().map(|it| it.block) {
+            Some(block) => {
+                let end = self.results.partition_point(|it| it.block < block);
+                &self.results[..end]
+            }
+            None => &self.results,
+        }
     }
 
     pub(crate) fn complete_blocks(&self, variants: usize) -> u32 {

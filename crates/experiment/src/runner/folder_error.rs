@@ -26,6 +26,15 @@ pub enum ExperimentFolderError {
         /// Differences, one phrase each.
         changes: Vec<String>,
     },
+    /// A condition ended the experiment. Running the block again until it passes would bias the result.
+    Aborted {
+        /// Path of the folder.
+        dir: PathBuf,
+        /// Block in which the condition held, from 1.
+        block: u32,
+        /// The condition.
+        condition: String,
+    },
     /// A file can't be read or written.
     File {
         /// Path of the file.
@@ -72,6 +81,17 @@ impl fmt::Display for ExperimentFolderError {
                  folder, or combine both in one result with --accept-plan-changes)",
                 dir.join("plan.toml").display(),
                 changes.join("; ")
+            ),
+            ExperimentFolderError::Aborted {
+                dir,
+                block,
+                condition,
+            } => write!(
+                f,
+                "{}: --abort-if {condition} ended this experiment in block {block}; repeating that block \
+                 until it passes would bias the result (start a new experiment; `prony report` prints \
+                 the stored result)",
+                dir.display()
             ),
             ExperimentFolderError::File { path, error } => write!(f, "{}: {error}", path.display()),
         }

@@ -16,6 +16,7 @@ use super::slice_driver::{Driver, SlicedLoad, forward};
 use super::trial::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use super::trial_result::TrialResult;
 use super::{ExperimentEvent, TrialError};
+use crate::abort::{self, LocalLoad};
 use crate::host::{ScopedHost, SharedHost};
 
 /// Shortest warm-up. The settling part of the first slice must not begin before the load.
@@ -170,13 +171,7 @@ impl InterleavedBlock<'_> {
                 .zip(running)
                 .zip(&controls)
                 .map(|((load, running), control)| {
-                    scope.spawn(move || {
-                        let run = || run_in_slices(load.spec, control, &load.slices);
-                        let record = inside(running.netns.as_ref(), run);
-                        // If the load's network can't be entered, no worker ends the turns.
-                        load.slices.end(Nanos::ZERO);
-                        record.and_then(|record| record.map_err(TrialError::Engine))
-                    })
+                    scope.spawn(move || run_one(running, load, control))
                 })
                 .collect();
             let (events, received) = mpsc::channel();
@@ -236,6 +231,25 @@ impl InterleavedBlock<'_> {
             latest,
         });
     }
+}
+
+/// Runs one variant's load in its slices.
+fn run_one(
+    running: &RunningVariant,
+    load: &SlicedLoad<'_>,
+    control: &Arc<Control>,
+) -> Result<Record, TrialError> {
+    let local = LocalLoad {
+        control,
+        info: load.spec.info(),
+    };
+    abort::run(running.resolved.load.abort_rules.as_ref(), local, || {
+        let run = || run_in_slices(load.spec, control, &load.slices);
+        let record = inside(running.netns.as_ref(), run);
+        // If the load's network can't be entered, no worker ends the turns.
+        load.slices.end(Nanos::ZERO);
+        record.and_then(|record| record.map_err(TrialError::Engine))
+    })
 }
 
 /// Cores that any of the loads is bound to.

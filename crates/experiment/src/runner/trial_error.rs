@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_load::{RunError, SpecError};
-use prony_record::quantity;
+use prony_record::{LoadAbort, quantity};
 
 use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
+use crate::abort;
 use crate::host::HostError;
 use crate::interleaving::COUNTED_REQUESTS_MIN;
 use crate::plan::PlanError;
@@ -70,6 +71,13 @@ pub enum TrialError {
     },
     /// The experiment's folder can't be written.
     Folder(ExperimentFolderError),
+    /// A condition ended the load. Its results until then are stored.
+    Aborted {
+        /// Block, from 1.
+        block: u32,
+        /// The condition.
+        abort: LoadAbort,
+    },
     /// No request of any variant succeeded in a whole block, with the most frequent failures.
     NothingSucceeded(String),
 }
@@ -141,6 +149,9 @@ impl fmt::Display for TrialError {
             TrialError::EnterPlace(error) => write!(f, "entering the load's place: {error}"),
             TrialError::File { path, source } => write!(f, "{}: {source}", path.display()),
             TrialError::Folder(error) => error.fmt(f),
+            TrialError::Aborted { block, abort } => {
+                write!(f, "block {block}: {}", abort::in_words(abort))
+            }
             TrialError::NothingSucceeded(text) => {
                 write!(
                     f,

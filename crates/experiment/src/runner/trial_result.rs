@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, Record};
+use prony_record::{Finding, FindingId, LoadAbort, Record};
 use prony_stats::Values;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,11 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
+    /// The condition that ended the trial's load, if one did.
+    pub(crate) fn aborted(&self) -> Option<&LoadAbort> {
+        self.record.as_ref()?.aborted.as_ref()
+    }
+
     /// Returns true if a machine of the trial was lost.
     pub(crate) fn lost_a_machine(&self) -> bool {
         let of_load = self.record.iter().flat_map(|record| &record.findings);

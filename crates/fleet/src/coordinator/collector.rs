@@ -264,7 +264,7 @@ impl ResultCollector {
             feed.stop();
         }
         self.is_stopped = true;
-        runs::store_stopped(run.link, run.manifest);
+        runs::store_stopped(run.link, run.manifest, run.observer.stop);
         let open = self.open();
         let open: Vec<&AgentName> = open.iter().collect();
         let id = &run.manifest.run;

@@ -177,6 +177,7 @@ impl Fleet {
             start: None,
             clock: Some(self.clock.identity()),
             stopped: false,
+            aborted: None,
             lease_ms: Some(self.timeouts.lease_ms()),
         }
     }
@@ -395,10 +396,13 @@ impl Fleet {
         let whole: Vec<&AgentName> = names.filter(|name| collector.agrees(name)).collect();
         let is_hurried = stop.is_wanted_at_once();
         // Another coordinator may have stopped the run since the manifest was read.
-        let is_stopped = collector.is_stopped
-            || (!is_hurried && self.run(Some(&manifest.run)).is_ok_and(|it| it.stopped));
+        let is_read_again = !collector.is_stopped && !is_hurried;
+        let stored = is_read_again.then(|| self.run(Some(&manifest.run)).ok());
+        let stored = stored.flatten();
+        let stored = stored.as_ref().unwrap_or(manifest);
         let manifest = &RunManifest {
-            stopped: is_stopped,
+            stopped: collector.is_stopped || stored.stopped,
+            aborted: stop.aborted().or(stored.aborted.as_ref()).cloned(),
             ..manifest.clone()
         };
         let after = if is_hurried {

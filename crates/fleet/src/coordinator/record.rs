@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_experiment::abort;
 use prony_record::{
     Delta, DeltaTotals, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record,
 };
@@ -45,6 +46,7 @@ pub(super) fn build(
     let fleet = fleet(manifest, collector);
     record.findings = findings::all(manifest, collector, in_flight, after);
     record.fleet = Some(fleet);
+    abort::note(manifest.aborted.clone(), &mut record);
     record
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::error::FleetError;
 use super::fleet::Fleet;
+use super::stop::StopRequest;
 use crate::link::NatsLink;
 use crate::names::{AgentName, RUNS_BUCKET, RunId};
 use crate::wire::RunManifest;
@@ -42,10 +43,11 @@ impl StoredRun {
 }
 
 /// Stores that a coordinator ordered the agents to stop, so that later records don't report the
-/// parts as incomplete.
-pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest) {
+/// parts as incomplete, and name the condition that ended the load.
+pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &StopRequest) {
     let stopped = RunManifest {
         stopped: true,
+        aborted: stop.aborted().cloned(),
         ..manifest.clone()
     };
     if let Ok(json) = serde_json::to_vec(&stopped) {

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prony_experiment::abort::AbortableLoad;
 use prony_experiment::runner::{AgentLoadRequest, AgentLoadRunner};
-use prony_record::{Finding, FindingId, Record};
+use prony_record::{Delta, Finding, FindingId, LoadAbort, LoadInfo, Nanos, Record};
 
 use super::reservations::Reservations;
 use crate::coordinator::{
@@ -74,6 +75,28 @@ impl AgentLoadRunner for AgentLoads<'_> {
     }
 }
 
+impl AbortableLoad for Feed {
+    fn info(&self) -> LoadInfo {
+        self.load()
+    }
+
+    fn keep_recent(&self, length: Nanos) {
+        Feed::keep_recent(self, length);
+    }
+
+    fn complete_until(&self) -> Nanos {
+        Feed::complete_until(self)
+    }
+
+    fn recent(&self, until: Nanos) -> Option<Delta> {
+        Feed::recent(self, until)
+    }
+
+    fn is_stopped(&self) -> bool {
+        Feed::is_stopped(self)
+    }
+}
+
 /// Returns true if an agent is missing or busy.
 fn is_unavailable(error: &FleetError) -> bool {
     matches!(error, FleetError::Agents(_) | FleetError::Busy { .. })
@@ -112,23 +135,30 @@ impl AgentLoads<'_> {
         asked: &AgentLoadRequest<'_>,
         stop: &StopRequest,
     ) -> Result<Record, FleetError> {
-        let feed = self.show.map(|show| {
-            let feed = Arc::default();
-            show(&feed);
-            feed
-        });
-        self.retry_while_busy(stop, feed.as_ref(), |observer| {
-            let request = LoadRequest {
-                url: Some(asked.url.to_owned()),
-                settings: asked.settings.clone(),
-                choice: AgentChoice::Names(names.clone()),
-                clock_bound: self.clock_bound,
-            };
-            let finished = self
-                .fleet
-                .load_from(&request, observer, asked.measured_from)?;
-            Ok(finished.record)
-        })
+        let is_seen = self.show.is_some() || asked.abort_rules.is_some();
+        let feed = is_seen.then(Arc::<Feed>::default);
+        if let (Some(show), Some(feed)) = (self.show, &feed) {
+            show(feed);
+        }
+        let load = || {
+            self.retry_while_busy(stop, feed.as_ref(), |observer| {
+                let request = LoadRequest {
+                    url: Some(asked.url.to_owned()),
+                    settings: asked.settings.clone(),
+                    choice: AgentChoice::Names(names.clone()),
+                    clock_bound: self.clock_bound,
+                };
+                let finished = self
+                    .fleet
+                    .load_from(&request, observer, asked.measured_from)?;
+                Ok(finished.record)
+            })
+        };
+        let (Some(rules), Some(feed)) = (asked.abort_rules, &feed) else {
+            return load();
+        };
+        let abort = |abort: &LoadAbort| stop.abort(abort.clone());
+        rules.watch(&**feed, &abort, load).0
     }
 
     /// Picks free agents, reserves them for the experiment, and makes the load with them.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::LoadInfo;
+use prony_record::{LoadAbort, LoadInfo};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::ClockOffset;
@@ -44,6 +44,9 @@ pub struct RunManifest {
     /// True if a coordinator ordered the agents to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
+    /// The condition for which the coordinator ordered that, if it was one of `--abort-if`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted: Option<LoadAbort>,
 }
 
 /// The part of a run that one agent makes.

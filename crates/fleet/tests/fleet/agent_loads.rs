@@ -31,6 +31,7 @@ fn makers_of(maker: &mut AgentLoads<'_>, agents: &str, url: &str, words: &[&str]
         settings: &options,
         spec: &options.resolve(Some(url)).unwrap(),
         control: &Arc::new(Control::new(1)),
+        abort_rules: None,
         measured_from: &|_| {},
     });
     let fleet = record.unwrap().fleet.unwrap();

@@ -201,7 +201,8 @@ pub(super) const LOAD_ABORTED: FindingInfo = FindingInfo {
     seen: "A condition of `--abort-if` ended the load early.",
     severities: &[(Warning, "")],
     meaning: "The condition held over the last seconds (`--abort-window`). The results cover the time \
-              until then, the requests that were in flight included.",
+              until then, the requests that were in flight included. In an experiment, the block does \
+              not count, and no further block was run.",
     action: "Look at the rate and the response times over time (`--html`) to see where the condition \
              began to hold.",
     ..BASE

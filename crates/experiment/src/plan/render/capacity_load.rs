@@ -26,6 +26,14 @@ const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
         "take it out; probe sets the length of each probe",
     ),
     ("warmup", "take it out; each probe has a settling part"),
+    (
+        "abort_if",
+        "take it out; goal decides when a probe ends early",
+    ),
+    (
+        "abort_window",
+        "take it out; goal decides when a probe ends early",
+    ),
 ];
 
 /// Number of probes of a usual search, with their settling parts.

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use prony_load::{CoreList, LoadSettings, Notation, SpecError, is_one_word};
+use prony_record::quantity;
 
 use super::capacity_load::{self, CapacityLoad};
 use super::context::{MachineNeedKind, RenderContext};
 use super::service_layout::{RemoteAddress, ServiceLayout};
 use super::variant_layout::VariantLayout;
 use super::{load_settings, request_values};
+use crate::abort::{AbortRules, AbortRulesError};
 use crate::place;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::{PlanFolder, TrialSettings};
@@ -25,6 +27,8 @@ pub(crate) const OWN_KEYS: &[&str] = &[
     "place",
     "agents",
     "bodies",
+    "abort_if",
+    "abort_window",
     "goal",
     "max_rate",
     "search_time",
@@ -114,6 +118,8 @@ pub struct ResolvedLoad {
     /// The load's settings: those of the plan, `unix` if the target is a UNIX socket, and `warmup`
     /// and `duration` from `[trials]` unless `[load]` sets them.
     pub settings: LoadSettings,
+    /// Conditions that end the load, and with it the experiment.
+    pub abort_rules: Option<AbortRules>,
     /// Lines of the settings that the plan gives.
     pub(crate) lines: SettingLines,
 }
@@ -189,6 +195,7 @@ pub(crate) fn read_load(
         reader,
     );
     let path = read_path(&rendered, reader);
+    let abort_rules = read_abort_rules(&rendered, reader);
     let (shape, listener) = target?;
     let allocated = load_context.allocated.get(&shape.name)?;
     let endpoint = allocated.endpoints.get(listener)?;
@@ -218,8 +225,39 @@ pub(crate) fn read_load(
         model,
         url,
         settings,
+        abort_rules,
         lines,
     })
+}
+
+/// Reads `abort_if` and `abort_window`.
+fn read_abort_rules(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<AbortRules> {
+    let window = table.get("abort_window").and_then(|node| {
+        let text = reader.scalar(node, "abort_window")?;
+        reader.valid(quantity::positive_time(&text), node, "abort_window")
+    });
+    let Some(node) = table.get("abort_if") else {
+        if table.get("abort_window").is_some() {
+            let message = "abort_window of [load] has no effect without abort_if";
+            let hint = "add abort_if = [\"failed > 5%\"], or take it out";
+            let line = table.line_of("abort_window");
+            reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+        }
+        return None;
+    };
+    let conditions = reader.texts(node, "abort_if of [load]")?;
+    match AbortRules::read(&conditions, window) {
+        Ok(rules) => rules,
+        Err(error) => {
+            let key = match error {
+                AbortRulesError::Condition(_) => "abort_if",
+                AbortRulesError::ShortWindow => "abort_window",
+            };
+            let message = format!("{key} of [load]: {error}");
+            reader.report(DiagnosticKind::BadValue, table.line_of(key), message);
+            None
+        }
+    }
 }
 
 /// Checks that the machine that runs the plan can generate the load: its addresses, cores and

@@ -95,6 +95,11 @@ fn contradictions_are_refused_with_their_lines() {
              length of each probe)",
         ),
         (
+            with("abort_if = \"failed>1%\""),
+            "a capacity search chooses its loads, so it has no abort_if (take it out; goal decides when \
+             a probe ends early)",
+        ),
+        (
             with("search_time = \"1m\"\nprobe = \"1s\""),
             "search_time and probe both set the length of the probes (take one out)",
         ),

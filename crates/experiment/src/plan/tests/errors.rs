@@ -6,6 +6,21 @@ use super::{GOOD, Study};
 /// `plan.toml:` and the line of the replacement.
 const CASES: &[(&str, &str, &str)] = &[
     (
+        "connections = 10",
+        "abort_if = \"busy>5%\"",
+        "@: abort_if of [load]: busy is known only when the load has ended; use --fail-if",
+    ),
+    (
+        "connections = 10",
+        "abort_window = \"10s\"",
+        "@: abort_window of [load] has no effect without abort_if (add abort_if = [\"failed > 5%\"], or take it out)",
+    ),
+    (
+        "connections = 10",
+        "abort_window = \"10ms\"\nabort_if = [\"p99>1s\"]",
+        "@: abort_window of [load]: at least 500 ms (a load is checked every half second)",
+    ),
+    (
         "socket = [\"tcp\", \"unix\"]",
         "socket = [\"unix\"]",
         "@: factor \"socket\" has one level; comparing needs at least two (add a level, or name another one in baseline)",

@@ -7,6 +7,7 @@ use prony_load::{Control, LoadSettings, LoadSpec, run as run_load};
 use prony_record::Record;
 
 use super::{Trial, inside};
+use crate::abort::{self, LocalLoad};
 use crate::place::NetnsHandle;
 use crate::plan::ResolvedLoad;
 use crate::runner::sampling::{self, LatestSample};
@@ -108,8 +109,14 @@ impl Trial<'_> {
             let record = match &load.agents {
                 None => {
                     begin(Instant::now() + warmup);
-                    inside(netns, || run_load(spec, &control))
-                        .and_then(|record| record.map_err(TrialError::Engine))
+                    let local = LocalLoad {
+                        control: &control,
+                        info: spec.info(),
+                    };
+                    abort::run(load.abort_rules.as_ref(), local, || {
+                        inside(netns, || run_load(spec, &control))
+                            .and_then(|record| record.map_err(TrialError::Engine))
+                    })
                 }
                 Some(agents) => {
                     let request = AgentLoadRequest {
@@ -118,6 +125,7 @@ impl Trial<'_> {
                         settings,
                         spec,
                         control: &control,
+                        abort_rules: load.abort_rules.as_ref(),
                         measured_from: &begin,
                     };
                     run_on_agents(agents_runner, &request)

@@ -17,10 +17,15 @@
 //! Each version of HTTP has its own module, [`h1`] and [`h2`]. `field` contains their common syntax
 //! of fields (RFC 9110 §5). Both encode the same description of a request, [`h1::RequestSpec`].
 
+mod compression;
 mod decimal;
 mod field;
+mod field_pattern;
 pub mod h1;
 pub mod h2;
+pub mod h3;
+mod request_fields;
+mod response_stage;
 
 pub use decimal::write_decimal;
 pub use field::is_value;

@@ -37,9 +37,6 @@ pub(super) const CONTINUATION_FRAMES_MAX: u32 = 128;
 /// reasonable coding needs more.
 pub(super) const HEADER_LIST_BYTES_MAX: u32 = 64 * 1_024;
 
-/// Interim responses (1xx) before the final one. The same as for HTTP/1.1.
-pub(super) const INTERIM_RESPONSES_MAX: u8 = 32;
-
 /// Number of streams assumed to be allowed before the peer's SETTINGS arrive: the recommended
 /// minimum (RFC 9113 §6.5.2). Not waiting for SETTINGS saves a round trip (§3.4).
 pub(super) const STREAMS_BEFORE_SETTINGS: u32 = 100;

@@ -54,8 +54,8 @@
 //! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::responses`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
 //! | §5.4 errors | [`H2Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
 //! | §6.3 to §6.8 other frames | `connection::control`, one method each; `settings` |
-//! | §8.1, §8.5 structure of a response, tunnels | `stream`: `ResponseStage` |
-//! | §8.2, §8.3 fields | `hpack::fields`; of requests, `request` |
+//! | §8.1, §8.5 structure of a response, tunnels | `response_stage`, shared with HTTP/3 |
+//! | §8.2, §8.3 fields | `compression::fields`; of requests, `request_fields`: shared with HTTP/3 |
 //! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
 //! | §10.5 limits on the cost of a peer | `limits` |
 //!
@@ -76,11 +76,14 @@ mod stream;
 mod streams;
 mod violation;
 
-pub use connection::{Connection, UnfinishedRequest};
+pub use connection::Connection;
 pub use error_code::ErrorCode;
 pub use event::{ConnectionEvent, StartError, StreamId};
 pub use frame::FrameType;
 pub use pattern::RequestPattern;
-pub use request::{EncodedRequest, RequestScheme, data_wire_bytes};
+pub use request::{EncodedRequest, data_wire_bytes};
 pub use settings::ClientSettings;
 pub use violation::{H2Violation, StreamViolation};
+
+pub use crate::request_fields::RequestScheme;
+pub use crate::response_stage::UnfinishedRequest;

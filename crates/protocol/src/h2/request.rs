@@ -3,20 +3,9 @@
 use std::fmt;
 
 use super::frame::{self, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
-use super::hpack::{FIELD_OVERHEAD_BYTES, encode_field};
-use crate::h1::{
-    BodyFraming, Expects, RequestError, RequestSpec, USER_AGENT, check_request, header_values,
-    takes_away,
-};
-
-/// Value of `:scheme`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RequestScheme {
-    /// Cleartext.
-    Http,
-    /// Over TLS.
-    Https,
-}
+use super::hpack::Hpack;
+use crate::h1::{Expects, RequestError, RequestSpec};
+use crate::request_fields::{FieldBlock, RequestScheme, expects_of};
 
 /// A request, encoded for any stream of any connection.
 ///
@@ -42,15 +31,6 @@ const RESIZE_TO_ZERO: u8 = 0x20;
 /// Largest part of a block in one frame, in bytes.
 pub(super) const FRAGMENT_BYTES: usize = PAYLOAD_BYTES_MAX - RESIZE_BYTES;
 
-/// Fields that are specific to an HTTP/1.1 connection and not allowed in HTTP/2 (RFC 9113 §8.2.2).
-const CONNECTION_SPECIFIC: [&str; 5] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Size of the DATA frames for a body of this length, in bytes.
 #[must_use]
 pub fn data_wire_bytes(body_bytes: u64) -> u64 {
@@ -71,23 +51,13 @@ impl EncodedRequest {
     /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
     /// body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<EncodedRequest, RequestError> {
-        let mut block = Block::default();
-        write_fields(spec, scheme, |name, value| block.add(name, value))?;
+        let block = FieldBlock::new::<Hpack>(spec, scheme)?;
         Ok(EncodedRequest {
             frames: frames(&block.bytes, spec.body.is_empty()),
             list_bytes: block.list_bytes,
             body: spec.body.to_vec(),
-            expects: EncodedRequest::expects_of(spec.method),
+            expects: expects_of(spec.method),
         })
-    }
-
-    /// Effect of this method on the response's body.
-    pub(super) fn expects_of(method: &str) -> Expects {
-        match method {
-            "HEAD" => Expects::NoBody,
-            "CONNECT" => Expects::Connect,
-            _ => Expects::Body,
-        }
     }
 
     /// The body.
@@ -155,111 +125,6 @@ impl fmt::Debug for EncodedRequest {
             .field("body_bytes", &self.body.len())
             .field("expects", &self.expects)
             .finish_non_exhaustive()
-    }
-}
-
-/// A field block being encoded.
-#[derive(Default)]
-pub(super) struct Block {
-    pub(super) bytes: Vec<u8>,
-    pub(super) list_bytes: u32,
-}
-
-impl Block {
-    pub(super) fn add(&mut self, name: &str, value: &str) {
-        encode_field(name, value, &mut self.bytes);
-        self.list_bytes += (name.len() + value.len()) as u32 + FIELD_OVERHEAD_BYTES;
-    }
-}
-
-/// Passes every field of a request to `add`, in order, with its name in lower case.
-///
-/// # Errors
-///
-/// See [`EncodedRequest::new`].
-pub(super) fn write_fields(
-    spec: &RequestSpec,
-    scheme: RequestScheme,
-    mut add: impl FnMut(&str, &str),
-) -> Result<(), RequestError> {
-    let body = check_request(spec)?;
-    write_pseudo_headers(spec, scheme, &mut add);
-    for (name, default) in [("user-agent", USER_AGENT), ("accept", "*/*")] {
-        if header_values(spec, name).next().is_none() {
-            add(name, default);
-        }
-    }
-    for (name, value) in spec.headers {
-        let name = name.to_ascii_lowercase();
-        let value = value.trim_matches([' ', '\t']);
-        let is_said = name != "host" && !takes_away(&name, value);
-        if is_said && !is_for_connection(spec, &name, value) {
-            add(&name, value);
-        }
-    }
-    if body == BodyFraming::DefaultLength {
-        add("content-length", &spec.body.len().to_string());
-    }
-    Ok(())
-}
-
-/// Writes the request line of HTTP/1.1 as pseudo-header fields (RFC 9113 §8.3.1).
-fn write_pseudo_headers(
-    spec: &RequestSpec,
-    scheme: RequestScheme,
-    add: &mut impl FnMut(&str, &str),
-) {
-    let scheme = match scheme {
-        RequestScheme::Http => "http",
-        RequestScheme::Https => "https",
-    };
-    add(":method", spec.method);
-    let host = header_values(spec, "host").next().unwrap_or(spec.host);
-    let host = host.trim_matches([' ', '\t']);
-    if spec.method == "CONNECT" {
-        // CONNECT has no scheme and no path (RFC 9113 §8.5).
-        add(":authority", spec.target);
-        return;
-    }
-    let absolute = match spec.target {
-        path if path.starts_with('/') => None,
-        target => target.split_once("://"),
-    };
-    let (scheme, authority, path) = match absolute {
-        None => (scheme, host, spec.target),
-        Some((scheme, rest)) => {
-            let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
-            let (authority, path) = rest.split_at(path_at);
-            // User information is omitted because it is deprecated (RFC 3986 §3.2.1).
-            let host = authority
-                .rsplit_once('@')
-                .map_or(authority, |(_, host)| host);
-            (scheme, host, path)
-        }
-    };
-    add(":scheme", scheme);
-    if !authority.is_empty() {
-        add(":authority", authority);
-    }
-    match path {
-        // The server as a whole (RFC 9110 §7.1).
-        "" if spec.method == "OPTIONS" => add(":path", "*"),
-        "" => add(":path", "/"),
-        query if query.starts_with('?') => add(":path", &format!("/{query}")),
-        path => add(":path", path),
-    }
-}
-
-/// Returns true if a field, whose name is in lower case, is specific to an HTTP/1.1 connection.
-fn is_for_connection(spec: &RequestSpec, name: &str, value: &str) -> bool {
-    let named = || {
-        header_values(spec, "connection")
-            .flat_map(|options| options.split(','))
-            .any(|option| option.trim_matches([' ', '\t']).eq_ignore_ascii_case(name))
-    };
-    match name {
-        "te" => !value.eq_ignore_ascii_case("trailers"),
-        _ => CONNECTION_SPECIFIC.contains(&name) || named(),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::StreamViolation;
 use super::flow::{ReceiveWindow, SendWindow};
-use super::hpack::Fields;
-use super::limits;
+use crate::compression::Fields;
 use crate::h1::Expects;
+use crate::response_stage::{ResponseStage, SectionRole};
 
 /// State of a stream: Figure 2 of RFC 9113 §5.1, for a client without server push.
 ///
@@ -44,28 +44,6 @@ pub(super) enum StreamState {
     HalfClosedLocal,
 }
 
-/// Stage of the response (RFC 9113 §8.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResponseStage {
-    /// The final head is expected, after `interims` interim heads.
-    Head { interims: u8 },
-    /// The body, or the trailers after it.
-    Body {
-        /// Remaining body bytes, if there was a Content-Length.
-        left: Option<u64>,
-    },
-    /// The content of a tunnel: DATA only (RFC 9113 §8.5).
-    Tunnel,
-}
-
-/// Meaning of a field block in a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BlockRole {
-    Interim(u16),
-    Head(u16),
-    Trailers,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stream {
     pub(super) id: u32,
@@ -88,7 +66,7 @@ impl Stream {
         tag: 0,
         state: StreamState::Closed,
         unsent_bytes: 0,
-        answer: ResponseStage::Head { interims: 0 },
+        answer: ResponseStage::START,
         send_window: SendWindow::new(0),
         receive_window: ReceiveWindow::new(0),
         opening: false,
@@ -105,71 +83,28 @@ impl Stream {
 
     /// Returns true if any part of the response was received.
     pub(super) fn is_answered(&self) -> bool {
-        self.answer != ResponseStage::Head { interims: 0 }
+        self.answer != ResponseStage::START
     }
 
     /// Handles a field block.
+    #[inline]
     pub(super) fn fields(
         &mut self,
         fields: &Fields,
         ends: bool,
-    ) -> Result<BlockRole, StreamViolation> {
-        let interims = match &mut self.answer {
-            ResponseStage::Head { interims } => interims,
-            ResponseStage::Tunnel => return Err(StreamViolation::FieldsInTunnel),
-            ResponseStage::Body { .. } => {
-                fields.check_trailers()?;
-                return if ends {
-                    Ok(BlockRole::Trailers)
-                } else {
-                    Err(StreamViolation::TrailersDoNotEnd)
-                };
-            }
-        };
-        let status = fields.head_status()?;
-        match status {
-            101 => Err(StreamViolation::SwitchingProtocols),
-            100..=199 if ends => Err(StreamViolation::InterimEnds),
-            100..=199 if *interims == limits::INTERIM_RESPONSES_MAX => {
-                Err(StreamViolation::TooManyInterim {
-                    limit: limits::INTERIM_RESPONSES_MAX,
-                })
-            }
-            100..=199 => {
-                *interims += 1;
-                Ok(BlockRole::Interim(status))
-            }
-            _ => {
-                self.answer = self.behind_head(status, fields.content_length);
-                Ok(BlockRole::Head(status))
-            }
+    ) -> Result<SectionRole, StreamViolation> {
+        let role = self.answer.section(fields, self.expects)?;
+        match role {
+            SectionRole::Interim(_) if ends => Err(StreamViolation::InterimEnds),
+            SectionRole::Trailers if !ends => Err(StreamViolation::TrailersDoNotEnd),
+            _ => Ok(role),
         }
-    }
-
-    /// Stage after the final head, and the required length of the body (RFC 9113 §8.1.1 and §8.5,
-    /// RFC 9110 §6.4.1 and §8.6).
-    fn behind_head(&self, status: u16, content_length: Option<u64>) -> ResponseStage {
-        let left = match (self.expects, status) {
-            (Expects::Connect, 200..=299) => return ResponseStage::Tunnel,
-            (Expects::NoBody, _) | (_, 204 | 304) => Some(0),
-            _ => content_length,
-        };
-        ResponseStage::Body { left }
     }
 
     /// Handles the start of a DATA frame with `bytes` of body.
     #[inline]
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {
-        match &mut self.answer {
-            ResponseStage::Head { .. } => Err(StreamViolation::DataBeforeHead),
-            ResponseStage::Body { left: None } | ResponseStage::Tunnel => Ok(()),
-            ResponseStage::Body { left: Some(left) } => {
-                *left = left
-                    .checked_sub(u64::from(bytes))
-                    .ok_or(StreamViolation::BodyTooLong)?;
-                Ok(())
-            }
-        }
+        Ok(self.answer.data(u64::from(bytes))?)
     }
 
     /// Returns true if the receive window must be opened for the rest of the body; false if the
@@ -187,13 +122,6 @@ impl Stream {
 
     /// Checks that the response is complete when the peer ends the stream.
     pub(super) fn check_end(&self) -> Result<(), StreamViolation> {
-        match self.answer {
-            ResponseStage::Head { .. } => Err(StreamViolation::DataBeforeHead),
-            ResponseStage::Body {
-                left: None | Some(0),
-            }
-            | ResponseStage::Tunnel => Ok(()),
-            ResponseStage::Body { left: Some(_) } => Err(StreamViolation::BodyTooShort),
-        }
+        Ok(self.answer.check_end()?)
     }
 }

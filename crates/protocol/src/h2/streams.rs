@@ -2,8 +2,9 @@
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::U31_MAX;
-use super::stream::{ResponseStage, Stream, StreamState};
+use super::stream::{Stream, StreamState};
 use crate::h1::Expects;
+use crate::response_stage::ResponseStage;
 
 /// All streams.
 ///
@@ -160,7 +161,7 @@ impl Streams {
             tag,
             state,
             unsent_bytes: body_bytes,
-            answer: ResponseStage::Head { interims: 0 },
+            answer: ResponseStage::START,
             send_window: windows.0,
             receive_window: windows.1,
             opening: false,

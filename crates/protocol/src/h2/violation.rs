@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::hpack::{FieldFault, HpackError};
 use super::{ErrorCode, FrameType};
+use crate::response_stage::ResponseFault;
 
 /// The first connection error (RFC 9113 §5.4.1). The peer is always at fault, and all streams end
 /// with it.
@@ -249,9 +250,17 @@ impl StreamViolation {
     }
 }
 
-impl From<FieldFault> for StreamViolation {
-    fn from(fault: FieldFault) -> StreamViolation {
-        StreamViolation::Fields(fault)
+impl From<ResponseFault> for StreamViolation {
+    fn from(fault: ResponseFault) -> StreamViolation {
+        match fault {
+            ResponseFault::Fields(fault) => StreamViolation::Fields(fault),
+            ResponseFault::SwitchingProtocols => StreamViolation::SwitchingProtocols,
+            ResponseFault::TooManyInterim { limit } => StreamViolation::TooManyInterim { limit },
+            ResponseFault::DataBeforeHead => StreamViolation::DataBeforeHead,
+            ResponseFault::FieldsInTunnel => StreamViolation::FieldsInTunnel,
+            ResponseFault::BodyTooLong => StreamViolation::BodyTooLong,
+            ResponseFault::BodyTooShort => StreamViolation::BodyTooShort,
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::streams::Streams;
 use super::{
     ClientSettings, EncodedRequest, ErrorCode, H2Violation, StartError, StreamId, frame, limits,
 };
+use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine.
 ///
@@ -59,16 +60,6 @@ pub struct Connection {
     turn: usize,
     /// True if no stream can send more of its body until the peer opens a window.
     bodies_blocked: bool,
-}
-
-/// A request without a response when its connection ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnfinishedRequest {
-    /// The tag passed to [`Connection::start`].
-    pub tag: u32,
-    /// True if a part of the response was received. Otherwise, the request may be retried if its
-    /// method allows it (RFC 9110 §9.2.2).
-    pub answered: bool,
 }
 
 impl Connection {

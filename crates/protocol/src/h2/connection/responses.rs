@@ -2,11 +2,12 @@
 
 use super::Connection;
 use super::reading::{DataFrame, ReadState};
+use crate::compression::Fields;
 use crate::h2::frame::{self, FrameHeader, FrameType, flag};
-use crate::h2::hpack::Fields;
-use crate::h2::stream::{BlockRole, StreamState};
+use crate::h2::stream::StreamState;
 use crate::h2::streams::StreamStatus;
 use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
+use crate::response_stage::SectionRole;
 
 /// A field block that continues in further frames (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,14 +113,14 @@ impl Connection {
         let tag = stream.tag;
         match stream.fields(&fields, ends) {
             Err(violation) => Ok(Some(self.break_stream(slot, violation))),
-            Ok(BlockRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
-            Ok(BlockRole::Head(status)) => {
+            Ok(SectionRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
+            Ok(SectionRole::Head(status)) => {
                 if ends {
                     self.reading = ReadState::End(id);
                 }
                 Ok(Some(ConnectionEvent::Head { tag, status }))
             }
-            Ok(BlockRole::Trailers) => Ok(self.end(id)),
+            Ok(SectionRole::Trailers) => Ok(self.end(id)),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::block_cache::BlockCache;
-use super::fields::{Field, FieldFault, Fields, Name};
-use super::huffman::{self, HuffmanError};
-use super::integer::{self, IntegerError};
-use super::table::Table;
+use super::block_cache::HpackBlockCache;
 use super::{DEFAULT_TABLE_BYTES, static_table};
+use crate::compression::{
+    Field, FieldFault, Fields, HuffmanError, IntegerError, Name, StringError, Table,
+    decode_integer, string,
+};
 
 /// Error in a field block. Sender and receiver no longer agree on the dynamic table, so that the
 /// connection can't be used further (COMPRESSION_ERROR, RFC 9113 §4.3).
@@ -35,6 +35,15 @@ impl From<IntegerError> for HpackError {
         match error {
             IntegerError::Truncated => HpackError::Truncated,
             IntegerError::TooLarge => HpackError::Integer,
+        }
+    }
+}
+
+impl From<StringError> for HpackError {
+    fn from(error: StringError) -> HpackError {
+        match error {
+            StringError::Length(error) => error.into(),
+            StringError::Huffman(error) => HpackError::Huffman(error),
         }
     }
 }
@@ -70,7 +79,7 @@ pub struct Decoder {
     /// Longest list of fields, in bytes as counted by RFC 9113 §6.5.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
-    block_cache: BlockCache,
+    block_cache: HpackBlockCache,
     /// Buffer for a decoded Huffman string: at most 8/5 of a block, because every code has at least
     /// 5 bits.
     text: Vec<u8>,
@@ -82,12 +91,12 @@ impl Decoder {
     #[must_use]
     pub fn new(list_limit_bytes: u32) -> Decoder {
         Decoder {
-            table: Table::new(),
+            table: Table::new(DEFAULT_TABLE_BYTES),
             table_limit_bytes: DEFAULT_TABLE_BYTES,
             resize_due: false,
             list_limit_bytes,
             static_entries: static_table::entries(),
-            block_cache: BlockCache::default(),
+            block_cache: HpackBlockCache::default(),
             text: Vec::new(),
         }
     }
@@ -95,7 +104,7 @@ impl Decoder {
     /// Resets the decoder for another connection. Keeps its memory, and the cached blocks that
     /// don't refer to the dynamic table.
     pub fn restart(&mut self) {
-        self.table.restart();
+        self.table.restart(DEFAULT_TABLE_BYTES);
         self.table_limit_bytes = DEFAULT_TABLE_BYTES;
         self.resize_due = false;
     }
@@ -127,7 +136,7 @@ impl Decoder {
             // The first bits determine the representation (RFC 7541 §6).
             let field = match first {
                 0x80.. => {
-                    let index = integer::decode(7, &mut rest)?;
+                    let index = decode_integer(7, &mut rest)?;
                     *self.entry(index, generation)?
                 }
                 0x40.. => {
@@ -152,7 +161,7 @@ impl Decoder {
     /// Applies changes of the table's size at the start of a block (RFC 7541 §4.2).
     fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
         while let Some(0x20..=0x3f) = rest.first() {
-            let most_bytes = integer::decode(5, rest)?;
+            let most_bytes = decode_integer(5, rest)?;
             if most_bytes > self.table_limit_bytes {
                 return Err(HpackError::TableTooLarge);
             }
@@ -188,33 +197,19 @@ impl Decoder {
         rest: &mut &[u8],
         generation: u64,
     ) -> Result<Field, HpackError> {
-        let name = match integer::decode(bits, rest)? {
-            0 => Name::read(string(rest, &mut self.text)?),
+        let name = match decode_integer(bits, rest)? {
+            0 => Name::read(string(7, rest, &mut self.text)?),
             index => self.entry(index, generation)?.name,
         };
-        let value = string(rest, &mut self.text)?;
+        let value = string(7, rest, &mut self.text)?;
         Ok(Field::read(name, value))
     }
-}
-
-/// Takes a string from the front (RFC 7541 §5.2). A Huffman-coded one is decoded into `text`.
-#[inline]
-fn string<'t, 'b: 't>(rest: &mut &'b [u8], text: &'t mut Vec<u8>) -> Result<&'t [u8], HpackError> {
-    let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
-    let bytes = integer::decode(7, rest)? as usize;
-    let (bytes, behind) = rest.split_at_checked(bytes).ok_or(HpackError::Truncated)?;
-    *rest = behind;
-    if !coded {
-        return Ok(bytes);
-    }
-    text.clear();
-    huffman::decode(bytes, text).map_err(HpackError::Huffman)?;
-    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::encode_integer;
 
     const LIMIT: u32 = 1_000;
 
@@ -376,12 +371,12 @@ mod tests {
                 let (mut known, mut plain) = (decoder(), decoder());
                 for decoder in [&mut known, &mut plain] {
                     let mut resize = Vec::new();
-                    integer::encode(5, 0x20, limit_bytes, &mut resize);
+                    encode_integer(5, 0x20, limit_bytes, &mut resize);
                     decoder.decode(&resize).expect("a lawful size");
                 }
                 for (block, rounds) in [(first, 130), (second, 10), (first, 10), (second, 200)] {
                     for _ in 0..rounds {
-                        plain.block_cache = BlockCache::default();
+                        plain.block_cache = HpackBlockCache::default();
                         assert_eq!(known.decode(block), plain.decode(block));
                         assert!(known.table.is_like(&plain.table));
                     }

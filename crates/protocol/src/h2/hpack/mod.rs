@@ -12,26 +12,18 @@
 //! - Responses to the same request are mostly the same bytes, so `block_cache` recognizes a repeated block
 //!   by comparison.
 
+pub use crate::compression::{FieldFault, Fields, HuffmanError};
+
 mod block_cache;
 mod decoder;
 mod encoder;
-mod fields;
-mod huffman;
-mod integer;
 mod static_table;
-mod table;
 mod texts;
 
 pub use decoder::{Decoder, HpackError};
-pub(crate) use encoder::{encode_field, encode_name, encode_value_with};
-pub use fields::{FieldFault, Fields};
-pub use huffman::HuffmanError;
+pub(crate) use encoder::Hpack;
 pub(crate) use texts::FieldTexts;
 
 /// Initial size of the dynamic table, until SETTINGS_HEADER_TABLE_SIZE changes it, in bytes (RFC
 /// 9113 §6.5.2).
 pub const DEFAULT_TABLE_BYTES: u32 = 4_096;
-
-/// Overhead in addition to name and value, in bytes, of an entry of the dynamic table (RFC 7541
-/// §4.1) and of a field in the size of a list (RFC 9113 §6.5.2).
-pub(crate) const FIELD_OVERHEAD_BYTES: u32 = 32;

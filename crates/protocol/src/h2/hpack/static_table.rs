@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::fields::{Field, Name};
+use crate::compression::{Field, Name, find_text};
 
 /// Number of entries. The first has index 1.
 pub(super) const ENTRIES: usize = 61;
@@ -84,18 +84,13 @@ pub(super) fn entries() -> &'static [Field; ENTRIES] {
 
 /// Index of an entry with this name, and true if its value matches too.
 pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
-    if let Some(at) = TEXTS.iter().position(|entry| *entry == (name, value)) {
-        // An entry without a value matches the empty value.
-        return Some((at + 1, true));
-    }
-    let at = TEXTS.iter().position(|(own, _)| *own == name)?;
-    Some((at + 1, false))
+    find_text(&TEXTS, name, value).map(|(at, is_same)| (at + 1, is_same))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h2::hpack::fields::Meaning;
+    use crate::compression::Meaning;
 
     #[test]
     fn entries_match_the_rfc() {

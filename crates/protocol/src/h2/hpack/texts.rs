@@ -1,8 +1,7 @@
 //! Fields as text, for the few callers that need heads.
 
-use std::collections::VecDeque;
-
-use super::{DEFAULT_TABLE_BYTES, FIELD_OVERHEAD_BYTES, huffman, integer, static_table};
+use super::{DEFAULT_TABLE_BYTES, static_table};
+use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
 
 /// Fields of the last block as text, with a dynamic table (RFC 7541 §2.3.2) of its own.
 ///
@@ -10,10 +9,7 @@ use super::{DEFAULT_TABLE_BYTES, FIELD_OVERHEAD_BYTES, huffman, integer, static_
 /// errors, and the decoder's limits apply.
 #[derive(Debug)]
 pub(crate) struct FieldTexts {
-    /// Names and values, the newest first.
-    entries: VecDeque<(Vec<u8>, Vec<u8>)>,
-    bytes: usize,
-    most_bytes: usize,
+    table: TextTable,
     /// The last block, one line per field.
     lines: Vec<u8>,
 }
@@ -21,18 +17,14 @@ pub(crate) struct FieldTexts {
 impl FieldTexts {
     pub(crate) fn new() -> FieldTexts {
         FieldTexts {
-            entries: VecDeque::new(),
-            bytes: 0,
-            most_bytes: DEFAULT_TABLE_BYTES as usize,
+            table: TextTable::new(DEFAULT_TABLE_BYTES),
             lines: Vec::new(),
         }
     }
 
     /// Resets the state for a new connection.
     pub(crate) fn restart(&mut self) {
-        self.entries.clear();
-        self.bytes = 0;
-        self.most_bytes = DEFAULT_TABLE_BYTES as usize;
+        self.table.restart(DEFAULT_TABLE_BYTES);
         self.lines.clear();
     }
 
@@ -52,82 +44,43 @@ impl FieldTexts {
 
     /// Reads one field, or a change of the table's size (RFC 7541 §6).
     fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
-        let (name, value) = match *rest.first()? {
-            0x80.. => self.entry(integer::decode(7, rest).ok()?)?,
+        let field = match *rest.first()? {
+            0x80.. => self.entry(decode_integer(7, rest).ok()?)?,
             0x40.. => {
-                let (name, value) = self.literal(6, rest)?;
-                self.insert(name.clone(), value.clone());
-                (name, value)
+                let field = self.literal(6, rest)?;
+                self.table.insert(field.clone());
+                field
             }
             0x20.. => {
-                self.most_bytes = integer::decode(5, rest).ok()? as usize;
-                self.evict(self.most_bytes);
+                self.table.resize(decode_integer(5, rest).ok()?);
                 return Some(());
             }
             _ => self.literal(4, rest)?,
         };
-        let parts: [&[u8]; 4] = match &name[..] {
-            b":status" => [b"HTTP/2 ", &value, b"\r\n", b""],
-            name => [name, b": ", &value, b"\r\n"],
-        };
-        for part in parts {
-            self.lines.extend_from_slice(part);
-        }
+        write_line("HTTP/2", &field, &mut self.lines);
         Some(())
     }
 
-    fn literal(&self, bits: u32, rest: &mut &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-        let name = match integer::decode(bits, rest).ok()? {
+    fn literal(&self, bits: u32, rest: &mut &[u8]) -> Option<FieldText> {
+        let name = match decode_integer(bits, rest).ok()? {
             0 => string(rest)?,
             index => self.entry(index)?.0,
         };
         Some((name, string(rest)?))
     }
 
-    fn entry(&self, index: u32) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn entry(&self, index: u32) -> Option<FieldText> {
         let at = (index as usize).checked_sub(1)?;
         match static_table::TEXTS.get(at) {
             Some((name, value)) => Some((name.as_bytes().to_vec(), value.as_bytes().to_vec())),
-            None => self.entries.get(at - static_table::ENTRIES).cloned(),
+            None => self.table.get(at - static_table::ENTRIES).cloned(),
         }
     }
-
-    /// Inserts an entry (RFC 7541 §4.4).
-    fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) {
-        let bytes = counted(&name, &value);
-        self.evict(self.most_bytes.saturating_sub(bytes));
-        if bytes <= self.most_bytes {
-            self.bytes += bytes;
-            self.entries.push_front((name, value));
-        }
-    }
-
-    fn evict(&mut self, most_bytes: usize) {
-        while self.bytes > most_bytes
-            && let Some((name, value)) = self.entries.pop_back()
-        {
-            self.bytes -= counted(&name, &value);
-        }
-    }
-}
-
-/// Size of an entry (RFC 7541 §4.1).
-fn counted(name: &[u8], value: &[u8]) -> usize {
-    name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
 }
 
 /// Takes a string from the front (RFC 7541 §5.2).
 fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
-    let is_coded = rest.first()? & 0x80 != 0;
-    let bytes = integer::decode(7, rest).ok()? as usize;
-    let (bytes, behind) = rest.split_at_checked(bytes)?;
-    *rest = behind;
-    if !is_coded {
-        return Some(bytes.to_vec());
-    }
-    let mut text = Vec::new();
-    huffman::decode(bytes, &mut text).ok()?;
-    Some(text)
+    CodedString::take(7, rest).ok()?.to_vec().ok()
 }
 
 #[cfg(test)]
@@ -161,12 +114,12 @@ mod tests {
             texts.read(block);
             assert_eq!(String::from_utf8_lossy(texts.lines()), lines);
         }
-        assert_eq!(texts.bytes, 215);
+        assert_eq!(texts.table.size(), (3, 215));
         texts.restart();
         texts.read(b"\x88");
         assert_eq!(
-            (texts.lines(), texts.entries.len()),
-            (&b"HTTP/2 200\r\n"[..], 0)
+            (texts.lines(), texts.table.size()),
+            (&b"HTTP/2 200\r\n"[..], (0, 0))
         );
     }
 

@@ -1,8 +1,7 @@
-//! Dynamic table (RFC 7541 §2.3.2 and §4), with meanings instead of text.
+//! Dynamic table (RFC 7541 §2.3.2 and §4, RFC 9204 §3.2), with meanings instead of text.
 
 use std::collections::VecDeque;
 
-use super::DEFAULT_TABLE_BYTES;
 use super::fields::Field;
 
 /// Dynamic table of a decoder.
@@ -10,7 +9,7 @@ use super::fields::Field;
 /// An entry uses the same small amount of memory for any size, and counts for at least 32 bytes, so
 /// the limit bounds the memory.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Entries, the newest first.
     entries: VecDeque<Field>,
     /// The sum of the entries' sizes, in bytes.
@@ -22,39 +21,40 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new() -> Table {
+    /// Creates an empty table of this size.
+    pub(crate) fn new(most_bytes: u32) -> Table {
         Table {
             entries: VecDeque::new(),
             bytes: 0,
-            most_bytes: DEFAULT_TABLE_BYTES,
+            most_bytes,
             generation: 0,
         }
     }
 
-    /// Empties the table, as for a new connection. The generation continues.
-    pub(super) fn restart(&mut self) {
+    /// Empties the table, as for a new connection, and sets its size. The generation continues.
+    pub(crate) fn restart(&mut self, most_bytes: u32) {
         self.resize(0);
-        self.most_bytes = DEFAULT_TABLE_BYTES;
+        self.most_bytes = most_bytes;
     }
 
     /// Entry at an index, which starts at 0.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<&Field> {
+    pub(crate) fn get(&self, index: usize) -> Option<&Field> {
         self.entries.get(index)
     }
 
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
-    pub(super) fn most_bytes(&self) -> u32 {
+    pub(crate) fn most_bytes(&self) -> u32 {
         self.most_bytes
     }
 
     /// Inserts an entry at the front and evicts others from the end; an entry larger than the whole
     /// table empties it (RFC 7541 §4.4).
     #[inline]
-    pub(super) fn insert(&mut self, field: Field) {
+    pub(crate) fn insert(&mut self, field: Field) {
         let fits = field.bytes <= self.most_bytes;
         self.evict(if fits {
             self.most_bytes - field.bytes
@@ -70,7 +70,7 @@ impl Table {
 
     /// Inserts entries one after the other, if that changes anything. Returns the generation if the
     /// insertion left the table unchanged.
-    pub(super) fn insert_all(&mut self, fields: &[Field]) -> Option<u64> {
+    pub(crate) fn insert_all(&mut self, fields: &[Field]) -> Option<u64> {
         if fields.is_empty() || self.is_full_of(fields) {
             return Some(self.generation);
         }
@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// Changes the size of the table (RFC 7541 §4.3).
-    pub(super) fn resize(&mut self, most_bytes: u32) {
+    pub(crate) fn resize(&mut self, most_bytes: u32) {
         self.most_bytes = most_bytes;
         self.evict(most_bytes);
     }
@@ -124,12 +124,12 @@ impl Table {
 
     /// Returns true for the same entries, regardless of their history.
     #[cfg(test)]
-    pub(super) fn is_like(&self, other: &Table) -> bool {
+    pub(crate) fn is_like(&self, other: &Table) -> bool {
         (&self.entries, self.bytes) == (&other.entries, other.bytes)
     }
 
     #[cfg(test)]
-    pub(super) fn bytes(&self) -> u32 {
+    pub(crate) fn bytes(&self) -> u32 {
         self.bytes
     }
 }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_newest_entry_is_first_and_the_oldest_is_evicted_first() {
-        let mut table = Table::new();
+        let mut table = Table::new(4_096);
         table.resize(100);
         table.insert(field(0));
         table.insert(field(10));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_the_table_empties_it() {
-        let mut table = Table::new();
+        let mut table = Table::new(4_096);
         table.resize(100);
         table.insert(field(5));
         let before = table.generation();
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_smaller_size_evicts_at_once() {
-        let mut table = Table::new();
+        let mut table = Table::new(4_096);
         for _ in 0..10 {
             table.insert(field(0));
         }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn entries_are_bounded_by_the_size() {
-        let mut table = Table::new();
+        let mut table = Table::new(4_096);
         for _ in 0..10_000 {
             table.insert(Field::read(Name::read(b""), b""));
         }

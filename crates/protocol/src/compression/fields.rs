@@ -1,15 +1,15 @@
-//! Meaning of response fields, and errors in them (RFC 9113 §8.2, §8.3).
+//! Meaning of response fields, and errors in them (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
 
 use std::fmt;
 
 use super::FIELD_OVERHEAD_BYTES;
 use crate::field::{is_token, is_value, trim};
 
-/// Error in the fields of a response, which makes the response malformed (RFC 9113 §8.1.1). The
-/// error ends the stream, but not the connection.
+/// Error in the fields of a response, which makes the response malformed (RFC 9113 §8.1.1, RFC 9114
+/// §4.1.2). The error ends the stream, but not the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldFault {
-    /// An uppercase letter in a name (RFC 9113 §8.2.1).
+    /// An uppercase letter in a name (RFC 9113 §8.2.1, RFC 9114 §4.2).
     UppercaseName,
     /// A name that is empty or not a token (RFC 9113 §8.2.1, RFC 9110 §5.1).
     Name,
@@ -17,28 +17,29 @@ pub enum FieldFault {
     Value,
     /// White space before or after a value (RFC 9113 §8.2.1).
     SpaceAroundValue,
-    /// A pseudo-header field other than `:status` (RFC 9113 §8.3).
+    /// A pseudo-header field other than `:status` (RFC 9113 §8.3, RFC 9114 §4.3).
     PseudoHeader,
-    /// A pseudo-header field after another field (RFC 9113 §8.3).
+    /// A pseudo-header field after another field (RFC 9113 §8.3, RFC 9114 §4.3).
     PseudoHeaderLate,
-    /// A pseudo-header field in the trailers (RFC 9113 §8.1).
+    /// A pseudo-header field in the trailers (RFC 9113 §8.1, RFC 9114 §4.3).
     PseudoHeaderInTrailers,
-    /// No `:status` (RFC 9113 §8.3.2).
+    /// No `:status` (RFC 9113 §8.3.2, RFC 9114 §4.3.2).
     NoStatus,
     /// `:status` twice (RFC 9113 §8.3).
     StatusTwice,
     /// A `:status` that is not three digits (RFC 9113 §8.3.2).
     Status,
     /// A field that is specific to an HTTP/1.1 connection, such as Transfer-Encoding (RFC 9113
-    /// §8.2.2).
+    /// §8.2.2, RFC 9114 §4.2).
     ConnectionSpecific,
     /// A Content-Length that isn't a number of at most 64 bits (RFC 9110 §8.6).
     Length,
     /// Two different values of Content-Length (RFC 9113 §8.1.1).
     LengthsDiffer,
-    /// More fields than SETTINGS_MAX_HEADER_LIST_SIZE allows (RFC 9113 §10.5.1).
+    /// More fields than SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §10.5.1) or
+    /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §4.2.2) allows.
     ListTooLong {
-        /// The limit, in bytes as counted by §6.5.2.
+        /// The limit, in bytes as counted by RFC 9113 §6.5.2.
         limit_bytes: u32,
     },
 }
@@ -86,7 +87,7 @@ pub struct Fields {
 
 impl Fields {
     #[inline]
-    pub(super) fn add(&mut self, field: &Field) {
+    pub(crate) fn add(&mut self, field: &Field) {
         self.list_bytes += u64::from(field.bytes);
         match field.meaning {
             Meaning::Regular => self.regular = true,
@@ -109,7 +110,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn blame(&mut self, fault: FieldFault) {
+    pub(crate) fn blame(&mut self, fault: FieldFault) {
         self.fault.get_or_insert(fault);
     }
 
@@ -142,23 +143,23 @@ impl Fields {
 
 /// A field, reduced to its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field {
-    /// Size in a list or in the dynamic table, in bytes (RFC 7541 §4.1).
-    pub(super) bytes: u32,
-    pub(super) name: Name,
-    pub(super) meaning: Meaning,
+pub(crate) struct Field {
+    /// Size in a list or in a dynamic table, in bytes (RFC 7541 §4.1).
+    pub(crate) bytes: u32,
+    pub(crate) name: Name,
+    pub(crate) meaning: Meaning,
 }
 
 /// A field's name, reduced to its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
-    pub(super) bytes: u32,
-    pub(super) kind: NameKind,
+pub(crate) struct Name {
+    pub(crate) bytes: u32,
+    pub(crate) kind: NameKind,
 }
 
 /// Relevant names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NameKind {
+pub(crate) enum NameKind {
     Status,
     ContentLength,
     /// A name whose values are irrelevant to the decoder.
@@ -169,7 +170,7 @@ pub(super) enum NameKind {
 
 /// Meaning of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     Status(u16),
     Length(u64),
     Regular,
@@ -179,7 +180,7 @@ pub(super) enum Meaning {
 impl Name {
     /// Interprets a name.
     #[inline]
-    pub(super) fn read(name: &[u8]) -> Name {
+    pub(crate) fn read(name: &[u8]) -> Name {
         let kind = match name {
             [b':', ..] if name == b":status" => NameKind::Status,
             [b':', ..] => NameKind::Fault(FieldFault::PseudoHeader),
@@ -200,7 +201,7 @@ impl Name {
 impl Field {
     /// Interprets a field with this name and value.
     #[inline]
-    pub(super) fn read(name: Name, value: &[u8]) -> Field {
+    pub(crate) fn read(name: Name, value: &[u8]) -> Field {
         let meaning = match name.kind {
             NameKind::Regular => match regular_fault(value) {
                 None => Meaning::Regular,

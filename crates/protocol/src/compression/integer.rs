@@ -1,8 +1,9 @@
-//! Integers of HPACK (RFC 7541 §5.1): some bits of the first byte, then seven bits per byte.
+//! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1): some bits of the first byte, then
+//! seven bits per byte.
 
 /// Error in an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IntegerError {
+pub(crate) enum IntegerError {
     /// The block ends within it.
     Truncated,
     /// Above [`INTEGER_MAX`], or encoded with more bytes than any number needs.
@@ -22,7 +23,7 @@ const CONTINUATION_BYTES_MAX: u32 = 5;
 ///
 /// See [`IntegerError`].
 #[inline]
-pub(super) fn decode(bits: u32, input: &mut &[u8]) -> Result<u32, IntegerError> {
+pub(crate) fn decode(bits: u32, input: &mut &[u8]) -> Result<u32, IntegerError> {
     let (&first, rest) = input.split_first().ok_or(IntegerError::Truncated)?;
     let all_ones = 0xff >> (8 - bits);
     let prefix = first & all_ones;
@@ -50,7 +51,7 @@ fn decode_rest(prefix: u64, input: &mut &[u8]) -> Result<u32, IntegerError> {
 }
 
 /// Appends an integer whose first byte contains `bits` of it (1 to 8), below the bits of `pattern`.
-pub(super) fn encode(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
+pub(crate) fn encode(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
     let all_ones = 0xff_usize >> (8 - bits);
     if number < all_ones {
         out.push(pattern | number as u8);

@@ -1,4 +1,4 @@
-//! Huffman code of HPACK (RFC 7541 §5.2 and Appendix B).
+//! Huffman code of HPACK and QPACK (RFC 7541 §5.2 and Appendix B).
 //!
 //! The code is canonical: codes of the same length are consecutive numbers in the order of their
 //! symbols, and shorter codes come first. The lengths therefore define the code, and all tables are
@@ -134,7 +134,7 @@ const fn short_codes() -> [ShortCode; 1 << SHORT_CODE_BITS] {
 /// # Errors
 ///
 /// Returns an error if the coding is invalid; a part of it may have been appended.
-pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
+pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
     let end = coded.len() * 8;
     let mut bit = 0;
     loop {
@@ -226,7 +226,7 @@ fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
 }
 
 /// Size of a string after coding, in bytes.
-pub(super) fn coded_bytes(text: &[u8]) -> usize {
+pub(crate) fn coded_bytes(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
         .map(|&byte| usize::from(CODE_LENGTHS[usize::from(byte)]))
@@ -235,7 +235,7 @@ pub(super) fn coded_bytes(text: &[u8]) -> usize {
 }
 
 /// Appends a coded string with its padding.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let mut window = 0u64;
     let mut have = 0;
     for &byte in text {

@@ -1,0 +1,31 @@
+//! Compression of fields: the parts that HPACK (RFC 7541) and QPACK (RFC 9204) have in common.
+//!
+//! Neither decoder keeps text. A field is reduced to its meaning, so that the memory of a dynamic
+//! table is independent of the peer's input, and a list of fields is reduced to a summary.
+
+mod block_cache;
+mod coding;
+mod fields;
+mod huffman;
+mod integer;
+mod static_texts;
+mod strings;
+mod table;
+mod text_table;
+
+pub(crate) use block_cache::BlockCache;
+pub(crate) use coding::FieldCoding;
+#[cfg(test)]
+pub(crate) use fields::Meaning;
+pub(crate) use fields::{Field, Name};
+pub use fields::{FieldFault, Fields};
+pub use huffman::HuffmanError;
+pub(crate) use integer::{IntegerError, decode as decode_integer, encode as encode_integer};
+pub(crate) use static_texts::find_text;
+pub(crate) use strings::{CodedString, StringError, encode_string, encode_value_with, string};
+pub(crate) use table::Table;
+pub(crate) use text_table::{FieldText, TextTable, write_line};
+
+/// Overhead in addition to name and value, in bytes, of an entry of a dynamic table (RFC 7541 §4.1,
+/// RFC 9204 §3.2.1) and of a field in the size of a list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+pub(crate) const FIELD_OVERHEAD_BYTES: u32 = 32;

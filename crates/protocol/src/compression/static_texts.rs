@@ -1,0 +1,12 @@
+//! Search in a static table.
+
+/// Position of an entry with this name in a static table, from 0, and true if its value matches
+/// too.
+pub(crate) fn find_text(texts: &[(&str, &str)], name: &str, value: &str) -> Option<(usize, bool)> {
+    if let Some(at) = texts.iter().position(|entry| *entry == (name, value)) {
+        // An entry without a value matches the empty value.
+        return Some((at, true));
+    }
+    let at = texts.iter().position(|(own, _)| *own == name)?;
+    Some((at, false))
+}

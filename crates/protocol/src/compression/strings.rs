@@ -1,0 +1,109 @@
+//! Strings of HPACK and QPACK (RFC 7541 §5.2, RFC 9204 §4.1.2).
+
+use super::huffman::{self, HuffmanError};
+use super::integer::{self, IntegerError};
+
+/// Error in a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StringError {
+    /// An invalid length, or the block ends within the string.
+    Length(IntegerError),
+    /// An invalid Huffman coding.
+    Huffman(HuffmanError),
+}
+
+/// A string that isn't decoded yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodedString<'b> {
+    bytes: &'b [u8],
+    is_huffman: bool,
+}
+
+impl<'b> CodedString<'b> {
+    /// Takes a string from the front. `bits` bits of the first byte begin its length; the bit above
+    /// them is set if it is Huffman-coded.
+    #[inline]
+    pub(crate) fn take(bits: u32, rest: &mut &'b [u8]) -> Result<CodedString<'b>, IntegerError> {
+        let is_huffman = rest.first().is_some_and(|first| first & (1 << bits) != 0);
+        let length = integer::decode(bits, rest)? as usize;
+        let (bytes, behind) = rest
+            .split_at_checked(length)
+            .ok_or(IntegerError::Truncated)?;
+        *rest = behind;
+        Ok(CodedString { bytes, is_huffman })
+    }
+
+    /// The text. A Huffman-coded one is decoded into `text`.
+    #[inline]
+    pub(crate) fn decode<'t>(self, text: &'t mut Vec<u8>) -> Result<&'t [u8], HuffmanError>
+    where
+        'b: 't,
+    {
+        if !self.is_huffman {
+            return Ok(self.bytes);
+        }
+        text.clear();
+        huffman::decode(self.bytes, text)?;
+        Ok(text)
+    }
+
+    /// The text in memory of its own.
+    pub(crate) fn to_vec(self) -> Result<Vec<u8>, HuffmanError> {
+        let mut text = Vec::new();
+        match self.is_huffman {
+            true => huffman::decode(self.bytes, &mut text)?,
+            false => text.extend_from_slice(self.bytes),
+        }
+        Ok(text)
+    }
+}
+
+/// Takes a string from the front; see [`CodedString::take`]. A Huffman-coded one is decoded into
+/// `text`.
+#[inline]
+pub(crate) fn string<'t, 'b: 't>(
+    bits: u32,
+    rest: &mut &'b [u8],
+    text: &'t mut Vec<u8>,
+) -> Result<&'t [u8], StringError> {
+    let coded = CodedString::take(bits, rest).map_err(StringError::Length)?;
+    coded.decode(text).map_err(StringError::Huffman)
+}
+
+/// Appends a string in the shorter of both codings. `bits` bits of the first byte begin its length,
+/// below the bits of `pattern`.
+pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8>) {
+    let coded_bytes = huffman::coded_bytes(text.as_bytes());
+    if coded_bytes < text.len() {
+        integer::encode(bits, pattern | 1 << bits, coded_bytes, out);
+        huffman::encode(text.as_bytes(), out);
+    } else {
+        integer::encode(bits, pattern, text.len(), out);
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Bits of the first byte of a field's value that begin its length.
+const VALUE_BITS: u32 = 7;
+
+/// Lengths below this take one byte.
+const LENGTH_IN_ONE_BYTE: usize = (1 << VALUE_BITS) - 1;
+
+/// Appends a field's value, which `write` appends as plain octets. Returns its length.
+pub(crate) fn encode_value_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+    let start = out.len();
+    out.push(0);
+    write(out);
+    let length = out.len() - start - 1;
+    if length < LENGTH_IN_ONE_BYTE {
+        out[start] = length as u8;
+        return length;
+    }
+    // The length takes several bytes: they go to the end and then before the value.
+    let value_end = out.len();
+    integer::encode(VALUE_BITS, 0, length, out);
+    let length_bytes = out.len() - value_end;
+    out[start + 1..].rotate_right(length_bytes);
+    out.remove(start);
+    length
+}

@@ -1,0 +1,86 @@
+//! Dynamic table with text, and fields as lines of text.
+
+use std::collections::VecDeque;
+
+use super::FIELD_OVERHEAD_BYTES;
+
+/// Name and value of a field.
+pub(crate) type FieldText = (Vec<u8>, Vec<u8>);
+
+/// Dynamic table (RFC 7541 §2.3.2, RFC 9204 §3.2) for the few callers that need fields as text.
+#[derive(Debug)]
+pub(crate) struct TextTable {
+    /// Entries, the newest first.
+    entries: VecDeque<FieldText>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+impl TextTable {
+    /// Creates an empty table of this size.
+    pub(crate) fn new(most_bytes: u32) -> TextTable {
+        TextTable {
+            entries: VecDeque::new(),
+            bytes: 0,
+            most_bytes: most_bytes as usize,
+        }
+    }
+
+    /// Empties the table, as for a new connection, and sets its size.
+    pub(crate) fn restart(&mut self, most_bytes: u32) {
+        self.entries.clear();
+        self.bytes = 0;
+        self.most_bytes = most_bytes as usize;
+    }
+
+    /// Entry at an index, which starts at 0 with the newest.
+    pub(crate) fn get(&self, index: usize) -> Option<&FieldText> {
+        self.entries.get(index)
+    }
+
+    /// Inserts an entry (RFC 7541 §4.4).
+    pub(crate) fn insert(&mut self, field: FieldText) {
+        let bytes = counted(&field);
+        self.evict(self.most_bytes.saturating_sub(bytes));
+        if bytes <= self.most_bytes {
+            self.bytes += bytes;
+            self.entries.push_front(field);
+        }
+    }
+
+    /// Changes the size of the table (RFC 7541 §4.3).
+    pub(crate) fn resize(&mut self, most_bytes: u32) {
+        self.most_bytes = most_bytes as usize;
+        self.evict(self.most_bytes);
+    }
+
+    fn evict(&mut self, most_bytes: usize) {
+        while self.bytes > most_bytes
+            && let Some(field) = self.entries.pop_back()
+        {
+            self.bytes -= counted(&field);
+        }
+    }
+
+    /// Number of entries and the sum of their sizes.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.entries.len(), self.bytes)
+    }
+}
+
+/// Size of an entry (RFC 7541 §4.1).
+fn counted((name, value): &FieldText) -> usize {
+    name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
+}
+
+/// Appends a field as a line, ended by CRLF; `:status` as a status line that begins with `version`.
+pub(crate) fn write_line(version: &str, (name, value): &FieldText, out: &mut Vec<u8>) {
+    let parts: [&[u8]; 4] = match &name[..] {
+        b":status" => [version.as_bytes(), b" ", value, b"\r\n"],
+        name => [name, b": ", value, b"\r\n"],
+    };
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}

@@ -1,0 +1,144 @@
+//! The peer's control stream (RFC 9114 §6.2.1 and §7.2).
+
+use super::H3Connection;
+use super::responses::skip;
+use crate::h3::frame::{H3FrameHeader, H3FrameType};
+use crate::h3::settings::H3PeerSettings;
+use crate::h3::{H3ErrorCode, H3Event, H3Violation, limits, varint};
+
+/// Meaning of the next byte on the control stream, or an event to report before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ControlReading {
+    /// The header of a frame.
+    Header,
+    /// The payload of a frame that is processed as a whole.
+    Payload(H3FrameHeader),
+    /// Bytes to be skipped.
+    Skip(u64),
+    /// After GOAWAY: the streams from this slot on are to be checked.
+    Unprocessed(usize),
+}
+
+impl H3Connection {
+    /// Reads bytes on the control stream.
+    pub(super) fn read_control(
+        &mut self,
+        input: &mut &[u8],
+    ) -> Result<H3Event<'static>, H3Violation> {
+        loop {
+            let event = match self.control {
+                ControlReading::Unprocessed(slot) => self.report_unprocessed(slot),
+                // A payload may be empty.
+                ControlReading::Payload(header) => self.read_control_payload(header, input)?,
+                _ if input.is_empty() => return Ok(H3Event::NeedMore),
+                ControlReading::Header => {
+                    self.read_control_header(input)?;
+                    None
+                }
+                ControlReading::Skip(left) => {
+                    self.control = match skip(left, input) {
+                        0 => ControlReading::Header,
+                        left => ControlReading::Skip(left),
+                    };
+                    None
+                }
+            };
+            if let Some(event) = event {
+                return Ok(event);
+            }
+        }
+    }
+
+    fn read_control_header(&mut self, input: &mut &[u8]) -> Result<(), H3Violation> {
+        let Some(header) = H3FrameHeader::take_split(&mut self.control_kept, input) else {
+            return Ok(());
+        };
+        let H3FrameHeader { kind, length } = header;
+        match (kind, self.peer) {
+            (H3FrameType::Settings, None) | (H3FrameType::GoAway, Some(_)) => {
+                if length > u64::from(limits::CONTROL_FRAME_BYTES_MAX) {
+                    let limit_bytes = limits::CONTROL_FRAME_BYTES_MAX;
+                    return Err(H3Violation::FrameTooLong { limit_bytes });
+                }
+                self.control = ControlReading::Payload(header);
+            }
+            (_, None) => return Err(H3Violation::NoSettings),
+            (H3FrameType::Settings, Some(_)) => return Err(H3Violation::SettingsTwice),
+            // Each push identifier is larger than allowed (RFC 9114 §7.2.3).
+            (H3FrameType::CancelPush, Some(_)) => return Err(H3Violation::Push),
+            (H3FrameType::Unknown, Some(_)) => self.control = ControlReading::Skip(length),
+            _ => return Err(H3Violation::OnControlStream(kind)),
+        }
+        self.note_idle_frame()
+    }
+
+    fn read_control_payload(
+        &mut self,
+        header: H3FrameHeader,
+        input: &mut &[u8],
+    ) -> Result<Option<H3Event<'static>>, H3Violation> {
+        let missing = header.length as usize - self.control_kept.len();
+        let (part, rest) = input.split_at(missing.min(input.len()));
+        *input = rest;
+        self.control_kept.extend_from_slice(part);
+        if part.len() < missing {
+            return Ok(Some(H3Event::NeedMore));
+        }
+        self.control = ControlReading::Header;
+        let payload = std::mem::take(&mut self.control_kept);
+        let event = match header.kind {
+            H3FrameType::Settings => self.settings(&payload),
+            _ => self.goaway(&payload),
+        };
+        self.control_kept = payload;
+        self.control_kept.clear();
+        event.map(Some)
+    }
+
+    /// Handles SETTINGS (RFC 9114 §7.2.4).
+    fn settings(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
+        self.peer = Some(H3PeerSettings::read(payload)?);
+        Ok(H3Event::Settings)
+    }
+
+    /// Handles GOAWAY (RFC 9114 §5.2).
+    fn goaway(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
+        let mut rest = payload;
+        let first_rejected = match varint::take(&mut rest) {
+            Some(stream) if rest.is_empty() => stream,
+            _ => return Err(H3Violation::FrameLength(H3FrameType::GoAway)),
+        };
+        if first_rejected % 4 != 0 {
+            return Err(H3Violation::GoAwayStream);
+        }
+        if self
+            .first_rejected
+            .is_some_and(|before| first_rejected > before)
+        {
+            return Err(H3Violation::GoAwayIncreased);
+        }
+        self.first_rejected = Some(first_rejected);
+        self.control = ControlReading::Unprocessed(0);
+        Ok(H3Event::GoAway { first_rejected })
+    }
+
+    /// Reports the next stream that the peer won't process, from this slot on.
+    fn report_unprocessed(&mut self, from: usize) -> Option<H3Event<'static>> {
+        let first_rejected = self.first_rejected.unwrap_or(u64::MAX);
+        for slot in from..self.streams.slots() {
+            let stream = self.streams.at(slot);
+            if stream.is_live() && stream.id >= first_rejected {
+                let tag = stream.tag;
+                self.abandon(slot);
+                self.control = ControlReading::Unprocessed(slot + 1);
+                return Some(H3Event::Reset {
+                    tag,
+                    code: H3ErrorCode::REQUEST_REJECTED,
+                    unprocessed: true,
+                });
+            }
+        }
+        self.control = ControlReading::Header;
+        None
+    }
+}

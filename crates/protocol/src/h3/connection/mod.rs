@@ -1,0 +1,384 @@
+//! A connection: bytes in, events out.
+
+mod control;
+mod peer_streams;
+mod responses;
+
+use control::ControlReading;
+
+use super::qpack::QpackDecoder;
+use super::settings::H3PeerSettings;
+use super::streams::H3Streams;
+use super::unidirectional::{PeerStream, PeerStreams, stream_type};
+use super::{
+    H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3StreamViolation, H3Violation,
+    limits, varint,
+};
+use crate::response_stage::UnfinishedRequest;
+
+/// Client side of one connection, as a state machine above QUIC.
+///
+/// The caller opens QUIC streams and owns them: it writes [`H3Request::wire`] to a new
+/// bidirectional stream and ends the stream, and passes in the bytes that arrive on all streams. It
+/// opens two unidirectional streams, for [`take_control`](H3Connection::take_control) and
+/// [`take_decoder`](H3Connection::take_decoder). After a connection has ended,
+/// [`restart`](H3Connection::restart) prepares the object for the next one and keeps its memory.
+#[derive(Debug)]
+pub struct H3Connection {
+    settings: H3Settings,
+    /// The peer's settings, once they have arrived.
+    peer: Option<H3PeerSettings>,
+    streams: H3Streams,
+    peer_streams: PeerStreams,
+    decoder: QpackDecoder,
+    /// State of the peer's control stream.
+    control: ControlReading,
+    /// Start of a frame on the control stream that arrived in parts.
+    control_kept: Vec<u8>,
+    /// Bytes of an unfinished integer on the peer's decoder stream; 0 between instructions.
+    decoder_integer_bytes: u8,
+    /// Output for the control stream.
+    control_out: Vec<u8>,
+    /// True if the type of the decoder stream is still to be sent.
+    decoder_type_due: bool,
+    /// Bytes of field sections that arrived in parts.
+    partial_bytes: usize,
+    /// Frames in a row that made no progress.
+    idle_frames: u32,
+    /// First stream that the peer won't process, after its GOAWAY.
+    first_rejected: Option<u64>,
+    failed: Option<H3Violation>,
+}
+
+/// The initiator and direction of a stream, which are its lowest two bits (RFC 9000 §2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamKind {
+    Request,
+    ServerBidirectional,
+    OwnUnidirectional,
+    PeerUnidirectional,
+}
+
+impl StreamKind {
+    #[inline]
+    fn of(stream: u64) -> StreamKind {
+        match stream & 3 {
+            0 => StreamKind::Request,
+            1 => StreamKind::ServerBidirectional,
+            2 => StreamKind::OwnUnidirectional,
+            _ => StreamKind::PeerUnidirectional,
+        }
+    }
+}
+
+impl H3Connection {
+    /// Creates a connection, with SETTINGS to be sent (RFC 9114 §6.2.1).
+    #[must_use]
+    pub fn new(settings: H3Settings) -> H3Connection {
+        let settings = settings.within_bounds();
+        let list_limit_bytes = limits::FIELD_SECTION_BYTES_MAX;
+        let mut connection = H3Connection {
+            settings,
+            peer: None,
+            streams: H3Streams::new(settings.streams),
+            peer_streams: PeerStreams::new(),
+            decoder: QpackDecoder::new(settings.header_table_bytes, list_limit_bytes),
+            control: ControlReading::Header,
+            control_kept: Vec::new(),
+            decoder_integer_bytes: 0,
+            control_out: Vec::new(),
+            decoder_type_due: true,
+            partial_bytes: 0,
+            idle_frames: 0,
+            first_rejected: None,
+            failed: None,
+        };
+        connection.write_opening();
+        connection
+    }
+
+    /// Resets the state for the next connection. Keeps the memory and the decoder's cache.
+    pub fn restart(&mut self) {
+        self.peer = None;
+        self.streams.restart();
+        self.peer_streams.restart();
+        self.decoder.restart();
+        self.control = ControlReading::Header;
+        self.control_kept.clear();
+        self.decoder_integer_bytes = 0;
+        self.control_out.clear();
+        self.decoder_type_due = true;
+        self.partial_bytes = 0;
+        self.idle_frames = 0;
+        self.first_rejected = None;
+        self.failed = None;
+        self.write_opening();
+    }
+
+    /// Writes the beginning of the control stream.
+    fn write_opening(&mut self) {
+        varint::write(stream_type::CONTROL, &mut self.control_out);
+        self.settings.write(&mut self.control_out);
+    }
+
+    /// Keeps the fields of heads as text for [`fields`](H3Connection::fields). Must be called
+    /// before the first bytes from the peer are read.
+    pub fn keep_fields(&mut self) {
+        self.decoder.keep_texts();
+    }
+
+    /// Fields as text after [`H3Event::Head`], until more is read: one line per field, ended by
+    /// CRLF, after a status line such as `HTTP/3 200`. Empty if they aren't kept.
+    #[must_use]
+    pub fn fields(&self) -> &[u8] {
+        self.decoder.lines()
+    }
+
+    /// Returns `Ok` if a request can be started now. QUIC's limit of streams is not known here.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why it can't.
+    #[inline]
+    pub fn can_start(&self) -> Result<(), H3StartError> {
+        if self.failed.is_some() || self.first_rejected.is_some() {
+            Err(H3StartError::GoingAway)
+        } else if self.streams.active() >= self.settings.streams {
+            Err(H3StartError::OwnLimit)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Starts a request on a new bidirectional stream of this client, with this identifier. Every
+    /// event about the request carries `tag`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why it can't be started now, or ever on this connection. Nothing has
+    /// changed then.
+    #[inline]
+    pub fn start(
+        &mut self,
+        request: &H3Request,
+        stream: u64,
+        tag: u32,
+    ) -> Result<(), H3StartError> {
+        self.can_start()?;
+        let limit = self.peer.and_then(|peer| peer.max_field_section_bytes);
+        if let Some(limit_bytes) = limit
+            && u64::from(request.list_bytes()) > limit_bytes
+        {
+            return Err(H3StartError::FieldsTooLong { limit_bytes });
+        }
+        debug_assert!(StreamKind::of(stream) == StreamKind::Request);
+        self.streams.open(stream, tag, request.expects());
+        Ok(())
+    }
+
+    /// Cancels a request, and reports no further events for it. Returns its stream, which the
+    /// caller must reset and stop with [`H3ErrorCode::REQUEST_CANCELLED`]; `None` if the request
+    /// has ended.
+    pub fn cancel(&mut self, tag: u32) -> Option<u64> {
+        let slot = self.streams.find_tag(tag)?;
+        let stream = self.streams.at(slot).id;
+        self.abandon(slot);
+        Some(stream)
+    }
+
+    /// Ends a stream whose remaining bytes won't be read (RFC 9204 §2.2.2.2).
+    fn abandon(&mut self, slot: usize) {
+        let stream = self.streams.at(slot);
+        let (id, partial_bytes) = (stream.id, stream.partial_bytes());
+        self.partial_bytes -= partial_bytes;
+        self.streams.close(slot);
+        self.decoder.cancel(id);
+    }
+
+    /// Consumes bytes that arrived in order on a stream, from the front of `input`, up to the next
+    /// event. The stream is one of this client's requests, or one that the peer opened.
+    ///
+    /// Call it until it returns [`H3Event::NeedMore`]. Only frame headers, field sections and
+    /// instructions that arrive in parts are copied; body bytes never are.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first connection error, with whose code the caller must close the connection.
+    /// Until a restart, each call returns the same violation.
+    #[inline]
+    pub fn next<'a>(
+        &mut self,
+        stream: u64,
+        input: &mut &'a [u8],
+    ) -> Result<H3Event<'a>, H3Violation> {
+        if let Some(violation) = self.failed {
+            return Err(violation);
+        }
+        let result = match StreamKind::of(stream) {
+            StreamKind::Request => self.read_response(stream, input),
+            StreamKind::PeerUnidirectional => self.read_peer_stream(stream, input),
+            StreamKind::ServerBidirectional => Err(H3Violation::ServerBidirectional),
+            StreamKind::OwnUnidirectional => {
+                *input = &[];
+                Ok(H3Event::NeedMore)
+            }
+        };
+        result.inspect_err(|violation| self.failed = Some(*violation))
+    }
+
+    /// Handles the orderly end of a stream (FIN), after all its bytes were passed to
+    /// [`next`](H3Connection::next).
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](H3Connection::next).
+    pub fn finished(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
+        if let Some(violation) = self.failed {
+            return Err(violation);
+        }
+        let result = match StreamKind::of(stream) {
+            StreamKind::Request => self.finish_response(stream),
+            _ => self.peer_stream_closed(stream),
+        };
+        result.inspect_err(|violation| self.failed = Some(*violation))
+    }
+
+    /// Handles the peer's reset of its side of a stream (RESET_STREAM).
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](H3Connection::next).
+    pub fn reset(
+        &mut self,
+        stream: u64,
+        code: H3ErrorCode,
+    ) -> Result<H3Event<'static>, H3Violation> {
+        if let Some(violation) = self.failed {
+            return Err(violation);
+        }
+        let result = match StreamKind::of(stream) {
+            StreamKind::Request => Ok(self.reset_response(stream, code)),
+            _ => self.peer_stream_closed(stream),
+        };
+        result.inspect_err(|violation| self.failed = Some(*violation))
+    }
+
+    /// Handles the peer's request to stop sending on a stream of this client (STOP_SENDING).
+    ///
+    /// A server that doesn't need the rest of a request stops it and still sends a response (RFC
+    /// 9114 §4.1), so a request goes on. The caller must reset its side of the stream with the same
+    /// code.
+    ///
+    /// # Errors
+    ///
+    /// Returns a connection error for a unidirectional stream: the peer must read this client's
+    /// control and decoder streams (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    pub fn stopped(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
+        if let Some(violation) = self.failed {
+            return Err(violation);
+        }
+        if StreamKind::of(stream) != StreamKind::OwnUnidirectional {
+            return Ok(H3Event::Ignored);
+        }
+        self.failed = Some(H3Violation::CriticalStopped);
+        Err(H3Violation::CriticalStopped)
+    }
+
+    /// Handles the end of a stream other than a request's.
+    fn peer_stream_closed(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
+        match StreamKind::of(stream) {
+            StreamKind::Request | StreamKind::OwnUnidirectional => Ok(H3Event::Ignored),
+            StreamKind::ServerBidirectional => Err(H3Violation::ServerBidirectional),
+            StreamKind::PeerUnidirectional => match self.peer_streams.get(stream) {
+                PeerStream::Critical(kind) => Err(H3Violation::CriticalClosed(kind)),
+                PeerStream::Untyped | PeerStream::Discarded => {
+                    self.peer_streams.forget(stream);
+                    Ok(H3Event::Ignored)
+                }
+            },
+        }
+    }
+
+    /// Appends the output for this client's control stream. The first bytes are the stream's type.
+    pub fn take_control(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.control_out);
+    }
+
+    /// Appends the output for this client's QPACK decoder stream. The first bytes are the stream's
+    /// type. Call it when earlier output was sent, so that a peer that doesn't read the stream is
+    /// noticed.
+    pub fn take_decoder(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.decoder_type_due) {
+            varint::write(stream_type::QPACK_DECODER, out);
+        }
+        self.decoder.take_output(out);
+    }
+
+    /// Returns true if there is output for the control or the decoder stream.
+    #[inline]
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.control_out.is_empty() || self.decoder_type_due || self.decoder.has_output()
+    }
+
+    /// Number of requests in flight.
+    #[must_use]
+    pub fn active(&self) -> u32 {
+        self.streams.active()
+    }
+
+    /// Requests in flight. After a violation, or when the peer has closed the connection, they end
+    /// with it.
+    pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
+        self.streams.live().map(|stream| UnfinishedRequest {
+            tag: stream.tag,
+            answered: stream.is_answered(),
+        })
+    }
+
+    /// Tag of the request in flight on a stream.
+    #[must_use]
+    pub fn tag_of(&self, stream: u64) -> Option<u32> {
+        self.streams.get(stream).map(|stream| stream.tag)
+    }
+
+    /// Returns true if the peer's SETTINGS have arrived.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Returns true if the connection will never accept a request again. It can be closed once
+    /// nothing is in flight.
+    #[must_use]
+    pub fn is_going_away(&self) -> bool {
+        self.can_start() == Err(H3StartError::GoingAway)
+    }
+
+    /// Counts a frame that made no progress. Too many in a row are a flood.
+    fn note_idle_frame(&mut self) -> Result<(), H3Violation> {
+        self.note_idle_frames(1)
+    }
+
+    fn note_idle_frames(&mut self, frames: u32) -> Result<(), H3Violation> {
+        self.idle_frames = self.idle_frames.saturating_add(frames);
+        if self.idle_frames > limits::IDLE_FRAMES_MAX {
+            let limit = limits::IDLE_FRAMES_MAX;
+            return Err(H3Violation::TooManyIdleFrames { limit });
+        }
+        Ok(())
+    }
+
+    /// Handles a stream error (RFC 9114 §8).
+    #[cold]
+    fn break_stream(&mut self, slot: usize, violation: H3StreamViolation) -> H3Event<'static> {
+        let stream = self.streams.at(slot);
+        let (id, tag) = (stream.id, stream.tag);
+        self.abandon(slot);
+        H3Event::Broken {
+            tag,
+            stream: id,
+            violation,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Outputs of a connection other than bytes.
+
+use std::fmt;
+
+use super::{H3ErrorCode, H3StreamViolation};
+
+/// Event of a connection. Each `tag` is the one passed to [`start`](super::H3Connection::start).
+///
+/// Each started request causes any number of `Interim`, then at most one `Head`, any number of
+/// `Body`, and exactly one of `End`, `Reset` and `Broken`, unless it is cancelled or the connection
+/// ends before that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum H3Event<'a> {
+    /// All input is consumed.
+    NeedMore,
+    /// The peer's settings arrived.
+    Settings,
+    /// An interim response (1xx); another head follows.
+    Interim {
+        /// Tag of the request.
+        tag: u32,
+        /// 100 to 199, but not 101.
+        status: u16,
+    },
+    /// The head of the final response.
+    Head {
+        /// Tag of the request.
+        tag: u32,
+        /// The status code, 0 to 999, but not 100 to 199.
+        status: u16,
+    },
+    /// A part of the body, never empty.
+    Body {
+        /// Tag of the request.
+        tag: u32,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// The response is complete. If a part of the request is still unsent, the caller must stop
+    /// sending it: the server doesn't need it (RFC 9114 §4.1).
+    End {
+        /// Tag of the request.
+        tag: u32,
+    },
+    /// The peer ended the exchange before the response was complete.
+    Reset {
+        /// Tag of the request.
+        tag: u32,
+        /// Error code of the reset; H3_REQUEST_REJECTED after GOAWAY.
+        code: H3ErrorCode,
+        /// True if the peer states that it did not process the request, which can then be retried
+        /// whatever its method (RFC 9114 §4.1.1): H3_REQUEST_REJECTED, or a GOAWAY for an earlier
+        /// stream. After GOAWAY, the QUIC stream is still open; the caller must reset and stop it
+        /// with H3_REQUEST_CANCELLED.
+        unprocessed: bool,
+    },
+    /// The response violated the protocol. The caller must reset and stop the stream with the code
+    /// of the violation.
+    Broken {
+        /// Tag of the request.
+        tag: u32,
+        /// Identifier of its stream.
+        stream: u64,
+        /// The violation.
+        violation: H3StreamViolation,
+    },
+    /// The peer will not accept further requests. Requests that it won't process follow as `Reset`;
+    /// the others continue.
+    GoAway {
+        /// The first stream that it won't process.
+        first_rejected: u64,
+    },
+    /// A stream whose type is unknown: the caller must stop it with this code, or discard its
+    /// bytes.
+    Discard {
+        /// Identifier of the stream.
+        stream: u64,
+        /// Code for STOP_SENDING.
+        code: H3ErrorCode,
+    },
+    /// Nothing to do, such as for the end of a stream that was cancelled.
+    Ignored,
+}
+
+/// Reason why a request was not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum H3StartError {
+    /// [`H3Settings::streams`](super::H3Settings::streams) requests are in flight.
+    OwnLimit,
+    /// The peer sent GOAWAY, or the connection failed: no further requests are possible.
+    GoingAway,
+    /// The request's fields exceed the peer's limit (SETTINGS_MAX_FIELD_SECTION_SIZE, RFC 9114
+    /// §4.2.2).
+    FieldsTooLong {
+        /// The peer's limit, in bytes.
+        limit_bytes: u64,
+    },
+}
+
+impl fmt::Display for H3StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            H3StartError::OwnLimit => "all streams are in use",
+            H3StartError::GoingAway => "the connection takes no further requests",
+            H3StartError::FieldsTooLong { limit_bytes } => {
+                return write!(
+                    f,
+                    "the server takes no more than {limit_bytes} bytes of headers"
+                );
+            }
+        })
+    }
+}
+
+impl std::error::Error for H3StartError {}

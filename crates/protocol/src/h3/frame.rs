@@ -1,0 +1,156 @@
+//! Encoding of frames (RFC 9114 §7.1 and §7.2).
+
+use std::fmt;
+
+use super::varint;
+
+/// The type of a frame (RFC 9114 §7.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum H3FrameType {
+    /// A part of a body (§7.2.1).
+    Data,
+    /// A field section (§7.2.2).
+    Headers,
+    /// Cancellation of a push (§7.2.3).
+    CancelPush,
+    /// Configuration of the sender (§7.2.4).
+    Settings,
+    /// A response without a request (§7.2.5).
+    PushPromise,
+    /// No further requests are accepted (§7.2.6).
+    GoAway,
+    /// Permission to push (§7.2.7).
+    MaxPushId,
+    /// A type that only HTTP/2 has (§7.2.8).
+    Http2(
+        /// The type.
+        u8,
+    ),
+    /// Any other type; to be ignored (§9).
+    Unknown,
+}
+
+impl H3FrameType {
+    #[inline]
+    fn of(number: u64) -> H3FrameType {
+        match number {
+            0x00 => H3FrameType::Data,
+            0x01 => H3FrameType::Headers,
+            0x03 => H3FrameType::CancelPush,
+            0x04 => H3FrameType::Settings,
+            0x05 => H3FrameType::PushPromise,
+            0x07 => H3FrameType::GoAway,
+            0x0d => H3FrameType::MaxPushId,
+            0x02 | 0x06 | 0x08 | 0x09 => H3FrameType::Http2(number as u8),
+            _ => H3FrameType::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for H3FrameType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            H3FrameType::Data => "DATA",
+            H3FrameType::Headers => "HEADERS",
+            H3FrameType::CancelPush => "CANCEL_PUSH",
+            H3FrameType::Settings => "SETTINGS",
+            H3FrameType::PushPromise => "PUSH_PROMISE",
+            H3FrameType::GoAway => "GOAWAY",
+            H3FrameType::MaxPushId => "MAX_PUSH_ID",
+            H3FrameType::Http2(0x02) => "PRIORITY of HTTP/2",
+            H3FrameType::Http2(0x06) => "PING of HTTP/2",
+            H3FrameType::Http2(0x08) => "WINDOW_UPDATE of HTTP/2",
+            H3FrameType::Http2(_) => "CONTINUATION of HTTP/2",
+            H3FrameType::Unknown => "a frame of unknown type",
+        })
+    }
+}
+
+/// Header of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct H3FrameHeader {
+    pub(super) kind: H3FrameType,
+    /// The length of the payload, in bytes.
+    pub(super) length: u64,
+}
+
+impl H3FrameHeader {
+    /// Takes a header from the front. `None` if it is incomplete; nothing is taken then.
+    #[inline]
+    pub(super) fn take(input: &mut &[u8]) -> Option<H3FrameHeader> {
+        let mut rest = *input;
+        let kind = H3FrameType::of(varint::take(&mut rest)?);
+        let length = varint::take(&mut rest)?;
+        *input = rest;
+        Some(H3FrameHeader { kind, length })
+    }
+
+    /// Takes a header of which the first bytes, in `kept`, arrived earlier. `None` if it is still
+    /// incomplete; the input is then moved to `kept`.
+    pub(super) fn take_split(kept: &mut Vec<u8>, input: &mut &[u8]) -> Option<H3FrameHeader> {
+        while let Some((&byte, rest)) = input.split_first() {
+            *input = rest;
+            kept.push(byte);
+            if let Some(header) = H3FrameHeader::take(&mut kept.as_slice()) {
+                kept.clear();
+                return Some(header);
+            }
+        }
+        None
+    }
+}
+
+/// Number of a frame type that this client sends.
+fn number(kind: H3FrameType) -> u64 {
+    match kind {
+        H3FrameType::Data => 0x00,
+        H3FrameType::Headers => 0x01,
+        H3FrameType::CancelPush => 0x03,
+        H3FrameType::Settings => 0x04,
+        H3FrameType::PushPromise => 0x05,
+        H3FrameType::GoAway => 0x07,
+        H3FrameType::MaxPushId => 0x0d,
+        H3FrameType::Http2(number) => u64::from(number),
+        // Reserved (§7.2.8).
+        H3FrameType::Unknown => 0x21,
+    }
+}
+
+/// Appends the header of a frame whose payload the caller appends.
+pub(super) fn write_header(out: &mut Vec<u8>, kind: H3FrameType, length: u64) {
+    varint::write(number(kind), out);
+    varint::write(length, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_parsed_as_they_are_written() {
+        for byte in 0..0x40 {
+            let kind = H3FrameType::of(byte);
+            let known = kind != H3FrameType::Unknown;
+            assert_eq!(known, byte < 10 || byte == 0x0d);
+            let mut out = Vec::new();
+            write_header(&mut out, kind, 1_000);
+            assert!(!known || u64::from(out[0]) == byte);
+            let header = H3FrameHeader {
+                kind,
+                length: 1_000,
+            };
+            assert_eq!(H3FrameHeader::take(&mut out.as_slice()), Some(header));
+            let mut kept = Vec::new();
+            for end in 0..out.len() - 1 {
+                let mut byte = &out[end..=end];
+                assert_eq!(H3FrameHeader::take_split(&mut kept, &mut byte), None);
+            }
+            let mut rest = [&out[out.len() - 1..], b"more"].concat();
+            rest.push(0);
+            let mut rest = rest.as_slice();
+            let split = H3FrameHeader::take_split(&mut kept, &mut rest);
+            assert_eq!((split, rest), (Some(header), &b"more\0"[..]));
+        }
+        assert_eq!(H3FrameType::of(1 << 40), H3FrameType::Unknown);
+    }
+}

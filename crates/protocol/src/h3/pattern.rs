@@ -1,0 +1,57 @@
+//! Requests of which some field values or the body differ each time they are sent.
+
+use super::qpack::Qpack;
+use super::request::H3Request;
+use crate::field_pattern::FieldPattern;
+use crate::h1::{RequestError, RequestSpec};
+use crate::request_fields::RequestScheme;
+
+/// A request whose field values or body vary. Its other fields are encoded once.
+///
+/// Varying values are written as plain octets, without Huffman coding.
+#[derive(Debug, Clone)]
+pub struct H3RequestPattern {
+    fields: FieldPattern,
+}
+
+impl H3RequestPattern {
+    /// Encodes the fixed parts of a request. A field varies if `is_varying` is true for its value.
+    /// If `body_varies`, the body of `spec` only determines whether `content-length` is sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`H3Request::new`].
+    pub fn new(
+        spec: &RequestSpec,
+        scheme: RequestScheme,
+        is_varying: impl Fn(&str) -> bool,
+        body_varies: bool,
+    ) -> Result<H3RequestPattern, RequestError> {
+        let fields = FieldPattern::new::<Qpack>(spec, scheme, is_varying, body_varies)?;
+        Ok(H3RequestPattern { fields })
+    }
+
+    /// The values of the varying fields, as they are in the pattern's [`RequestSpec`], in the order
+    /// of their fields.
+    pub fn varying_values(&self) -> impl Iterator<Item = &str> {
+        self.fields.varying_values()
+    }
+
+    /// Encodes one request into `request`, whose memory is reused. `write_value` appends the value
+    /// of the varying field with the given number, from 0. `further` is one more field, with its
+    /// name in lower case.
+    pub fn encode(
+        &self,
+        body: &[u8],
+        further: Option<(&str, &str)>,
+        write_value: impl FnMut(usize, &mut Vec<u8>),
+        request: &mut H3Request,
+    ) {
+        request.set_expects(self.fields.expects());
+        let body_bytes = body.len() as u64;
+        request.write(body, |out| {
+            self.fields
+                .encode::<Qpack>(body_bytes, further, write_value, out)
+        });
+    }
+}

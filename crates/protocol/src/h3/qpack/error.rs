@@ -1,0 +1,77 @@
+//! Errors of QPACK.
+
+use std::fmt;
+
+use crate::compression::{HuffmanError, IntegerError, StringError};
+
+/// Error in a field section or on the encoder stream. The connection can't be used further
+/// (QPACK_DECOMPRESSION_FAILED or QPACK_ENCODER_STREAM_ERROR, RFC 9204 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QpackError {
+    /// The section ends within a field line or its prefix.
+    Truncated,
+    /// An integer with more than 32 bits, or with too many bytes (RFC 9204 §4.1.1).
+    Integer,
+    /// An index that isn't in its table, or not within the Required Insert Count (RFC 9204 §2.2.3).
+    Index,
+    /// An invalid Huffman-coded string (RFC 9204 §4.1.2).
+    Huffman(HuffmanError),
+    /// A Required Insert Count that no encoder can have meant (RFC 9204 §4.5.1.1).
+    InsertCount,
+    /// A Base below 0 (RFC 9204 §4.5.1.2).
+    Base,
+    /// A reference to an entry that hasn't arrived, though no blocked streams are allowed (RFC 9204
+    /// §2.2.1).
+    Blocked,
+    /// A capacity of the dynamic table above the limit (RFC 9204 §4.3.1).
+    CapacityTooLarge,
+    /// An entry larger than the dynamic table (RFC 9204 §3.2.2).
+    EntryTooLarge,
+}
+
+impl From<IntegerError> for QpackError {
+    fn from(error: IntegerError) -> QpackError {
+        match error {
+            IntegerError::Truncated => QpackError::Truncated,
+            IntegerError::TooLarge => QpackError::Integer,
+        }
+    }
+}
+
+impl From<HuffmanError> for QpackError {
+    fn from(error: HuffmanError) -> QpackError {
+        QpackError::Huffman(error)
+    }
+}
+
+impl From<StringError> for QpackError {
+    fn from(error: StringError) -> QpackError {
+        match error {
+            StringError::Length(error) => error.into(),
+            StringError::Huffman(error) => error.into(),
+        }
+    }
+}
+
+impl fmt::Display for QpackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QpackError::Truncated => "it ends within a header",
+            QpackError::Integer => "an integer is too large",
+            QpackError::Index => "an index is not in the tables",
+            QpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string holds EOS",
+            QpackError::Huffman(HuffmanError::Padding) => {
+                "a Huffman-coded string is padded with other than up to 7 ones"
+            }
+            QpackError::InsertCount => "its Required Insert Count is impossible",
+            QpackError::Base => "its Base is below 0",
+            QpackError::Blocked => {
+                "it refers to a table entry that has not arrived, though no stream may block"
+            }
+            QpackError::CapacityTooLarge => "it makes the dynamic table larger than allowed",
+            QpackError::EntryTooLarge => "an entry is larger than the dynamic table",
+        })
+    }
+}
+
+impl std::error::Error for QpackError {}

@@ -1,0 +1,42 @@
+//! QPACK, the field compression of HTTP/3 (RFC 9204).
+//!
+//! As for HPACK, this isn't a general implementation:
+//!
+//! - The *encoder* writes a request once, before the run, with the static table and literals only.
+//!   The same bytes are valid on every stream of every connection, and no encoder stream is needed.
+//! - The *decoder* reads everything and keeps the status, the length and errors. It allows a
+//!   dynamic table but no blocked streams (SETTINGS_QPACK_BLOCKED_STREAMS is 0), so a server refers
+//!   only to entries that were acknowledged. No response waits for another stream, and nothing is
+//!   buffered until then. If heads are needed as text, `texts` reads each section a second time.
+//! - Responses to the same request are mostly the same bytes, so a repeated section is recognized
+//!   by comparison.
+//!
+//! | section of RFC 9204 | code |
+//! |---|---|
+//! | §2.2.1 blocked decoding | [`QpackError::Blocked`] |
+//! | §2.2.2, §4.4 decoder instructions | `decoder`: `acknowledge`, `cancel`, `take_output` |
+//! | §2.2.3 invalid references | [`QpackError::Index`] |
+//! | §3.1, Appendix A static table | `static_table` |
+//! | §3.2 dynamic table | `compression::table`, shared with HPACK; indices: `decoder`, `prefix` |
+//! | §4.1.1, §4.1.2 integers, strings | `compression`, shared with HPACK |
+//! | §4.3 encoder instructions | `instruction`; `decoder`: `apply` |
+//! | §4.5.1 prefix of a section | `prefix` |
+//! | §4.5.2 to §4.5.6 field lines | `decoder`: `line`; of requests, `encoder` |
+//! | §6 error codes | [`H3Violation::code`](super::H3Violation::code) |
+
+pub use crate::compression::{FieldFault, Fields, HuffmanError};
+
+mod decoder;
+mod encoder;
+mod error;
+mod instruction;
+mod prefix;
+mod static_table;
+mod texts;
+
+pub use decoder::QpackDecoder;
+pub(crate) use encoder::{Qpack, SECTION_PREFIX};
+pub use error::QpackError;
+
+/// Size of the dynamic table until the encoder sets its capacity, in bytes (RFC 9204 §3.2.3).
+const INITIAL_TABLE_BYTES: u32 = 0;

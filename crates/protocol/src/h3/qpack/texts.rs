@@ -1,0 +1,111 @@
+//! Fields as text, for the few callers that need heads.
+
+use super::instruction::EncoderInstruction;
+use super::prefix::SectionPrefix;
+use super::{INITIAL_TABLE_BYTES, static_table};
+use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
+
+/// Fields of the last section as text, with a dynamic table of its own.
+///
+/// It reads each section and instruction after the [`QpackDecoder`](super::QpackDecoder) has
+/// accepted it, so it finds no errors, and the decoder's limits apply.
+#[derive(Debug)]
+pub(super) struct SectionTexts {
+    table: TextTable,
+    capacity_limit: u32,
+    inserts: u64,
+    /// The last section, one line per field.
+    lines: Vec<u8>,
+}
+
+impl SectionTexts {
+    pub(super) fn new(capacity_limit: u32) -> SectionTexts {
+        SectionTexts {
+            table: TextTable::new(INITIAL_TABLE_BYTES),
+            capacity_limit,
+            inserts: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Resets the state for a new connection.
+    pub(super) fn restart(&mut self) {
+        self.table.restart(INITIAL_TABLE_BYTES);
+        self.inserts = 0;
+        self.lines.clear();
+    }
+
+    /// Fields of the last section, one line per field.
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Applies an instruction that the decoder has accepted.
+    pub(super) fn apply(&mut self, instruction: EncoderInstruction) {
+        if let EncoderInstruction::Capacity(bytes) = instruction {
+            self.table.resize(bytes);
+        } else if let Some(field) = self.inserted(instruction) {
+            self.table.insert(field);
+            self.inserts += 1;
+        }
+    }
+
+    /// The entry that an instruction inserts.
+    fn inserted(&self, instruction: EncoderInstruction) -> Option<FieldText> {
+        let dynamic = |index: u32| self.table.get(index as usize).cloned();
+        Some(match instruction {
+            EncoderInstruction::Capacity(_) => return None,
+            EncoderInstruction::InsertStaticName { index, value } => {
+                (static_entry(index)?.0, value.to_vec().ok()?)
+            }
+            EncoderInstruction::InsertDynamicName { index, value } => {
+                (dynamic(index)?.0, value.to_vec().ok()?)
+            }
+            EncoderInstruction::InsertLiteral { name, value } => {
+                (name.to_vec().ok()?, value.to_vec().ok()?)
+            }
+            EncoderInstruction::Duplicate { index } => dynamic(index)?,
+        })
+    }
+
+    /// Reads a section that the decoder has accepted.
+    pub(super) fn read(&mut self, section: &[u8]) {
+        self.lines.clear();
+        let mut rest = section;
+        let prefix = SectionPrefix::take(&mut rest, self.inserts, self.capacity_limit);
+        let Ok(prefix) = prefix else { return };
+        // The loop ends early only for a section that the decoder rejects.
+        while let Some(&first) = rest.first()
+            && let Some(field) = self.line(first, prefix, &mut rest)
+        {
+            write_line("HTTP/3", &field, &mut self.lines);
+        }
+    }
+
+    /// Reads a field line (RFC 9204 §4.5).
+    fn line(&self, first: u8, prefix: SectionPrefix, rest: &mut &[u8]) -> Option<FieldText> {
+        let mut integer = |bits| decode_integer(bits, rest).ok();
+        let name = match first {
+            0xc0.. => return static_entry(integer(6)?),
+            0x80.. => return self.entry(prefix.relative(integer(6)?).ok()?),
+            0x50..=0x5f | 0x70.. => static_entry(integer(4)?)?.0,
+            0x40.. => self.entry(prefix.relative(integer(4)?).ok()?)?.0,
+            0x20.. => CodedString::take(3, rest).ok()?.to_vec().ok()?,
+            0x10.. => return self.entry(prefix.post_base(integer(4)?)),
+            _ => self.entry(prefix.post_base(integer(3)?))?.0,
+        };
+        Some((name, CodedString::take(7, rest).ok()?.to_vec().ok()?))
+    }
+
+    /// Entry of the dynamic table at an absolute index.
+    fn entry(&self, absolute: u64) -> Option<FieldText> {
+        let index = self.inserts.checked_sub(absolute)?.checked_sub(1)?;
+        self.table.get(usize::try_from(index).ok()?).cloned()
+    }
+}
+
+/// Entry of the static table.
+fn static_entry(index: u32) -> Option<FieldText> {
+    let (name, value) = static_table::TEXTS.get(index as usize)?;
+    Some((name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+}

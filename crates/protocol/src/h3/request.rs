@@ -1,0 +1,130 @@
+//! Encoding of requests, done once before the run.
+
+use std::fmt;
+
+use super::frame::{self, H3FrameType};
+use super::qpack::{Qpack, SECTION_PREFIX};
+use super::varint::{VARINT_BYTES_MAX, Varint};
+use crate::h1::{Expects, RequestError, RequestSpec};
+use crate::request_fields::{FieldBlock, RequestScheme, expects_of};
+
+/// Room for the header of HEADERS, whose length isn't known when its payload is written.
+const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
+
+/// A request, encoded for any stream of any connection.
+///
+/// Its fields use the static table and literals only, so the bytes are always valid.
+#[derive(Clone)]
+pub struct H3Request {
+    /// The frames, after unused room.
+    bytes: Vec<u8>,
+    /// Start of the frames.
+    start: usize,
+    body_bytes: usize,
+    list_bytes: u32,
+    expects: Expects,
+}
+
+impl H3Request {
+    /// Encodes a request.
+    ///
+    /// It has the same fields as [`h2::EncodedRequest`](crate::h2::EncodedRequest::new).
+    ///
+    /// # Errors
+    ///
+    /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
+    /// body.
+    pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<H3Request, RequestError> {
+        let block = FieldBlock::new::<Qpack>(spec, scheme)?;
+        let mut request = H3Request {
+            expects: expects_of(spec.method),
+            ..H3Request::default()
+        };
+        request.write(spec.body, |out| {
+            out.extend_from_slice(&block.bytes);
+            block.list_bytes
+        });
+        Ok(request)
+    }
+
+    /// Writes the frames, with the memory of the previous ones. `write_fields` appends the field
+    /// lines and returns the size of the list.
+    pub(super) fn write(&mut self, body: &[u8], write_fields: impl FnOnce(&mut Vec<u8>) -> u32) {
+        let out = &mut self.bytes;
+        out.clear();
+        out.resize(HEADER_ROOM_BYTES, 0);
+        out.extend_from_slice(&SECTION_PREFIX);
+        self.list_bytes = write_fields(out);
+        let length = Varint::new((out.len() - HEADER_ROOM_BYTES) as u64);
+        let length_at = HEADER_ROOM_BYTES - length.bytes().len();
+        out[length_at..HEADER_ROOM_BYTES].copy_from_slice(length.bytes());
+        self.start = length_at - 1;
+        out[self.start] = 0x01;
+        if !body.is_empty() {
+            frame::write_header(out, H3FrameType::Data, body.len() as u64);
+            out.extend_from_slice(body);
+        }
+        self.body_bytes = body.len();
+    }
+
+    pub(super) fn set_expects(&mut self, expects: Expects) {
+        self.expects = expects;
+    }
+
+    /// All bytes on the stream of the request, which ends after them: HEADERS, and DATA if there is
+    /// a body.
+    #[must_use]
+    pub fn wire(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// The body.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - self.body_bytes..]
+    }
+
+    /// Effect of the method on the response's body.
+    #[must_use]
+    pub fn expects(&self) -> Expects {
+        self.expects
+    }
+
+    /// Size of the list of fields, in bytes as counted by RFC 9114 §4.2.2.
+    #[must_use]
+    pub fn list_bytes(&self) -> u32 {
+        self.list_bytes
+    }
+}
+
+impl Default for H3Request {
+    /// An empty request, into which an [`H3RequestPattern`](super::H3RequestPattern) encodes.
+    fn default() -> H3Request {
+        H3Request {
+            bytes: Vec::new(),
+            start: 0,
+            body_bytes: 0,
+            list_bytes: 0,
+            expects: Expects::Body,
+        }
+    }
+}
+
+impl PartialEq for H3Request {
+    fn eq(&self, other: &H3Request) -> bool {
+        let key = |request: &H3Request| (request.body_bytes, request.list_bytes, request.expects);
+        key(self) == key(other) && self.wire() == other.wire()
+    }
+}
+
+impl Eq for H3Request {}
+
+impl fmt::Debug for H3Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("H3Request")
+            .field("wire_bytes", &self.wire().len())
+            .field("body_bytes", &self.body_bytes)
+            .field("expects", &self.expects)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,163 @@
+//! SETTINGS of both sides (RFC 9114 §7.2.4, RFC 9204 §5).
+
+use super::frame::{self, H3FrameType};
+use super::{H3Violation, limits, varint};
+
+/// Identifiers.
+mod id {
+    pub(super) const QPACK_MAX_TABLE_CAPACITY: u64 = 0x01;
+    pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x06;
+    pub(super) const QPACK_BLOCKED_STREAMS: u64 = 0x07;
+}
+
+/// Settings of this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct H3Settings {
+    /// Largest number of requests in flight, 1 to [`H3Settings::STREAMS_MAX`]; other values are
+    /// clamped. Memory is reserved for all of them.
+    pub streams: u32,
+    /// Largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
+    /// lowered. Default: 4,096, as for HTTP/2.
+    pub header_table_bytes: u32,
+}
+
+impl H3Settings {
+    /// Largest number of concurrent requests on one connection.
+    pub const STREAMS_MAX: u32 = 65_536;
+
+    const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;
+
+    pub(super) fn within_bounds(self) -> H3Settings {
+        H3Settings {
+            streams: self.streams.clamp(1, H3Settings::STREAMS_MAX),
+            header_table_bytes: self
+                .header_table_bytes
+                .min(H3Settings::HEADER_TABLE_MAX_BYTES),
+        }
+    }
+
+    /// Appends the SETTINGS frame. Settings with their default value are omitted.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut payload = Vec::new();
+        let table_bytes = u64::from(self.header_table_bytes);
+        let section_bytes = u64::from(limits::FIELD_SECTION_BYTES_MAX);
+        if table_bytes > 0 {
+            varint::write(id::QPACK_MAX_TABLE_CAPACITY, &mut payload);
+            varint::write(table_bytes, &mut payload);
+        }
+        varint::write(id::MAX_FIELD_SECTION_SIZE, &mut payload);
+        varint::write(section_bytes, &mut payload);
+        frame::write_header(out, H3FrameType::Settings, payload.len() as u64);
+        out.extend_from_slice(&payload);
+    }
+}
+
+impl Default for H3Settings {
+    fn default() -> H3Settings {
+        H3Settings {
+            streams: 1,
+            header_table_bytes: 4_096,
+        }
+    }
+}
+
+/// Settings of the peer. Those of its decoder don't matter, because this client's encoder doesn't
+/// use the dynamic table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct H3PeerSettings {
+    /// Longest list of fields that it accepts, in bytes as counted by RFC 9114 §4.2.2.
+    pub(super) max_field_section_bytes: Option<u64>,
+}
+
+impl H3PeerSettings {
+    /// Reads the payload of SETTINGS.
+    pub(super) fn read(payload: &[u8]) -> Result<H3PeerSettings, H3Violation> {
+        let mut settings = H3PeerSettings::default();
+        let (mut table_seen, mut blocked_seen) = (false, false);
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let pair = (varint::take(&mut rest), varint::take(&mut rest));
+            let (Some(identifier), Some(value)) = pair else {
+                return Err(H3Violation::FrameLength(H3FrameType::Settings));
+            };
+            let is_repeated = match identifier {
+                // Defined by HTTP/2 without a counterpart here (RFC 9114 §7.2.4.1).
+                0x02..=0x05 => return Err(H3Violation::Http2Setting(identifier)),
+                id::QPACK_MAX_TABLE_CAPACITY => std::mem::replace(&mut table_seen, true),
+                id::QPACK_BLOCKED_STREAMS => std::mem::replace(&mut blocked_seen, true),
+                id::MAX_FIELD_SECTION_SIZE => {
+                    settings.max_field_section_bytes.replace(value).is_some()
+                }
+                // Unknown settings are ignored (RFC 9114 §7.2.4).
+                _ => false,
+            };
+            if is_repeated {
+                return Err(H3Violation::SettingTwice(identifier));
+            }
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: &[(u64, u64)]) -> Result<H3PeerSettings, H3Violation> {
+        let mut payload = Vec::new();
+        for (identifier, value) in settings {
+            varint::write(*identifier, &mut payload);
+            varint::write(*value, &mut payload);
+        }
+        H3PeerSettings::read(&payload)
+    }
+
+    #[test]
+    fn settings_are_read() {
+        assert_eq!(read(&[]), Ok(H3PeerSettings::default()));
+        let known = read(&[(1, 4_096), (0x21, 7), (0x08, 1), (6, 1 << 40), (7, 100)]);
+        let expected = H3PeerSettings {
+            max_field_section_bytes: Some(1 << 40),
+        };
+        assert_eq!(known, Ok(expected));
+    }
+
+    #[test]
+    fn wrong_settings_are_refused() {
+        for identifier in 2..=5 {
+            let result = read(&[(6, 1), (identifier, 0)]);
+            assert_eq!(result, Err(H3Violation::Http2Setting(identifier)));
+        }
+        for identifier in [1, 6, 7] {
+            let result = read(&[(identifier, 1), (0x99, 0), (0x99, 0), (identifier, 1)]);
+            assert_eq!(result, Err(H3Violation::SettingTwice(identifier)));
+        }
+        for payload in [&b"\x06"[..], b"\x06\x40", b"\x40", b"\x06\x01\x07"] {
+            let length = H3Violation::FrameLength(H3FrameType::Settings);
+            assert_eq!(H3PeerSettings::read(payload), Err(length));
+        }
+    }
+
+    #[test]
+    fn own_settings_are_bounded_and_written() {
+        let silly = H3Settings {
+            streams: 0,
+            header_table_bytes: u32::MAX,
+        };
+        let bounded = H3Settings {
+            streams: 1,
+            header_table_bytes: 65_536,
+        };
+        assert_eq!(silly.within_bounds(), bounded);
+        let mut out = Vec::new();
+        H3Settings::default().write(&mut out);
+        assert_eq!(out, b"\x04\x08\x01\x50\x00\x06\x80\x01\x00\x00");
+        out.clear();
+        let without_table = H3Settings {
+            header_table_bytes: 0,
+            ..silly
+        };
+        without_table.write(&mut out);
+        assert_eq!(out, b"\x04\x05\x06\x80\x01\x00\x00");
+    }
+}

@@ -1,0 +1,135 @@
+//! The stream of a request, which carries one exchange.
+
+use super::{H3FrameType, H3Violation};
+use crate::compression::Fields;
+use crate::h1::Expects;
+use crate::response_stage::{ResponseFault, ResponseStage, SectionRole};
+
+/// Stage of an exchange (RFC 9114 §4.1).
+///
+/// ```text
+///            start          last byte of trailers
+///   Closed ---------> Response ---------> Trailed
+///     ^                  |                   |
+///     `------------------+-------------------'
+///          FIN, reset by either side, malformed response
+/// ```
+///
+/// QUIC tracks the states of the stream itself and its flow control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExchangeStage {
+    Closed,
+    Response(ResponseStage),
+    /// The trailers arrived; only the end of the stream is left.
+    Trailed,
+}
+
+/// Meaning of the next byte on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameReading {
+    /// The header of a frame.
+    Header,
+    /// The payload of HEADERS, which is processed as a whole.
+    Section { length: usize },
+    /// The rest of DATA, at least 1 byte.
+    Data { left: u64 },
+    /// The rest of an unknown frame, at least 1 byte.
+    Skip { left: u64 },
+}
+
+#[derive(Debug)]
+pub(super) struct H3Stream {
+    pub(super) id: u64,
+    pub(super) tag: u32,
+    pub(super) stage: ExchangeStage,
+    pub(super) expects: Expects,
+    pub(super) reading: FrameReading,
+    /// Start of a frame header or field section that arrived in parts. Its memory is kept for the
+    /// next stream.
+    pub(super) kept: Vec<u8>,
+}
+
+impl H3Stream {
+    /// Content of a slot that was never used.
+    pub(super) fn closed() -> H3Stream {
+        H3Stream {
+            id: 0,
+            tag: 0,
+            stage: ExchangeStage::Closed,
+            expects: Expects::Body,
+            reading: FrameReading::Header,
+            kept: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_live(&self) -> bool {
+        self.stage != ExchangeStage::Closed
+    }
+
+    /// Returns true if any part of the response was received.
+    pub(super) fn is_answered(&self) -> bool {
+        self.stage != ExchangeStage::Response(ResponseStage::START)
+    }
+
+    /// Bytes of an incomplete field section.
+    pub(super) fn partial_bytes(&self) -> usize {
+        match self.reading {
+            FrameReading::Section { .. } => self.kept.len(),
+            _ => 0,
+        }
+    }
+
+    /// Checks that a frame of this type may follow (RFC 9114 §4.1 and §7.2).
+    #[inline]
+    pub(super) fn check_frame(&self, kind: H3FrameType) -> Result<(), H3Violation> {
+        match (kind, self.stage) {
+            (H3FrameType::Data | H3FrameType::Headers, ExchangeStage::Trailed) => {
+                Err(H3Violation::AfterTrailers(kind))
+            }
+            (H3FrameType::Data, ExchangeStage::Response(ResponseStage::Head { .. })) => {
+                Err(H3Violation::DataBeforeHead)
+            }
+            (H3FrameType::Headers, ExchangeStage::Response(ResponseStage::Tunnel)) => {
+                Err(H3Violation::FieldsInTunnel)
+            }
+            (H3FrameType::PushPromise, _) => Err(H3Violation::Push),
+            (H3FrameType::Data | H3FrameType::Headers | H3FrameType::Unknown, _) => Ok(()),
+            _ => Err(H3Violation::OnRequestStream(kind)),
+        }
+    }
+
+    /// Handles a field section.
+    #[inline]
+    pub(super) fn section(&mut self, fields: &Fields) -> Result<SectionRole, ResponseFault> {
+        let ExchangeStage::Response(response) = &mut self.stage else {
+            // `check_frame` has refused HEADERS.
+            return Ok(SectionRole::Trailers);
+        };
+        let role = response.section(fields, self.expects)?;
+        if role == SectionRole::Trailers {
+            response.check_end()?;
+            self.stage = ExchangeStage::Trailed;
+        }
+        Ok(role)
+    }
+
+    /// Handles the header of DATA with `bytes` of body.
+    #[inline]
+    pub(super) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
+        match &mut self.stage {
+            ExchangeStage::Response(response) => response.data(bytes),
+            // `check_frame` has refused DATA.
+            ExchangeStage::Trailed | ExchangeStage::Closed => Ok(()),
+        }
+    }
+
+    /// Checks that the response is complete when the peer ends the stream.
+    #[inline]
+    pub(super) fn check_end(&self) -> Result<(), ResponseFault> {
+        match self.stage {
+            ExchangeStage::Response(response) => response.check_end(),
+            ExchangeStage::Trailed | ExchangeStage::Closed => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Violations of HTTP/3 by a peer: connection errors and stream errors.
+
+use std::fmt;
+
+use super::qpack::QpackError;
+use super::{H3ErrorCode, H3FrameType};
+use crate::compression::FieldFault;
+use crate::response_stage::ResponseFault;
+
+/// A stream of which each side has at most one (RFC 9114 §6.2, RFC 9204 §4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CriticalStream {
+    /// The control stream.
+    Control,
+    /// The stream of QPACK's encoder.
+    Encoder,
+    /// The stream of QPACK's decoder.
+    Decoder,
+}
+
+impl fmt::Display for CriticalStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CriticalStream::Control => "control stream",
+            CriticalStream::Encoder => "QPACK encoder stream",
+            CriticalStream::Decoder => "QPACK decoder stream",
+        })
+    }
+}
+
+/// The first connection error (RFC 9114 §8). The peer is always at fault, and all streams end with
+/// it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum H3Violation {
+    /// The control stream doesn't begin with SETTINGS (RFC 9114 §6.2.1).
+    NoSettings,
+    /// A second SETTINGS (RFC 9114 §7.2.4).
+    SettingsTwice,
+    /// A setting that only HTTP/2 has (RFC 9114 §7.2.4.1).
+    Http2Setting(
+        /// Its identifier.
+        u64,
+    ),
+    /// A setting that occurs twice (RFC 9114 §7.2.4).
+    SettingTwice(
+        /// Its identifier.
+        u64,
+    ),
+    /// A frame that isn't allowed on the control stream (RFC 9114 §7.2).
+    OnControlStream(H3FrameType),
+    /// A frame that isn't allowed on the stream of a request (RFC 9114 §7.2).
+    OnRequestStream(H3FrameType),
+    /// DATA before a final head (RFC 9114 §4.1).
+    DataBeforeHead,
+    /// HEADERS or DATA after the trailers (RFC 9114 §4.1).
+    AfterTrailers(H3FrameType),
+    /// HEADERS in the tunnel of a CONNECT (RFC 9114 §4.4).
+    FieldsInTunnel,
+    /// A frame whose fields end before or after its payload (RFC 9114 §7.1).
+    FrameLength(H3FrameType),
+    /// A stream that ends within a frame (RFC 9114 §7.1).
+    FrameTruncated,
+    /// A frame on the control stream larger than the limit.
+    FrameTooLong {
+        /// The limit, in bytes.
+        limit_bytes: u32,
+    },
+    /// A push, which this client never allows: PUSH_PROMISE, CANCEL_PUSH or a push stream (RFC 9114
+    /// §4.6).
+    Push,
+    /// A second GOAWAY with a later stream than the first (RFC 9114 §5.2).
+    GoAwayIncreased,
+    /// A GOAWAY whose identifier isn't that of a request's stream (RFC 9114 §7.2.6).
+    GoAwayStream,
+    /// A bidirectional stream opened by the server (RFC 9114 §6.1).
+    ServerBidirectional,
+    /// A second stream of a type of which there is one (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    StreamTwice(CriticalStream),
+    /// The peer closed a stream that must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    CriticalClosed(CriticalStream),
+    /// The peer doesn't read this client's control or decoder stream (RFC 9114 §6.2.1, RFC 9204
+    /// §4.2).
+    CriticalStopped,
+    /// A field section that can't be decoded (RFC 9204 §2.2).
+    Section(QpackError),
+    /// An error on the peer's encoder stream (RFC 9204 §4.3).
+    EncoderStream(QpackError),
+    /// An acknowledgment of insertions into a table that this client doesn't use (RFC 9204 §4.4).
+    DecoderStream,
+    /// More frames in a row without progress than the limit.
+    TooManyIdleFrames {
+        /// The limit, in frames.
+        limit: u32,
+    },
+    /// The peer doesn't read the decoder stream.
+    TooManyUnread {
+        /// The limit, in bytes.
+        limit_bytes: u32,
+    },
+    /// More field sections in parts than the limit.
+    TooManyParts {
+        /// The limit, in bytes.
+        limit_bytes: u32,
+    },
+    /// More unidirectional streams without a complete type than the limit.
+    TooManyUntyped {
+        /// The limit, in streams.
+        limit: u32,
+    },
+}
+
+impl H3Violation {
+    /// Error code with which the connection must be closed.
+    #[must_use]
+    pub fn code(self) -> H3ErrorCode {
+        match self {
+            H3Violation::NoSettings => H3ErrorCode::MISSING_SETTINGS,
+            H3Violation::SettingsTwice
+            | H3Violation::OnControlStream(_)
+            | H3Violation::OnRequestStream(_)
+            | H3Violation::DataBeforeHead
+            | H3Violation::AfterTrailers(_)
+            | H3Violation::FieldsInTunnel => H3ErrorCode::FRAME_UNEXPECTED,
+            H3Violation::Http2Setting(_) | H3Violation::SettingTwice(_) => {
+                H3ErrorCode::SETTINGS_ERROR
+            }
+            H3Violation::FrameLength(_) | H3Violation::FrameTruncated => H3ErrorCode::FRAME_ERROR,
+            H3Violation::Push | H3Violation::GoAwayIncreased | H3Violation::GoAwayStream => {
+                H3ErrorCode::ID_ERROR
+            }
+            H3Violation::ServerBidirectional | H3Violation::StreamTwice(_) => {
+                H3ErrorCode::STREAM_CREATION_ERROR
+            }
+            H3Violation::CriticalClosed(_) | H3Violation::CriticalStopped => {
+                H3ErrorCode::CLOSED_CRITICAL_STREAM
+            }
+            H3Violation::Section(_) => H3ErrorCode::QPACK_DECOMPRESSION_FAILED,
+            H3Violation::EncoderStream(_) => H3ErrorCode::QPACK_ENCODER_STREAM_ERROR,
+            H3Violation::DecoderStream => H3ErrorCode::QPACK_DECODER_STREAM_ERROR,
+            H3Violation::FrameTooLong { .. }
+            | H3Violation::TooManyIdleFrames { .. }
+            | H3Violation::TooManyUnread { .. }
+            | H3Violation::TooManyParts { .. }
+            | H3Violation::TooManyUntyped { .. } => H3ErrorCode::EXCESSIVE_LOAD,
+        }
+    }
+}
+
+impl fmt::Display for H3Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            H3Violation::NoSettings => "the server's control stream does not begin with SETTINGS",
+            H3Violation::SettingsTwice => "the server sent SETTINGS twice",
+            H3Violation::Http2Setting(id) => {
+                return write!(f, "the server sent setting {id:#x}, which only HTTP/2 has");
+            }
+            H3Violation::SettingTwice(id) => {
+                return write!(f, "the server sent setting {id:#x} twice");
+            }
+            H3Violation::OnControlStream(kind) => {
+                return write!(f, "the server sent {kind} on its control stream");
+            }
+            H3Violation::OnRequestStream(kind) => {
+                return write!(f, "the server sent {kind} on the stream of a request");
+            }
+            H3Violation::DataBeforeHead => "the server sent DATA before the head of the response",
+            H3Violation::AfterTrailers(kind) => {
+                return write!(f, "the server sent {kind} after the trailers");
+            }
+            H3Violation::FieldsInTunnel => "the server sent HEADERS within a tunnel",
+            H3Violation::FrameLength(kind) => {
+                return write!(f, "the server sent {kind} of a wrong length");
+            }
+            H3Violation::FrameTruncated => "the server ended a stream within a frame",
+            H3Violation::FrameTooLong { limit_bytes } => {
+                return write!(
+                    f,
+                    "the server sent a frame over {limit_bytes} bytes on its control stream"
+                );
+            }
+            H3Violation::Push => "the server pushes, though push is not allowed",
+            H3Violation::GoAwayIncreased => "the server's second GOAWAY has a later stream",
+            H3Violation::GoAwayStream => {
+                "the server's GOAWAY has an identifier that is not of a request's stream"
+            }
+            H3Violation::ServerBidirectional => "the server opened a bidirectional stream",
+            H3Violation::StreamTwice(kind) => {
+                return write!(f, "the server opened a second {kind}");
+            }
+            H3Violation::CriticalClosed(kind) => {
+                return write!(f, "the server closed its {kind}");
+            }
+            H3Violation::CriticalStopped => "the server does not read the client's control streams",
+            H3Violation::Section(error) => {
+                return write!(f, "the server's headers can't be decoded: {error}");
+            }
+            H3Violation::EncoderStream(error) => {
+                return write!(
+                    f,
+                    "the server's QPACK encoder stream can't be decoded: {error}"
+                );
+            }
+            H3Violation::DecoderStream => {
+                "the server acknowledged table entries that were never inserted"
+            }
+            H3Violation::TooManyIdleFrames { limit } => {
+                return write!(
+                    f,
+                    "the server sent more than {limit} frames in a row without any effect"
+                );
+            }
+            H3Violation::TooManyUnread { limit_bytes } => {
+                return write!(
+                    f,
+                    "the server does not read the QPACK decoder stream (over {limit_bytes} bytes \
+                     wait)"
+                );
+            }
+            H3Violation::TooManyParts { limit_bytes } => {
+                return write!(
+                    f,
+                    "the server sent over {limit_bytes} bytes of incomplete headers"
+                );
+            }
+            H3Violation::TooManyUntyped { limit } => {
+                return write!(
+                    f,
+                    "the server opened more than {limit} streams without a type"
+                );
+            }
+        })
+    }
+}
+
+impl std::error::Error for H3Violation {}
+
+/// The first violation in a response: a stream error (RFC 9114 §8). The peer is always at fault;
+/// the connection and its other streams continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum H3StreamViolation {
+    /// The response is malformed (RFC 9114 §4.1.2).
+    Malformed(ResponseFault),
+    /// A field section longer than its fields may be (RFC 9114 §4.2.2).
+    SectionTooLong {
+        /// The limit, in bytes.
+        limit_bytes: u32,
+    },
+}
+
+impl H3StreamViolation {
+    /// Error code with which the stream must be reset and stopped.
+    #[must_use]
+    pub fn code(self) -> H3ErrorCode {
+        match self {
+            H3StreamViolation::SectionTooLong { .. }
+            | H3StreamViolation::Malformed(
+                ResponseFault::TooManyInterim { .. }
+                | ResponseFault::Fields(FieldFault::ListTooLong { .. }),
+            ) => H3ErrorCode::EXCESSIVE_LOAD,
+            H3StreamViolation::Malformed(_) => H3ErrorCode::MESSAGE_ERROR,
+        }
+    }
+}
+
+impl From<ResponseFault> for H3StreamViolation {
+    fn from(fault: ResponseFault) -> H3StreamViolation {
+        H3StreamViolation::Malformed(fault)
+    }
+}
+
+impl fmt::Display for H3StreamViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            H3StreamViolation::Malformed(fault) => fault.fmt(f),
+            H3StreamViolation::SectionTooLong { limit_bytes } => {
+                write!(f, "headers over {limit_bytes} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for H3StreamViolation {}

@@ -1,0 +1,158 @@
+//! Structure of a response in HTTP/2 and HTTP/3 (RFC 9113 §8.1, §8.5; RFC 9114 §4.1, §4.4).
+
+use std::fmt;
+
+use crate::compression::{FieldFault, Fields};
+use crate::h1::Expects;
+
+/// Interim responses (1xx) before the final one. The same as for HTTP/1.1.
+const INTERIM_RESPONSES_MAX: u8 = 32;
+
+/// Stage of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResponseStage {
+    /// The final head is expected, after `interims` interim heads.
+    Head { interims: u8 },
+    /// The body, or the trailers after it.
+    Body {
+        /// Remaining body bytes, if there was a Content-Length.
+        left: Option<u64>,
+    },
+    /// The content of a tunnel: DATA only (RFC 9113 §8.5, RFC 9114 §4.4).
+    Tunnel,
+}
+
+/// Meaning of a list of fields in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SectionRole {
+    Interim(u16),
+    Head(u16),
+    Trailers,
+}
+
+/// A request without a response when its connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnfinishedRequest {
+    /// The tag with which it was started.
+    pub tag: u32,
+    /// True if a part of the response was received. Otherwise, the request may be retried if its
+    /// method allows it (RFC 9110 §9.2.2).
+    pub answered: bool,
+}
+
+/// The first violation of the structure of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ResponseFault {
+    /// The fields of the head or of the trailers are malformed (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
+    Fields(FieldFault),
+    /// Status 101, which only HTTP/1.1 has (RFC 9113 §8.6, RFC 9114 §4.5).
+    SwitchingProtocols,
+    /// More interim responses than the limit.
+    TooManyInterim {
+        /// The limit, in responses.
+        limit: u8,
+    },
+    /// DATA, or the end of the stream, before a final head.
+    DataBeforeHead,
+    /// Fields in the tunnel of a CONNECT (RFC 9113 §8.5, RFC 9114 §4.4).
+    FieldsInTunnel,
+    /// A body longer than its Content-Length, or any body where there must be none.
+    BodyTooLong,
+    /// A body shorter than its Content-Length.
+    BodyTooShort,
+}
+
+impl From<FieldFault> for ResponseFault {
+    fn from(fault: FieldFault) -> ResponseFault {
+        ResponseFault::Fields(fault)
+    }
+}
+
+impl fmt::Display for ResponseFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResponseFault::Fields(fault) => return fault.fmt(f),
+            ResponseFault::SwitchingProtocols => "status 101, which only HTTP/1.1 has",
+            ResponseFault::TooManyInterim { limit } => {
+                return write!(f, "more than {limit} interim responses (1xx)");
+            }
+            ResponseFault::DataBeforeHead => "the stream ends before the head of the response",
+            ResponseFault::FieldsInTunnel => "HEADERS within a tunnel",
+            ResponseFault::BodyTooLong => "a body longer than its Content-Length",
+            ResponseFault::BodyTooShort => "a body shorter than its Content-Length",
+        })
+    }
+}
+
+impl ResponseStage {
+    /// Stage before anything is received.
+    pub(crate) const START: ResponseStage = ResponseStage::Head { interims: 0 };
+
+    /// Handles a list of fields in the response to a request with this expectation.
+    pub(crate) fn section(
+        &mut self,
+        fields: &Fields,
+        expects: Expects,
+    ) -> Result<SectionRole, ResponseFault> {
+        let interims = match self {
+            ResponseStage::Head { interims } => interims,
+            ResponseStage::Tunnel => return Err(ResponseFault::FieldsInTunnel),
+            ResponseStage::Body { .. } => {
+                fields.check_trailers()?;
+                return Ok(SectionRole::Trailers);
+            }
+        };
+        let status = fields.head_status()?;
+        match status {
+            101 => Err(ResponseFault::SwitchingProtocols),
+            100..=199 if *interims == INTERIM_RESPONSES_MAX => Err(ResponseFault::TooManyInterim {
+                limit: INTERIM_RESPONSES_MAX,
+            }),
+            100..=199 => {
+                *interims += 1;
+                Ok(SectionRole::Interim(status))
+            }
+            _ => {
+                *self = behind_head(status, fields.content_length, expects);
+                Ok(SectionRole::Head(status))
+            }
+        }
+    }
+
+    /// Handles `bytes` of body.
+    #[inline]
+    pub(crate) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
+        match self {
+            ResponseStage::Head { .. } => Err(ResponseFault::DataBeforeHead),
+            ResponseStage::Body { left: None } | ResponseStage::Tunnel => Ok(()),
+            ResponseStage::Body { left: Some(left) } => {
+                *left = left.checked_sub(bytes).ok_or(ResponseFault::BodyTooLong)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that the response is complete.
+    #[inline]
+    pub(crate) fn check_end(&self) -> Result<(), ResponseFault> {
+        match self {
+            ResponseStage::Head { .. } => Err(ResponseFault::DataBeforeHead),
+            ResponseStage::Body {
+                left: None | Some(0),
+            }
+            | ResponseStage::Tunnel => Ok(()),
+            ResponseStage::Body { left: Some(_) } => Err(ResponseFault::BodyTooShort),
+        }
+    }
+}
+
+/// Stage after the final head, and the required length of the body (RFC 9113 §8.1.1 and §8.5, RFC
+/// 9114 §4.1.2 and §4.4, RFC 9110 §6.4.1 and §8.6).
+fn behind_head(status: u16, content_length: Option<u64>, expects: Expects) -> ResponseStage {
+    let left = match (expects, status) {
+        (Expects::Connect, 200..=299) => return ResponseStage::Tunnel,
+        (Expects::NoBody, _) | (_, 204 | 304) => Some(0),
+        _ => content_length,
+    };
+    ResponseStage::Body { left }
+}

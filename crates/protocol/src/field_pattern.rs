@@ -3,7 +3,7 @@
 use crate::compression::{FIELD_OVERHEAD_BYTES, FieldCoding, encode_value_with};
 use crate::decimal::write_decimal;
 use crate::h1::{Expects, RequestError, RequestSpec};
-use crate::request_fields::{FieldBlock, RequestScheme, expects_of, write_fields};
+use crate::request_fields::{RequestBlock, RequestScheme, expects_of, write_fields};
 
 /// The fields of a request. Those whose values don't vary are encoded once.
 ///
@@ -40,7 +40,7 @@ impl FieldPattern {
     ///
     /// # Errors
     ///
-    /// As [`FieldBlock::new`].
+    /// As [`RequestBlock::new`].
     pub(crate) fn new<C: FieldCoding>(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -48,7 +48,7 @@ impl FieldPattern {
         body_varies: bool,
     ) -> Result<FieldPattern, RequestError> {
         let mut pieces = Vec::new();
-        let mut block = FieldBlock::default();
+        let mut block = RequestBlock::default();
         write_fields(spec, scheme, |name, value| {
             let is_length = body_varies && name == "content-length";
             if !is_length && !is_varying(value) {
@@ -142,8 +142,8 @@ impl FieldPattern {
     }
 }
 
-fn flush(block: &mut FieldBlock, pieces: &mut Vec<BlockPiece>) {
-    let FieldBlock { bytes, list_bytes } = std::mem::take(block);
+fn flush(block: &mut RequestBlock, pieces: &mut Vec<BlockPiece>) {
+    let RequestBlock { bytes, list_bytes } = std::mem::take(block);
     if !bytes.is_empty() {
         pieces.push(BlockPiece::Fixed { bytes, list_bytes });
     }

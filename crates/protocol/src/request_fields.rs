@@ -27,12 +27,12 @@ const CONNECTION_SPECIFIC: [&str; 5] = [
 
 /// A field block being encoded.
 #[derive(Default)]
-pub(crate) struct FieldBlock {
+pub(crate) struct RequestBlock {
     pub(crate) bytes: Vec<u8>,
     pub(crate) list_bytes: u32,
 }
 
-impl FieldBlock {
+impl RequestBlock {
     /// Encodes every field of a request.
     ///
     /// # Errors
@@ -42,8 +42,8 @@ impl FieldBlock {
     pub(crate) fn new<C: FieldCoding>(
         spec: &RequestSpec,
         scheme: RequestScheme,
-    ) -> Result<FieldBlock, RequestError> {
-        let mut block = FieldBlock::default();
+    ) -> Result<RequestBlock, RequestError> {
+        let mut block = RequestBlock::default();
         write_fields(spec, scheme, |name, value| block.add::<C>(name, value))?;
         Ok(block)
     }
@@ -68,7 +68,7 @@ pub(crate) fn expects_of(method: &str) -> Expects {
 ///
 /// # Errors
 ///
-/// See [`FieldBlock::new`].
+/// See [`RequestBlock::new`].
 pub(crate) fn write_fields(
     spec: &RequestSpec,
     scheme: RequestScheme,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::frame::{self, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
 use super::hpack::Hpack;
 use crate::h1::{Expects, RequestError, RequestSpec};
-use crate::request_fields::{FieldBlock, RequestScheme, expects_of};
+use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 
 /// A request, encoded for any stream of any connection.
 ///
@@ -51,7 +51,7 @@ impl EncodedRequest {
     /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
     /// body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<EncodedRequest, RequestError> {
-        let block = FieldBlock::new::<Hpack>(spec, scheme)?;
+        let block = RequestBlock::new::<Hpack>(spec, scheme)?;
         Ok(EncodedRequest {
             frames: frames(&block.bytes, spec.body.is_empty()),
             list_bytes: block.list_bytes,

@@ -6,7 +6,7 @@ use super::frame::{self, H3FrameType};
 use super::qpack::{Qpack, SECTION_PREFIX};
 use super::varint::{VARINT_BYTES_MAX, Varint};
 use crate::h1::{Expects, RequestError, RequestSpec};
-use crate::request_fields::{FieldBlock, RequestScheme, expects_of};
+use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 
 /// Room for the header of HEADERS, whose length isn't known when its payload is written.
 const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
@@ -35,7 +35,7 @@ impl H3Request {
     /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
     /// body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<H3Request, RequestError> {
-        let block = FieldBlock::new::<Qpack>(spec, scheme)?;
+        let block = RequestBlock::new::<Qpack>(spec, scheme)?;
         let mut request = H3Request {
             expects: expects_of(spec.method),
             ..H3Request::default()

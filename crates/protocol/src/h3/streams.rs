@@ -198,7 +198,7 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             let choice = (random >> 33) as usize;
-            if live.len() == 8 || choice % 2 == 0 && !live.is_empty() {
+            if live.len() == 8 || choice.is_multiple_of(2) && !live.is_empty() {
                 let id = live.swap_remove(choice / 2 % live.len());
                 close(&mut streams, id);
             } else {

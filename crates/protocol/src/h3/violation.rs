@@ -172,12 +172,6 @@ impl fmt::Display for H3Violation {
                 return write!(f, "the server sent {kind} of a wrong length");
             }
             H3Violation::FrameTruncated => "the server ended a stream within a frame",
-            H3Violation::FrameTooLong { limit_bytes } => {
-                return write!(
-                    f,
-                    "the server sent a frame over {limit_bytes} bytes on its control stream"
-                );
-            }
             H3Violation::Push => "the server pushes, though push is not allowed",
             H3Violation::GoAwayIncreased => "the server's second GOAWAY has a later stream",
             H3Violation::GoAwayStream => {
@@ -190,45 +184,58 @@ impl fmt::Display for H3Violation {
             H3Violation::CriticalClosed(kind) => {
                 return write!(f, "the server closed its {kind}");
             }
-            H3Violation::CriticalStopped => "the server does not read the client's control streams",
+            H3Violation::CriticalStopped => {
+                "the server does not read the client's control and decoder streams"
+            }
             H3Violation::Section(error) => {
                 return write!(f, "the server's headers can't be decoded: {error}");
             }
             H3Violation::EncoderStream(error) => {
                 return write!(
                     f,
-                    "the server's QPACK encoder stream can't be decoded: {error}"
+                    "the server's QPACK encoder stream can't be read: {error}"
                 );
             }
             H3Violation::DecoderStream => {
                 "the server acknowledged table entries that were never inserted"
             }
-            H3Violation::TooManyIdleFrames { limit } => {
-                return write!(
-                    f,
-                    "the server sent more than {limit} frames in a row without any effect"
-                );
-            }
-            H3Violation::TooManyUnread { limit_bytes } => {
-                return write!(
-                    f,
-                    "the server does not read the QPACK decoder stream (over {limit_bytes} bytes \
-                     wait)"
-                );
-            }
-            H3Violation::TooManyParts { limit_bytes } => {
-                return write!(
-                    f,
-                    "the server sent over {limit_bytes} bytes of incomplete headers"
-                );
-            }
+            H3Violation::FrameTooLong { .. }
+            | H3Violation::TooManyIdleFrames { .. }
+            | H3Violation::TooManyUnread { .. }
+            | H3Violation::TooManyParts { .. }
+            | H3Violation::TooManyUntyped { .. } => return self.write_limit(f),
+        })
+    }
+}
+
+impl H3Violation {
+    /// Writes a violation of one of this client's own limits.
+    fn write_limit(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            H3Violation::FrameTooLong { limit_bytes } => write!(
+                f,
+                "the server sent a frame over {limit_bytes} bytes on its control stream"
+            ),
+            H3Violation::TooManyIdleFrames { limit } => write!(
+                f,
+                "the server sent more than {limit} frames in a row without any effect"
+            ),
+            H3Violation::TooManyUnread { limit_bytes } => write!(
+                f,
+                "the server does not read the QPACK decoder stream (over {limit_bytes} bytes wait)"
+            ),
+            H3Violation::TooManyParts { limit_bytes } => write!(
+                f,
+                "the server sent over {limit_bytes} bytes of incomplete headers"
+            ),
             H3Violation::TooManyUntyped { limit } => {
-                return write!(
+                write!(
                     f,
                     "the server opened more than {limit} streams without a type"
-                );
+                )
             }
-        })
+            _ => Ok(()),
+        }
     }
 }
 

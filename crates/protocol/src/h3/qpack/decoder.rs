@@ -124,6 +124,10 @@ impl QpackDecoder {
     /// Returns the fields of a cached section if it still has the same meaning.
     #[inline]
     fn recall(&mut self, stream: u64, section: &[u8]) -> Option<Fields> {
+        // Unused entries of the cache are empty, but no valid section is.
+        if section.is_empty() {
+            return None;
+        }
         let known = self.block_cache.find(section)?;
         let fields = known.fields;
         if let Some(table_use) = known.effects {
@@ -343,5 +347,230 @@ impl QpackDecoder {
             encode_integer(6, 0, increment as usize, out);
             self.acknowledged = self.inserts;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compression::HuffmanError;
+
+    const LIST_LIMIT: u32 = 1_000;
+
+    fn decoder() -> QpackDecoder {
+        let mut decoder = QpackDecoder::new(4_096, LIST_LIMIT);
+        decoder.keep_texts();
+        decoder
+    }
+
+    fn output(decoder: &mut QpackDecoder) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert_eq!(decoder.has_output(), {
+            decoder.take_output(&mut out);
+            !out.is_empty()
+        });
+        assert!(!decoder.has_output());
+        out
+    }
+
+    /// Lines of a section that is decoded twice: the second time, it may be known.
+    fn lines(decoder: &mut QpackDecoder, stream: u64, section: &[u8]) -> String {
+        let fields = decoder.decode(stream, section);
+        let lines = String::from_utf8_lossy(decoder.lines()).into_owned();
+        assert_eq!(decoder.decode(stream, section), fields);
+        assert_eq!(decoder.lines(), lines.as_bytes());
+        let fault = fields.expect("a valid section").fault;
+        assert_eq!(fault, Some(FieldFault::PseudoHeader));
+        lines
+    }
+
+    /// RFC 9204 Appendix B: fields of requests, which a client's decoder only marks as faulty.
+    #[test]
+    fn the_examples_of_the_rfc() {
+        for piece_bytes in [1, 2, 7, 1_000] {
+            let mut decoder = QpackDecoder::new(220, LIST_LIMIT);
+            decoder.keep_texts();
+            let instruct = |decoder: &mut QpackDecoder, bytes: &[u8]| {
+                for piece in bytes.chunks(piece_bytes) {
+                    decoder
+                        .read_instructions(piece)
+                        .expect("valid instructions");
+                }
+                (decoder.inserts, decoder.table.bytes())
+            };
+            let path = lines(&mut decoder, 0, b"\x00\x00\x51\x0b/index.html");
+            assert_eq!(path, ":path: /index.html\r\n");
+            assert_eq!(output(&mut decoder), b"");
+
+            let inserts = b"\x3f\xbd\x01\xc0\x0fwww.example.com\xc1\x0c/sample/path";
+            assert_eq!(instruct(&mut decoder, inserts), (2, 106));
+            let both = lines(&mut decoder, 4, b"\x03\x81\x10\x11");
+            assert_eq!(
+                both,
+                ":authority: www.example.com\r\n:path: /sample/path\r\n"
+            );
+            assert_eq!(output(&mut decoder), b"\x84\x84");
+
+            let insert = b"\x4acustom-key\x0ccustom-value";
+            assert_eq!(instruct(&mut decoder, insert), (3, 160));
+            assert_eq!(output(&mut decoder), b"\x01");
+
+            assert_eq!(instruct(&mut decoder, b"\x02"), (4, 217));
+            let three = lines(&mut decoder, 8, b"\x05\x00\x80\xc1\x81");
+            assert_eq!(
+                three,
+                ":authority: www.example.com\r\n:path: /\r\ncustom-key: custom-value\r\n"
+            );
+            decoder.cancel(8);
+            assert_eq!(output(&mut decoder), b"\x88\x88\x48");
+
+            let evicts = b"\x81\x0dcustom-value2";
+            assert_eq!(instruct(&mut decoder, evicts), (5, 215));
+            assert_eq!(output(&mut decoder), b"\x01");
+            // The first entry was evicted.
+            assert_eq!(decoder.decode(12, b"\x03\x81\x10"), Err(QpackError::Index));
+        }
+    }
+
+    #[test]
+    fn errors_in_sections() {
+        let rows: [(&[u8], QpackError); 23] = [
+            (b"", QpackError::Truncated),
+            (b"\x00", QpackError::Truncated),
+            (b"\x00\x00\xff", QpackError::Truncated),
+            (b"\x00\x00\x51", QpackError::Truncated),
+            (b"\x00\x00\x51\x02a", QpackError::Truncated),
+            (b"\x00\x00\x23ab", QpackError::Truncated),
+            (b"\x00\x00\x21a", QpackError::Truncated),
+            (b"\x00\x00\xff\x24", QpackError::Index),
+            (b"\x00\x00\x5f\x54\x00", QpackError::Index),
+            (b"\x00\x00\x80", QpackError::Index),
+            (b"\x00\x00\x40\x00", QpackError::Index),
+            (b"\x00\x00\x10", QpackError::Index),
+            (b"\x00\x00\x00\x00", QpackError::Index),
+            // With three entries, of which the section needs two.
+            (b"\x03\x00\x82", QpackError::Index),
+            (b"\x03\x01\x80", QpackError::Index),
+            (b"\x03\x00\x10", QpackError::Index),
+            (b"\x03\x82\x10", QpackError::Base),
+            (b"\x05\x00\x80", QpackError::Blocked),
+            (b"\xff\xff\xff\xff\xff\x7f", QpackError::Integer),
+            (b"\xff\x80\x20", QpackError::InsertCount),
+            (b"\x01\x00", QpackError::InsertCount),
+            (
+                b"\x00\x00\x51\x81\x1e",
+                QpackError::Huffman(HuffmanError::Padding),
+            ),
+            (
+                b"\x00\x00\x2c\xff\xff\xff\xff\x00",
+                QpackError::Huffman(HuffmanError::EndOfString),
+            ),
+        ];
+        for (section, error) in rows {
+            let mut decoder = decoder();
+            let inserts = b"\x3f\xe1\x1f\x41a\x01b\x41a\x01c\x41a\x01d";
+            assert_eq!(decoder.read_instructions(inserts), Ok(4));
+            let result = decoder.decode(0, section);
+            assert_eq!(result, Err(error), "{}", section.escape_ascii());
+            assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn errors_in_instructions() {
+        let rows: [(&[u8], QpackError); 10] = [
+            (b"\x3f\xe2\x1f", QpackError::CapacityTooLarge),
+            (b"\x41a\x01b", QpackError::EntryTooLarge),
+            (b"\x3f\x02\x41a\x01b", QpackError::EntryTooLarge),
+            (b"\x3f\x03\x41a\x01b\x41a\x02bc", QpackError::EntryTooLarge),
+            (b"\x3f\x45\x00", QpackError::Index),
+            (b"\x3f\x45\x80\x00", QpackError::Index),
+            (b"\x3f\x45\x41a\x01b\x01", QpackError::Index),
+            (b"\x3f\x45\xff\x24\x00", QpackError::Index),
+            (b"\x1f\xff\xff\xff\xff\x7f", QpackError::Integer),
+            (
+                b"\x3f\x45\x61\x1e\x00",
+                QpackError::Huffman(HuffmanError::Padding),
+            ),
+        ];
+        for (bytes, error) in rows {
+            for piece_bytes in [1, 2, 1_000] {
+                let mut decoder = decoder();
+                let mut pieces = bytes.chunks(piece_bytes);
+                let result = pieces.find_map(|piece| decoder.read_instructions(piece).err());
+                assert_eq!(result, Some(error), "{}", bytes.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn incomplete_instructions_use_little_memory() {
+        for start in [&b"\x7f\xff\xff\xff\x07"[..], b"\x41a\x7f\xff\xff\xff\x07"] {
+            let mut decoder = decoder();
+            assert_eq!(decoder.read_instructions(start), Ok(0));
+            let endless = std::iter::repeat_n([b'a'; 1_000], 1_000);
+            let error = endless
+                .map(|piece| decoder.read_instructions(&piece))
+                .find_map(Result::err);
+            assert_eq!(error, Some(QpackError::EntryTooLarge));
+            assert!(decoder.partial.capacity() < 64 * 1_024);
+        }
+    }
+
+    #[test]
+    fn a_known_section_is_decoded_again_when_the_table_has_changed() {
+        let mut decoder = decoder();
+        let status = |fields: Result<Fields, QpackError>| fields.map(|fields| fields.status);
+        decoder
+            .read_instructions(b"\x3f\xe1\x1f")
+            .expect("a valid capacity");
+        // The Required Insert Count is the same again after twice the number of entries.
+        let counts =
+            (1..=2 * 128 * 3).map(|count: u64| (count, [404, 503][(count / 256) as usize % 2]));
+        for (count, expected) in counts {
+            let insert = format!("\u{18}\u{3}{expected}").into_bytes();
+            let insert = [&[0xc0 | 24][..], &insert[1..]].concat();
+            assert_eq!(decoder.read_instructions(&insert), Ok(1));
+            let mut section = Vec::new();
+            encode_integer(8, 0, (count % 256) as usize + 1, &mut section);
+            section.extend_from_slice(b"\x00\x80");
+            for _ in 0..3 {
+                assert_eq!(status(decoder.decode(0, &section)), Ok(Some(expected)));
+            }
+            assert_eq!(output(&mut decoder), b"\x80\x80\x80");
+        }
+        decoder.restart();
+        assert_eq!(decoder.decode(0, b"\x02\x00\x80"), Err(QpackError::Blocked));
+    }
+
+    #[test]
+    fn insertions_are_acknowledged_once() {
+        let mut decoder = decoder();
+        let inserts = b"\x3f\xe1\x1f\x41a\x01b\x41a\x01c\x41a\x01d";
+        assert_eq!(decoder.read_instructions(inserts), Ok(4));
+        decoder.decode(400, b"\x03\x00\x81").expect("valid");
+        // The section acknowledges two of the insertions.
+        assert_eq!(output(&mut decoder), b"\xff\x91\x02\x01");
+        decoder.decode(4, b"\x04\x00\x81").expect("valid");
+        assert_eq!(output(&mut decoder), b"\x84");
+        decoder.decode(8, b"\x00\x00\xd9").expect("valid");
+        assert_eq!(output(&mut decoder), b"");
+        decoder.restart();
+        decoder.cancel(4);
+        assert_eq!(output(&mut decoder), b"");
+    }
+
+    #[test]
+    fn a_list_beyond_the_limit_has_a_fault() {
+        let mut decoder = decoder();
+        let insert = [b"\x3f\xe1\x1f\x41a\x7f\x94\x0e".as_slice(), &[b'v'; 1_939]].concat();
+        assert_eq!(decoder.read_instructions(&insert), Ok(2));
+        let bomb = [&b"\x02\x00"[..], &[0x80; 16_384]].concat();
+        let fields = QpackDecoder::decode(&mut decoder, 0, &bomb).expect("valid");
+        let fault = FieldFault::ListTooLong {
+            limit_bytes: LIST_LIMIT,
+        };
+        assert_eq!(fields.fault, Some(fault));
+        assert_eq!(fields.list_bytes, 16_384 * (1 + 1_939 + 32));
     }
 }

@@ -236,7 +236,6 @@ fn plans_have_profiles() {
             "profile.toml:17: [load]: stages can't be combined with duration",
         ),
         ("rate = \"5:\"", "is not a rate that changes"),
-        ("abort_if = \"p99>1s\"", "profile.toml:17: "),
     ] {
         let output = dry_run(load).expect(2);
         assert!(output.err.contains(expected), "{load}: {}", output.err);

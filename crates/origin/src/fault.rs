@@ -6,9 +6,9 @@ use std::fmt;
 ///
 /// Over HTTP/1.0 and HTTP/1.1, each is a fixed script of bytes on the raw connection (inside TLS,
 /// if there is TLS), for every method and every request of a connection. The request body is read
-/// first, except by [`Fault::EarlyResponse`]. Pipelined requests behind it are lost. Over HTTP/2
-/// and HTTP/3, only the faults for which [`Fault::over_http2`] or [`Fault::over_http3`] is true exist;
-/// the others return 501.
+/// first, except by [`Fault::EarlyResponse`]. Pipelined requests behind it are lost. Each version of
+/// HTTP has only the faults for which [`Fault::over_http1`], [`Fault::over_http2`] or
+/// [`Fault::over_http3`] is true; the others return 501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A TCP reset (SO_LINGER 0) instead of a response. On a UNIX socket, which has no reset, an
@@ -70,10 +70,12 @@ pub enum Fault {
     /// Like `no-length`, but TLS ends without `close_notify`, so that the client can't distinguish
     /// the end from a truncation attack. In cleartext the same as `no-length`.
     NoCloseNotify,
+    /// HTTP/3 only: a close of the whole connection with H3_INTERNAL_ERROR. HTTP/1 has no such close.
+    ConnectionError,
 }
 
 /// Every fault with its name in a path and a short description.
-const FAULTS: [(Fault, &str, &str); 26] = [
+const FAULTS: [(Fault, &str, &str); 27] = [
     (Fault::Reset, "reset", "a reset instead of a response"),
     (
         Fault::Truncate,
@@ -160,6 +162,11 @@ const FAULTS: [(Fault, &str, &str); 26] = [
         "no-close-notify",
         "the same, but TLS ends without a word",
     ),
+    (
+        Fault::ConnectionError,
+        "connection-error",
+        "a close with an error code (HTTP/3 only)",
+    ),
 ];
 
 impl Fault {
@@ -186,6 +193,12 @@ impl Fault {
         self.row().2
     }
 
+    /// Returns true if the fault exists over HTTP/1.0 and HTTP/1.1.
+    #[must_use]
+    pub fn over_http1(self) -> bool {
+        self != Self::ConnectionError
+    }
+
     /// Returns true if the fault exists over HTTP/2. `reset`, `close` and `garbage` then affect the
     /// whole connection; `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short` affect the
     /// stream (the last two as a length that contradicts the frames: RFC 9113, section 8.1.1).
@@ -199,7 +212,7 @@ impl Fault {
     }
 
     /// Returns true if the fault exists over HTTP/3. Then `close` and `early-close-keepalive` close
-    /// the connection with H3_NO_ERROR, `reset` and `reset-body` reset the stream with
+    /// the connection with H3_NO_ERROR, `connection-error` closes it with H3_INTERNAL_ERROR, `reset` and `reset-body` reset the stream with
     /// H3_INTERNAL_ERROR, and everything else is content of the stream. Some are connection errors
     /// that a client must notice: a frame of HTTP/2 (`garbage`), and frames that end with their
     /// stream (`half`, `truncate-chunked`).
@@ -234,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_table_follows_the_enum_and_names_are_unique() {
-        assert_eq!(Fault::NoCloseNotify as usize + 1, FAULTS.len());
+        assert_eq!(Fault::ConnectionError as usize + 1, FAULTS.len());
         for (index, (fault, name, _)) in FAULTS.iter().enumerate() {
             assert_eq!(*fault as usize, index);
             assert_eq!(Fault::from_name(name), Some(*fault));

@@ -209,17 +209,20 @@ fn nanoseconds(time: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Response for a fault over HTTP/2 or HTTP/3; `None` if the fault acts on the whole connection or
-/// stream.
+/// Response for a fault; `None` if the fault acts on the whole connection or stream.
 fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
     let (name, exists) = match version {
         Version::HTTP_3 => ("HTTP/3", fault.over_http3()),
         Version::HTTP_2 => ("HTTP/2", fault.over_http2()),
-        _ => return None,
+        _ => ("HTTP/1", fault.over_http1()),
     };
     if !exists {
-        let reason = format!("/fault/{fault} does not exist over {name}; ask over HTTP/1.1\n");
+        let other = if fault.over_http1() { "1.1" } else { "3" };
+        let reason = format!("/fault/{fault} does not exist over {name}; ask over HTTP/{other}\n");
         return Some(text(StatusCode::NOT_IMPLEMENTED, reason));
+    }
+    if version < Version::HTTP_2 {
+        return None;
     }
     let hello = Bytes::from_static(HELLO.as_bytes());
     let telling = |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));

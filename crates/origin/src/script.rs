@@ -78,7 +78,8 @@ const FILLER_LINE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 
 fn acts(fault: Fault) -> &'static [ScriptStep] {
     match fault {
-        Fault::Reset | Fault::Stall | Fault::Close => &[],
+        // The last one does not exist over HTTP/1.
+        Fault::Reset | Fault::Stall | Fault::Close | Fault::ConnectionError => &[],
         Fault::Truncate | Fault::StallBody | Fault::ResetBody => &[Send(OK_26), Send(HELLO)],
         Fault::Garbage => &[Raw(b"\x00\x01\xfe\xffno HTTP here\x80\r\n\r\n")],
         Fault::Half => &[Send("HTTP/1.1 200 OK\r\nContent-Ty")],
@@ -137,7 +138,8 @@ fn ending(fault: Fault) -> ScriptEnd {
         | Fault::LengthAndChunked
         | Fault::BadStatus
         | Fault::EarlyResponse
-        | Fault::NoLength => ScriptEnd::Close,
+        | Fault::NoLength
+        | Fault::ConnectionError => ScriptEnd::Close,
     }
 }
 

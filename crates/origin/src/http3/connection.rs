@@ -88,7 +88,7 @@ async fn serve_stream(request: Unresolved, stream: SendHandle, context: Rc<Conne
     // Fails if the connection is lost, which ends the wait as well.
     let _ = settled.await;
     if end == StreamEnd::EndsConnection {
-        context.close();
+        context.close(Code::H3_NO_ERROR);
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) struct ConnectionContext {
 
 impl ConnectionContext {
     /// Closes the connection without waiting for other streams.
-    pub(super) fn close(&self) {
-        self.quic.close(varint(Code::H3_NO_ERROR.value()), b"");
+    pub(super) fn close(&self, code: Code) {
+        self.quic.close(varint(code.value()), b"");
     }
 }
 

@@ -64,7 +64,11 @@ async fn perform(
     match fault {
         Fault::Reset => return Ok(abort(stream)),
         Fault::Close => {
-            context.close();
+            context.close(Code::H3_NO_ERROR);
+            return Ok(StreamEnd::Aborted);
+        }
+        Fault::ConnectionError => {
+            context.close(Code::H3_INTERNAL_ERROR);
             return Ok(StreamEnd::Aborted);
         }
         Fault::ResetBody => {

@@ -58,6 +58,7 @@ fn expected(fault: Fault) -> Option<Seen> {
         Fault::BadStatus => seen("HTTP/1.1 20000 ", "\r\n\r\nHello, world!", Closed),
         Fault::NoLength => seen("HTTP/1.0 200 ", "\r\n\r\nHello, world!", Closed),
         Fault::NoCloseNotify => seen("HTTP/1.0 200 ", "\r\n\r\nHello, world!", End::Cut),
+        Fault::ConnectionError => seen("HTTP/1.1 501 ", "ask over HTTP/3\n", Silent),
         Fault::HugeHead | Fault::ManyHeaders => None,
     }
 }

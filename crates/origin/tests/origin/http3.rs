@@ -11,7 +11,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ConnectionError, Endpoint};
 
 use crate::client::{Client, Via, start, trusting};
-use crate::http3_client::{H3Client, close_code, quic_only, receive, run};
+use crate::http3_client::{H3Client, client_config, close_code, quic_only, raw_get, receive, run};
 
 #[test]
 fn every_path() {
@@ -216,6 +216,51 @@ fn another_protocol_is_refused_in_the_handshake() {
             other => panic!("{other}"),
         }
     });
+}
+
+#[test]
+fn a_resumed_session_sends_its_request_with_the_handshake() {
+    let origin = quic_only(Config::default());
+    run(async {
+        let mut tls = trusting(&origin);
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        tls.enable_early_data = true;
+        let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+        let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        endpoint.set_default_client_config(config);
+        let address = origin.quic_addresses()[0];
+        let first = endpoint.connect(address, "localhost").unwrap();
+        let first = first.await.unwrap();
+        let (_send, mut response) = raw_get(&first, "/").await;
+        assert!(response.read_to_end(1_000).await.is_ok());
+        let second = endpoint.connect(address, "localhost").unwrap();
+        let Ok((second, accepted)) = second.into_0rtt() else {
+            panic!("the first connection left no session to resume");
+        };
+        let (_send, mut response) = raw_get(&second, "/").await;
+        let response = response.read_to_end(1_000).await.unwrap();
+        assert!(response.windows(13).any(|it| it == HELLO.as_bytes()));
+        assert!(accepted.await);
+    });
+    assert_eq!(origin.requests(), 2);
+}
+
+#[test]
+fn a_client_may_change_its_port() {
+    let origin = quic_only(Config::default());
+    run(async {
+        let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        endpoint.set_default_client_config(client_config(&origin));
+        let connecting = endpoint.connect(origin.quic_addresses()[0], "localhost");
+        let quic = connecting.unwrap().await.unwrap();
+        for _ in 0..2 {
+            let (_send, mut response) = raw_get(&quic, "/bytes/10K").await;
+            assert!(response.read_to_end(20_000).await.is_ok());
+            let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+            endpoint.rebind(other).unwrap();
+        }
+    });
+    assert_eq!(origin.connections(), 1);
 }
 
 #[test]

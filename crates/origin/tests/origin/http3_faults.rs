@@ -156,16 +156,17 @@ fn an_early_response_does_not_wait_for_the_body() {
 #[test]
 fn faults_that_close_the_connection() {
     let origin = quic_only(Config::default());
-    for (path, has_response) in [
-        ("/fault/close", false),
-        ("/fault/early-close-keepalive", true),
+    for (path, has_response, code) in [
+        ("/fault/close", false, Code::H3_NO_ERROR),
+        ("/fault/early-close-keepalive", true, Code::H3_NO_ERROR),
+        ("/fault/connection-error", false, Code::H3_INTERNAL_ERROR),
     ] {
         run(async {
             let mut client = H3Client::connect(&origin).await;
             let response = client.get(path).await;
             assert_eq!(response.is_ok(), has_response, "{path}");
-            let code = close_code(&client.quic.closed().await);
-            assert_eq!(code, Code::H3_NO_ERROR.value());
+            let seen = close_code(&client.quic.closed().await);
+            assert_eq!(seen, code.value(), "{path}");
         });
     }
 }

@@ -107,14 +107,8 @@ async fn perform(
             stream.send(ENDLESS_HEAD).await?;
             repeat(ANOTHER_FIELD, stream).await?;
         }
-        Fault::TwoLengths => {
-            let lengths = [(CONTENT_LENGTH, "13"), (CONTENT_LENGTH, "5")];
-            send(&mut http, head(&lengths)).await?;
-        }
-        Fault::BadLength => send(&mut http, head(&[(CONTENT_LENGTH, "1e1")])).await?,
-        Fault::LengthAndChunked => {
-            let fields = [(CONTENT_LENGTH, "13"), (TRANSFER_ENCODING, "chunked")];
-            send(&mut http, head(&fields)).await?;
+        Fault::TwoLengths | Fault::BadLength | Fault::LengthAndChunked => {
+            send(&mut http, head(contradiction(fault))).await?;
         }
         Fault::EarlyResponse => send(&mut http, head(&[(CONTENT_LENGTH, "13")])).await?,
         // Responses, or the absence of one: `respond` handles those that have a response.
@@ -161,6 +155,15 @@ fn head(fields: &[(HeaderName, &'static str)]) -> Response<()> {
         headers.append(name, HeaderValue::from_static(value));
     }
     head
+}
+
+/// Fields of a head that contradict each other or HTTP/3.
+fn contradiction(fault: Fault) -> &'static [(HeaderName, &'static str)] {
+    match fault {
+        Fault::TwoLengths => &[(CONTENT_LENGTH, "13"), (CONTENT_LENGTH, "5")],
+        Fault::LengthAndChunked => &[(CONTENT_LENGTH, "13"), (TRANSFER_ENCODING, "chunked")],
+        _ => &[(CONTENT_LENGTH, "1e1")],
+    }
 }
 
 fn interim(fault: Fault) -> Response<()> {

@@ -47,7 +47,6 @@ mod signals;
 mod study;
 mod terminal;
 mod typed_body;
-mod unbuilt;
 mod watch;
 
 use std::process::ExitCode;

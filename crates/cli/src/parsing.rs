@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::arguments::{Cli, Command, LoadArguments};
-use crate::{curl_command, other_tools, terminal, typed_body, unbuilt};
+use crate::{curl_command, other_tools, terminal, typed_body};
 
 /// The whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
@@ -129,21 +129,16 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The hint about an option of another tool, or about a value that isn't supported yet.
+/// The hint about an option of another tool.
 fn instead(error: &clap::Error) -> Option<String> {
-    let text = |kind: ContextKind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
     };
-    let option = text(ContextKind::InvalidArg);
-    match error.kind() {
-        ErrorKind::UnknownArgument => {
-            let command = std::env::args().nth(1).unwrap_or_default();
-            other_tools::hint(&command, option)
-        }
-        ErrorKind::InvalidValue => unbuilt::value(option, text(ContextKind::InvalidValue)),
-        _ => None,
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
     }
+    let command = std::env::args().nth(1).unwrap_or_default();
+    other_tools::hint(&command, option)
 }
 
 #[cfg(test)]

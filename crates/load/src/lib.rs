@@ -14,7 +14,7 @@
 //! |---|---|
 //! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `stateless_random`, `content_coding`, `cookies`, `response_head` |
 //! | settings | `settings` |
-//! | transport | `socket`, `tls` |
+//! | transport | `socket`, `tls`, `quic` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
 //! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
@@ -44,6 +44,7 @@ mod probe;
 mod progress;
 mod protocols;
 mod proxy_protocol;
+mod quic;
 mod readiness;
 mod reasons;
 pub mod reference;

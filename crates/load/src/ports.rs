@@ -7,7 +7,7 @@ use prony_record::{Finding, FindingId, Severity};
 
 use crate::error::{SettingsError, SpecError};
 use crate::settings::SourceOrder;
-use crate::socket::{Peer, local};
+use crate::socket::local;
 use crate::source::Sources;
 use crate::target::Target;
 
@@ -48,10 +48,7 @@ pub(crate) fn predict_shortage(
 ) -> Result<Option<Finding>, SpecError> {
     let destinations: BTreeSet<SocketAddr> = targets
         .iter()
-        .filter_map(|target| match &target.peer {
-            Peer::Tcp(address) => Some(*address),
-            Peer::Unix(_) => None,
-        })
+        .filter_map(|target| target.peer.address())
         .collect();
     let Some(ports) = local::local_ports() else {
         return Ok(None);

@@ -3,7 +3,7 @@
 use prony_protocol::h2::ClientSettings;
 
 use crate::error::{SettingsError, SpecError};
-use crate::settings::{HttpVersion, LoadSettings};
+use crate::settings::{HttpVersion, LoadSettings, TlsVersion};
 use crate::target::Target;
 
 /// Maximum number of requests in flight; each takes about 200 bytes.
@@ -17,6 +17,8 @@ pub(crate) enum Http {
     One,
     /// HTTP/2 only.
     Two,
+    /// HTTP/3 only, over QUIC.
+    Three,
     /// HTTP/2 or 1.1 as negotiated by ALPN over TLS; HTTP/1.1 in cleartext.
     Agreed,
 }
@@ -26,6 +28,7 @@ impl Http {
         match settings.http {
             Some(HttpVersion::Http10 | HttpVersion::Http11) => Http::One,
             Some(HttpVersion::Http2) => Http::Two,
+            Some(HttpVersion::Http3) => Http::Three,
             None => Http::Agreed,
         }
     }
@@ -37,6 +40,9 @@ impl Http {
 pub(crate) enum StreamsLimit {
     /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS.
     Settings(u32),
+    /// The number of streams that a QUIC connection had when the peer allowed no more (MAX_STREAMS,
+    /// RFC 9000 §4.6).
+    Quic(u32),
     /// The connection uses HTTP/1, which carries one request at a time.
     Http1,
 }
@@ -60,10 +66,13 @@ impl Protocols {
         targets: &[Target],
     ) -> Result<Protocols, SpecError> {
         let http = Http::of(settings);
+        if http == Http::Three {
+            check_three(settings, targets)?;
+        }
         let streams = settings.streams();
         let is_possible = match http {
             Http::One => false,
-            Http::Two => true,
+            Http::Two | Http::Three => true,
             Http::Agreed => targets.iter().all(|target| target.tls.is_some()),
         };
         let is_too_many = streams > u64::from(ClientSettings::STREAMS_MAX);
@@ -105,10 +114,49 @@ impl Protocols {
         Err(wrong.into())
     }
 
+    /// Returns true if HTTP/3 is used, over QUIC.
+    pub(crate) fn is_three(self) -> bool {
+        self.http == Http::Three
+    }
+
     /// Returns true if only HTTP/2 may be used.
     pub(crate) fn is_two_known(self) -> bool {
         self.http == Http::Two
     }
+}
+
+/// Checks that settings and targets are possible with HTTP/3.
+fn check_three(settings: &LoadSettings, targets: &[Target]) -> Result<(), SpecError> {
+    let given = SettingsError::value("http", HttpVersion::Http3);
+    let excluded = [
+        ("unix", settings.unix.is_some(), "QUIC needs UDP"),
+        (
+            "proxy",
+            settings.proxy.is_some(),
+            "HTTP proxies relay TCP only",
+        ),
+        (
+            "proxy_protocol",
+            settings.proxy_protocol.is_some(),
+            "the PROXY protocol is for TCP",
+        ),
+    ];
+    for (name, is_set, reason) in excluded {
+        if is_set {
+            let error = given.text(" can't be combined with ").name(name);
+            return Err(error.text(format!(": {reason}; leave one out")).into());
+        }
+    }
+    if settings.tls_max == Some(TlsVersion::Tls12) {
+        let error = given.text(" can't be combined with ");
+        let error = error.and_value("tls_max", TlsVersion::Tls12);
+        return Err(error.text(": QUIC needs TLS 1.3; leave one out").into());
+    }
+    if targets.iter().any(|target| target.tls.is_none()) {
+        let text = " needs https:// URLs, because QUIC is always encrypted";
+        return Err(given.text(text).into());
+    }
+    Ok(())
 }
 
 impl Default for Protocols {

@@ -86,7 +86,7 @@ impl ProxyProtocol {
             .and_then(|index| self.announced.nth(index))
             .map(|address| SocketAddr::new(address, self.port(selector, order)));
         let to = match (ends.peer, announced) {
-            (Peer::Tcp(address), _) => Some(*address),
+            (Peer::Tcp(address) | Peer::Quic(address), _) => Some(*address),
             // A UNIX socket is on this machine, so its clients would have connected to the
             // loopback.
             (Peer::Unix(_), Some(from)) => Some(SocketAddr::new(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, RequestError, Version};
 use prony_protocol::h2::{EncodedRequest, RequestScheme};
+use prony_protocol::h3::H3Request;
 
 use crate::draft::RequestDraft;
 use crate::error::{SettingsError, SpecError};
@@ -16,12 +17,14 @@ use crate::url::Url;
 /// A serialized request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Bytes for HTTP/1; empty if only HTTP/2 is possible.
+    /// Bytes for HTTP/1; empty if only later versions are possible.
     pub(crate) bytes: Vec<u8>,
     /// Bytes for HTTP/2, if HTTP/2 is possible.
     pub(crate) frames: Option<EncodedRequest>,
     /// Number of bytes for HTTP/2, including the frame headers.
     pub(crate) bytes_in_frames: u64,
+    /// The request for HTTP/3, if that is used.
+    pub(crate) http3: Option<H3Request>,
     /// Body that the response to this request's method may have.
     pub(crate) expects: Expects,
     /// Number of expected responses; more than one if this is a batch of requests.
@@ -84,6 +87,7 @@ impl Request {
             bytes: Vec::new(),
             frames: None,
             bytes_in_frames: 0,
+            http3: None,
             expects: Request::expects(method),
             response_count: 1,
             idempotent: matches!(
@@ -157,6 +161,11 @@ impl<'a> SerializedParts<'a> {
         }
     }
 
+    /// Returns true if the request is for HTTP/3.
+    pub(crate) fn is_three(&self) -> bool {
+        self.http == Http::Three
+    }
+
     /// The scheme for HTTP/2; `None` if HTTP/2 is not possible.
     pub(crate) fn scheme(&self) -> Option<RequestScheme> {
         let scheme = match self.draft.url.tls {
@@ -164,7 +173,7 @@ impl<'a> SerializedParts<'a> {
             false if self.http == Http::Two => Some(RequestScheme::Http),
             false => None,
         };
-        scheme.filter(|_| self.http != Http::One)
+        scheme.filter(|_| matches!(self.http, Http::Two | Http::Agreed))
     }
 }
 
@@ -190,7 +199,7 @@ pub(crate) fn encode(
         SpecError::from(format!("{}{text}", draft.place))
     };
     let bytes = match parts.http {
-        Http::Two => Vec::new(),
+        Http::Two | Http::Three => Vec::new(),
         Http::One | Http::Agreed => h1::encode_request(&request).map_err(wrong)?,
     };
     let scheme = parts.scheme();
@@ -199,10 +208,16 @@ pub(crate) fn encode(
         .transpose()
         .map_err(wrong)?;
     let bytes_in_frames = frames.as_ref().map_or(0, EncodedRequest::wire_bytes);
+    let http3 = parts
+        .is_three()
+        .then(|| H3Request::new(&request, RequestScheme::Https))
+        .transpose()
+        .map_err(wrong)?;
     Ok(Request {
         bytes,
         frames,
         bytes_in_frames,
+        http3,
         origin: (settings.follow.unwrap_or(0) > 0 || settings.cookies).then(|| {
             Arc::new(RequestParts {
                 url: draft.url.clone(),

@@ -230,7 +230,10 @@ pub(crate) fn target_of(
             proxy.judge(url, resolver)?;
             proxy.peer().clone()
         }
-        (None, None) => resolver.peer(url)?,
+        (None, None) => match (resolver.peer(url)?, Http::of(settings)) {
+            (Peer::Tcp(address), Http::Three) => Peer::Quic(address),
+            (peer, _) => peer,
+        },
     };
     let tunnel = match proxy {
         Some(proxy) if url.tls => Some(proxy.tunnel(url)?),

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use prony_protocol::h1;
+use prony_protocol::h1::RequestError;
 use prony_protocol::h2::{EncodedRequest, RequestPattern, RequestScheme};
+use prony_protocol::h3::{H3Request, H3RequestPattern};
 use prony_protocol::write_decimal;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -61,7 +62,8 @@ pub(crate) struct RequestTemplate {
     /// Head for HTTP/1; empty if only HTTP/2 is possible.
     head: Vec<HeadPiece>,
     body: BodyTemplate,
-    http2: Option<Http2Template>,
+    /// Fields for HTTP/2 or 3, if one of them is possible.
+    fields: Option<FieldsTemplate>,
     /// The parts that redirects and cookies need, if there are any.
     origin: Option<OriginTemplate>,
 }
@@ -88,11 +90,18 @@ enum BodyTemplate {
     Varying(Vec<MarkedPiece>),
 }
 
+/// The fields of a request for HTTP/2 or 3.
 #[derive(Debug)]
-struct Http2Template {
-    pattern: RequestPattern,
+struct FieldsTemplate {
+    pattern: FieldsPattern,
     /// Pieces of the value of each varying field.
-    fields: Vec<Vec<MarkedPiece>>,
+    values: Vec<Vec<MarkedPiece>>,
+}
+
+#[derive(Debug)]
+enum FieldsPattern {
+    Http2(RequestPattern),
+    Http3(H3RequestPattern),
 }
 
 /// The parts of a request that redirects and cookies need.
@@ -119,7 +128,7 @@ impl RequestTemplate {
     ///
     /// # Errors
     ///
-    /// The request isn't valid for HTTP/2.
+    /// The request isn't valid for HTTP/2 or 3.
     pub(crate) fn of(
         draft: &RequestDraft,
         marked: &Request,
@@ -133,10 +142,7 @@ impl RequestTemplate {
             None => return Ok(None),
         };
         let parts = SerializedParts::new(draft, settings, proxy);
-        let http2 = match parts.scheme() {
-            Some(scheme) => Some(Http2Template::new(draft, marks, &parts.spec(), scheme)?),
-            None => None,
-        };
+        let fields = FieldsTemplate::new(draft, marks, &parts)?;
         let head_bytes = head_bytes(&marked.bytes);
         let (head, framed) = marked.bytes.split_at(head_bytes);
         let body = match draft.body_varies {
@@ -150,7 +156,7 @@ impl RequestTemplate {
             values: marks.values().to_vec(),
             head: head_pieces(head, marks, draft.body_varies),
             body,
-            http2,
+            fields,
             origin: marked.origin.as_ref().map(|parts| OriginTemplate {
                 path: marks.split(parts.url.path.as_bytes()),
                 headers: parts
@@ -207,16 +213,19 @@ impl RequestTemplate {
         if !self.head.is_empty() {
             request.bytes.extend_from_slice(framed);
         }
-        match &self.http2 {
-            Some(http2) => {
-                let frames = request.frames.get_or_insert_default();
-                let write = |number: usize, out: &mut Vec<u8>| {
-                    buffers.write(&http2.fields[number], out);
-                };
-                http2.pattern.encode(body, further, write, frames);
-                request.bytes_in_frames = frames.wire_bytes();
+        if let Some(FieldsTemplate { pattern, values }) = &self.fields {
+            let write = |number: usize, out: &mut Vec<u8>| buffers.write(&values[number], out);
+            match pattern {
+                FieldsPattern::Http2(pattern) => {
+                    let frames = request.frames.get_or_insert_default();
+                    pattern.encode(body, further, write, frames);
+                    request.bytes_in_frames = frames.wire_bytes();
+                }
+                FieldsPattern::Http3(pattern) => {
+                    let encoded = request.http3.get_or_insert_default();
+                    pattern.encode(body, further, write, encoded);
+                }
             }
-            None => request.frames = None,
         }
         request.origin = self
             .origin
@@ -290,19 +299,32 @@ impl RenderBuffers {
     }
 }
 
-impl Http2Template {
+impl FieldsTemplate {
+    /// Creates the template; `None` if only HTTP/1 is possible.
     fn new(
         draft: &RequestDraft,
         marks: &Marks,
-        spec: &h1::RequestSpec<'_>,
-        scheme: RequestScheme,
-    ) -> Result<Http2Template, SpecError> {
+        parts: &SerializedParts<'_>,
+    ) -> Result<Option<FieldsTemplate>, SpecError> {
         let is_varying = |value: &str| marks.is_in(value);
-        let pattern = RequestPattern::new(spec, scheme, is_varying, draft.body_varies)
-            .map_err(|error| SpecError::from(format!("{}{error}", draft.place)))?;
-        let fields = pattern.varying_values();
-        let fields = fields.map(|value| marks.split(value.as_bytes())).collect();
-        Ok(Http2Template { pattern, fields })
+        let (spec, body_varies) = (parts.spec(), draft.body_varies);
+        let wrong = |error: RequestError| SpecError::from(format!("{}{error}", draft.place));
+        let split = |value: &str| marks.split(value.as_bytes());
+        if parts.is_three() {
+            let scheme = RequestScheme::Https;
+            let pattern = H3RequestPattern::new(&spec, scheme, is_varying, body_varies);
+            let pattern = pattern.map_err(wrong)?;
+            let values = pattern.varying_values().map(split).collect();
+            let pattern = FieldsPattern::Http3(pattern);
+            return Ok(Some(FieldsTemplate { pattern, values }));
+        }
+        let Some(scheme) = parts.scheme() else {
+            return Ok(None);
+        };
+        let pattern = RequestPattern::new(&spec, scheme, is_varying, body_varies).map_err(wrong)?;
+        let values = pattern.varying_values().map(split).collect();
+        let pattern = FieldsPattern::Http2(pattern);
+        Ok(Some(FieldsTemplate { pattern, values }))
     }
 }
 
@@ -376,6 +398,10 @@ impl Request {
         self.frames = self.frames.take().or_else(|| {
             let has_frames = other.frames.is_some();
             has_frames.then(EncodedRequest::default)
+        });
+        self.http3 = self.http3.take().or_else(|| {
+            let has_http3 = other.http3.is_some();
+            has_http3.then(H3Request::default)
         });
     }
 }

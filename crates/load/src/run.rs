@@ -8,14 +8,16 @@ use std::time::{Duration, Instant, SystemTime};
 use prony_record::{Finding, FindingId, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
+use crate::probe::reach;
 use crate::progress::{Control, Counter};
+use crate::quic::QuicClient;
 use crate::reasons::Reasons;
 use crate::script::{Director, Users};
 use crate::shard::Shard;
 use crate::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
-use crate::socket::{Backend, PollSockets, Sockets, system};
+use crate::socket::{Backend, PollSockets, QuicSockets, Sockets, UdpDatagrams, system};
 use crate::spec::LoadSpec;
 use crate::tls;
 use crate::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
@@ -136,6 +138,11 @@ fn run_on_course(
         let text = "cookies can't be combined with a script, which has its own";
         return Err(RunError::Script(text.to_owned()));
     }
+    if spec.transport.protocols.is_three() {
+        // Without TCP, a server that isn't there is silent. One connection shows more than the
+        // timeouts of all.
+        reach(spec, QUIC_TIMEOUT).map_err(RunError::Environment)?;
+    }
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
@@ -194,6 +201,8 @@ fn until(moment: Instant) -> Duration {
 /// the wait. A larger value would take cores from other workers where there are few.
 const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
+/// Time limit of the first QUIC connection to a server.
+const QUIC_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which connections that were opened before the load are serviced until it begins.
 const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
 /// Servicing ends this long before the start. With thousands of connections it takes time, and no
@@ -248,6 +257,12 @@ fn one_worker(
         scripted,
         sync,
     };
+    if spec.transport.protocols.is_three() {
+        let set_clock = |sockets: &mut QuicSockets<UdpDatagrams>, epoch| {
+            sockets.datagrams_mut().start_clock(epoch);
+        };
+        return start.run(spec, control, quic_sockets(spec, slots), set_clock);
+    }
     match spec.placement.backend {
         #[cfg(target_os = "linux")]
         Backend::Uring => {
@@ -259,6 +274,15 @@ fn one_worker(
             start.run(spec, control, PollSockets::new(slots), set_clock)
         }
     }
+}
+
+/// Creates the backend of a load over QUIC.
+fn quic_sockets(spec: &LoadSpec, slots: usize) -> io::Result<QuicSockets<UdpDatagrams>> {
+    let tls = spec.tls.as_ref().map(|tls| tls.client(slots));
+    let client = tls.as_ref().and_then(QuicClient::new);
+    // Not reached: a load over QUIC uses TLS, whose library has the cipher suite.
+    let client = client.ok_or(io::ErrorKind::Unsupported)?;
+    Ok(QuicSockets::new(UdpDatagrams::new(slots)?, client, slots))
 }
 
 /// Creates the script of a worker's users.
@@ -416,6 +440,7 @@ pub(crate) fn merge(
     record.seed = spec.seed;
     record.sources = sink.sources.summary(&spec.sources);
     record.negotiated = sink.negotiated.unwrap_or_default();
+    record.quic = sink.quic;
     utilization.write_to(&mut record.generator);
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&sink.reasons), sink.unsolicited);

@@ -70,6 +70,9 @@ pub struct Record {
     pub fleet: Option<FleetUse>,
     /// Protocols negotiated on the first connection.
     pub negotiated: Negotiated,
+    /// Counts of packets and system calls, if the load used QUIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicUse>,
     /// The reason for which the load was ended early, if a condition did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
@@ -366,6 +369,44 @@ pub struct Negotiated {
     pub server_key_bits: Option<u32>,
     /// Protocol selected by ALPN.
     pub alpn: Option<String>,
+}
+
+/// Packets and system calls of a load over QUIC, including its warm-up.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct QuicUse {
+    /// Version of QUIC.
+    pub version: u32,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Sent packets that were declared lost (RFC 9002 §6.1). The content of most is sent again.
+    pub packets_lost: u64,
+    /// UDP datagrams sent. A datagram contains one packet or, during a handshake, several.
+    pub datagrams_sent: u64,
+    /// UDP datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams that arrived and were dropped because a socket's receive buffer was full.
+    pub datagrams_dropped: u64,
+    /// System calls that sent datagrams.
+    pub send_calls: u64,
+    /// System calls that received datagrams.
+    pub receive_calls: u64,
+    /// Largest datagram that a path was found to carry, in bytes of UDP payload.
+    pub mtu_bytes: u16,
+}
+
+impl QuicUse {
+    /// Adds another worker's or connection's counts.
+    pub fn merge(&mut self, other: &QuicUse) {
+        self.version = self.version.max(other.version);
+        self.packets_sent += other.packets_sent;
+        self.packets_lost += other.packets_lost;
+        self.datagrams_sent += other.datagrams_sent;
+        self.datagrams_received += other.datagrams_received;
+        self.datagrams_dropped += other.datagrams_dropped;
+        self.send_calls += other.send_calls;
+        self.receive_calls += other.receive_calls;
+        self.mtu_bytes = self.mtu_bytes.max(other.mtu_bytes);
+    }
 }
 
 impl Record {

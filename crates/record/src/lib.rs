@@ -33,8 +33,8 @@ mod unmeasured;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    Generator, LoadAbort, LoadInfo, Negotiated, RECORD_SCHEMA, Rates, Record, RecordError, Stalls,
-    ThinkTimeInfo, Totals,
+    Generator, LoadAbort, LoadInfo, Negotiated, QuicUse, RECORD_SCHEMA, Rates, Record, RecordError,
+    Stalls, ThinkTimeInfo, Totals,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{

@@ -55,6 +55,7 @@ const HTTP_VERSIONS: Choices = &[
         "2",
         "HTTP/2: by ALPN over TLS, by prior knowledge in cleartext",
     ),
+    ("3", "HTTP/3 over QUIC"),
 ];
 const REQUEST_ORDERS: Choices = &[
     ("sequence", "As listed, across all workers"),
@@ -182,7 +183,7 @@ struct LoadFlags {
     /// The HTTP version to speak [default: over TLS what ALPN agrees on, 2 or 1.1; in cleartext 1.1]
     #[arg(long, value_parser = choice::<HttpVersion>(HTTP_VERSIONS), help_heading = "Request")]
     http: Option<HttpVersion>,
-    /// Requests in flight on each HTTP/2 connection [default: 1]
+    /// Requests in flight on each connection of HTTP/2 or 3 [default: 1]
     #[arg(long, value_name = "N", value_parser = quantity::count, help_heading = "Request")]
     streams: Option<u64>,
     /// Open a connection for each request

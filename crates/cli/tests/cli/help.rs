@@ -95,30 +95,6 @@ fn the_short_flag_prints_the_same_and_the_version_is_printed() {
 }
 
 #[test]
-fn unsupported_values_are_refused_and_absent_from_help() {
-    let workdir = Workdir::new();
-    let unbuilt: &[(&str, &[&str])] = &[("--http 3", &["compare", "--http=3", "a", "b"])];
-    let mut help = String::new();
-    for command in COMMANDS {
-        let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
-        help += &workdir.run(&args).out;
-    }
-    for (name, args) in unbuilt {
-        let printed = workdir.run(args).expect(2);
-        assert_eq!(
-            printed.err,
-            format!("prony: {name} is not supported in this version (see --help)\n")
-        );
-        let word = name.trim_start_matches("prony ");
-        let mentioned = help
-            .lines()
-            .any(|line| line.split_whitespace().next() == Some(word));
-        assert!(!mentioned, "{name} is in a help");
-    }
-    assert!(!help.contains("1.1, 2, 3"));
-}
-
-#[test]
 fn completions_and_manual_pages_know_every_command() {
     let workdir = Workdir::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -8,9 +8,11 @@ use prony_protocol::h2::{
 };
 use prony_record::{Nanos, Outcome};
 
+use super::fault::{ResetCode, StreamFault};
+use super::response::StreamResponse;
 use super::stream::{EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use super::{CapturedResponse, Reason};
-use crate::expect::{Expectations, ReceivedBody};
+use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
 use crate::script::CaptureSpec;
 
@@ -18,7 +20,7 @@ use crate::script::CaptureSpec;
 pub(crate) struct H2 {
     http: Connection,
     /// Indexed by stream number.
-    responses: Vec<StreamResponse>,
+    streams: Vec<H2Stream>,
     /// Bytes that arrived and are not yet attributed to a response.
     unclaimed: u64,
     /// The peer's settings changed since the last check.
@@ -27,17 +29,12 @@ pub(crate) struct H2 {
     goaway_error: Option<ErrorCode>,
 }
 
-/// The received part of the response on one stream.
-#[derive(Default)]
-struct StreamResponse {
+/// The HTTP/2 streams that use a stream number.
+struct H2Stream {
     stream: Option<StreamId>,
     /// The HTTP/2 stream that used this number last, even if it has ended.
     last_stream: Option<StreamId>,
-    status: Option<u16>,
-    first_byte: Option<Nanos>,
-    bytes_in: u64,
-    body: ReceivedBody,
-    captured: Option<Box<CapturedResponse>>,
+    response: StreamResponse,
 }
 
 impl H2 {
@@ -47,18 +44,19 @@ impl H2 {
             streams,
             ..ClientSettings::default()
         };
-        let mut responses = Vec::new();
-        responses.resize_with(streams as usize, || StreamResponse {
-            captured: CapturedResponse::new(capture).map(Box::new),
-            ..StreamResponse::default()
+        let streams = (0..streams).map(|_| H2Stream {
+            stream: None,
+            last_stream: None,
+            response: StreamResponse::new(capture),
         });
+        let streams = streams.collect();
         let mut http = Connection::new(settings);
         if capture.heads {
             http.keep_fields();
         }
         H2 {
             http,
-            responses,
+            streams,
             unclaimed: 0,
             has_new_settings: false,
             goaway_error: None,
@@ -67,7 +65,7 @@ impl H2 {
 
     /// The captured part of the last response on a stream.
     pub(super) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
-        self.responses[stream as usize].captured.as_deref()
+        self.streams[stream as usize].response.captured.as_deref()
     }
 
     /// Prepares the machine for another connection, and keeps its memory.
@@ -76,8 +74,8 @@ impl H2 {
         self.unclaimed = 0;
         self.has_new_settings = false;
         self.goaway_error = None;
-        for response in &mut self.responses {
-            response.last_stream = None;
+        for stream in &mut self.streams {
+            stream.last_stream = None;
         }
     }
 
@@ -110,16 +108,10 @@ impl H2 {
         expected: &Expectations,
     ) -> Result<(), StartError> {
         let stream = self.http.start(request, tag)?;
-        let response = &mut self.responses[tag as usize];
-        response.stream = Some(stream);
-        response.last_stream = Some(stream);
-        response.status = None;
-        response.first_byte = None;
-        response.bytes_in = 0;
-        response.body.start(expected);
-        if let Some(captured) = &mut response.captured {
-            captured.start();
-        }
+        let slot = &mut self.streams[tag as usize];
+        slot.stream = Some(stream);
+        slot.last_stream = Some(stream);
+        slot.response.start(expected);
         Ok(())
     }
 
@@ -129,7 +121,9 @@ impl H2 {
             Ok(()) => RequestCapacity::Available,
             // One request waits for the peer to allow a stream, and may time out. Without it, a
             // load might wait forever.
-            Err(StartError::PeerLimit) if in_flight == 0 => RequestCapacity::NoStreamsAllowed,
+            Err(StartError::PeerLimit) if in_flight == 0 => {
+                RequestCapacity::NoStreamsAllowed(StreamsLimit::Settings(0))
+            }
             Err(StartError::PeerLimit) => {
                 let limit = self.peer_limit().unwrap_or(u32::MAX);
                 RequestCapacity::Full(StreamsLimit::Settings(limit))
@@ -148,7 +142,7 @@ impl H2 {
 
     /// Cancels the request on a stream, if there is one.
     pub(crate) fn cancel(&mut self, tag: u32) {
-        if let Some(stream) = self.responses[tag as usize].stream.take() {
+        if let Some(stream) = self.streams[tag as usize].stream.take() {
             self.http.cancel(stream);
         }
     }
@@ -192,23 +186,16 @@ impl H2 {
                     self.claim(tag, now);
                 }
                 ConnectionEvent::Head { tag, status } => {
-                    let response = self.claim(tag, now);
-                    response.status = Some(status);
-                    if let Some(captured) = &mut self.responses[tag as usize].captured {
+                    self.claim(tag, now).status = Some(status);
+                    let response = &mut self.streams[tag as usize].response;
+                    if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
                     }
                 }
-                ConnectionEvent::Body { tag, bytes } => {
-                    let response = self.claim(tag, now);
-                    response.body.add(bytes);
-                    if let Some(captured) = &mut response.captured {
-                        captured.add_body(bytes);
-                    }
-                }
+                ConnectionEvent::Body { tag, bytes } => self.claim(tag, now).add_body(bytes),
                 ConnectionEvent::End { tag } => {
-                    let response = self.claim(tag, now);
-                    response.stream = None;
-                    let outcome = response.body.judge(response.status.unwrap_or(0), expected);
+                    let outcome = self.claim(tag, now).judge(expected);
+                    self.streams[tag as usize].stream = None;
                     events.push(HttpEvent {
                         stream: tag,
                         kind: EventKind::Response {
@@ -222,17 +209,20 @@ impl H2 {
                     code,
                     unprocessed,
                 } => {
-                    self.responses[tag as usize].stream = None;
+                    self.streams[tag as usize].stream = None;
                     events.push(HttpEvent {
                         stream: tag,
-                        kind: EventKind::Reset { code, unprocessed },
+                        kind: EventKind::Reset {
+                            code: ResetCode::Http2(code),
+                            unprocessed,
+                        },
                     });
                 }
                 ConnectionEvent::Broken { tag, violation } => {
-                    self.responses[tag as usize].stream = None;
+                    self.streams[tag as usize].stream = None;
                     events.push(HttpEvent {
                         stream: tag,
-                        kind: EventKind::Malformed(violation),
+                        kind: EventKind::Malformed(StreamFault::Http2(violation)),
                     });
                 }
             }
@@ -243,7 +233,7 @@ impl H2 {
     /// whole connection.
     #[inline]
     fn claim(&mut self, tag: u32, now: Nanos) -> &mut StreamResponse {
-        let response = &mut self.responses[tag as usize];
+        let response = &mut self.streams[tag as usize].response;
         response.bytes_in += std::mem::take(&mut self.unclaimed);
         response.first_byte.get_or_insert(now);
         response
@@ -251,19 +241,13 @@ impl H2 {
 
     #[inline]
     pub(super) fn received(&self, tag: u32) -> ResponseProgress {
-        let response = &self.responses[tag as usize];
-        ResponseProgress {
-            status: response.status,
-            first_byte: response.first_byte,
-            bytes: response.bytes_in,
-            body_bytes: response.body.length(),
-        }
+        self.streams[tag as usize].response.received()
     }
 
     /// Body bytes of a stream's request that were not yet taken for sending. If none is in flight,
     /// the figure is that of the stream's last request.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
-        let stream = self.responses[tag as usize].last_stream;
+        let stream = self.streams[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))
     }
 
@@ -299,12 +283,12 @@ impl H2 {
     }
 
     pub(super) fn hash_bodies(&mut self) {
-        for response in &mut self.responses {
-            response.body.hash_always();
+        for stream in &mut self.streams {
+            stream.response.body.hash_always();
         }
     }
 
     pub(super) fn take_hash(&mut self, tag: u32) -> [u8; 32] {
-        self.responses[tag as usize].body.take_hash()
+        self.streams[tag as usize].response.body.take_hash()
     }
 }

@@ -3,11 +3,15 @@
 use prony_record::Nanos;
 
 use super::CapturedResponse;
+use super::fault::ResetCode;
 use super::h1::H1;
 use super::h2::H2;
+use super::h3::H3;
+use super::reason::Reason;
 use super::stream::{HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use crate::expect::Expectations;
 use crate::protocols::{Protocols, StreamsLimit};
+use crate::quic::QuicConnection;
 use crate::script::CaptureSpec;
 
 /// Number of closed machines per HTTP version that are kept to reuse their memory.
@@ -19,6 +23,8 @@ pub(crate) enum HttpMachine {
     One(H1),
     /// HTTP/2.
     Two(Box<H2>),
+    /// HTTP/3. It has no bytes of its own, but reads and writes the streams of QUIC.
+    Three(Box<H3>),
 }
 
 impl HttpMachine {
@@ -34,6 +40,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.receive(bytes, now, expected, events),
             HttpMachine::Two(h2) => h2.receive(bytes, now, expected, events),
+            HttpMachine::Three(_) => Progress::Open,
         }
     }
 
@@ -47,6 +54,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.peer_closed(orderly, expected, events),
             HttpMachine::Two(h2) => h2.peer_closed(),
+            HttpMachine::Three(_) => Progress::Closed,
         }
     }
 
@@ -57,6 +65,7 @@ impl HttpMachine {
             HttpMachine::One(_) if in_flight == 0 => RequestCapacity::Available,
             HttpMachine::One(_) => RequestCapacity::Full(StreamsLimit::Http1),
             HttpMachine::Two(h2) => h2.room(in_flight),
+            HttpMachine::Three(h3) => h3.room(in_flight),
         }
     }
 
@@ -66,6 +75,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.received(),
             HttpMachine::Two(h2) => h2.received(stream),
+            HttpMachine::Three(h3) => h3.received(stream),
         }
     }
 
@@ -74,6 +84,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.captured(),
             HttpMachine::Two(h2) => h2.captured(stream),
+            HttpMachine::Three(h3) => h3.captured(stream),
         }
     }
 
@@ -82,6 +93,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.body_length(),
             HttpMachine::Two(h2) => h2.received(stream).body_bytes,
+            HttpMachine::Three(h3) => h3.received(stream).body_bytes,
         }
     }
 
@@ -91,6 +103,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.take_hash(),
             HttpMachine::Two(h2) => h2.take_hash(stream),
+            HttpMachine::Three(h3) => h3.take_hash(stream),
         }
     }
 
@@ -99,6 +112,7 @@ impl HttpMachine {
         match self {
             HttpMachine::One(h1) => h1.version(),
             HttpMachine::Two(_) => Some("2"),
+            HttpMachine::Three(_) => Some("3"),
         }
     }
 
@@ -106,22 +120,22 @@ impl HttpMachine {
     pub(crate) fn has_response_begun(&self) -> bool {
         match self {
             HttpMachine::One(h1) => h1.has_response_begun(),
-            HttpMachine::Two(_) => false,
+            HttpMachine::Two(_) | HttpMachine::Three(_) => false,
         }
     }
 
-    /// Returns true if this is HTTP/2.
+    /// Returns true if a connection carries several requests at once, each on a stream.
     #[inline]
-    pub(crate) fn is_h2(&self) -> bool {
-        matches!(self, HttpMachine::Two(_))
+    pub(crate) fn has_streams(&self) -> bool {
+        !matches!(self, HttpMachine::One(_))
     }
 
     /// The HTTP/2 machine, if this is HTTP/2.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn h2(&self) -> Option<&H2> {
         match self {
-            HttpMachine::One(_) => None,
             HttpMachine::Two(h2) => Some(h2),
+            _ => None,
         }
     }
 
@@ -129,8 +143,69 @@ impl HttpMachine {
     #[inline]
     pub(crate) fn h2_mut(&mut self) -> Option<&mut H2> {
         match self {
-            HttpMachine::One(_) => None,
             HttpMachine::Two(h2) => Some(h2),
+            _ => None,
+        }
+    }
+
+    /// The HTTP/3 machine, mutable, if this is HTTP/3.
+    #[inline]
+    pub(crate) fn h3_mut(&mut self) -> Option<&mut H3> {
+        match self {
+            HttpMachine::Three(h3) => Some(h3),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the peer has proved that it speaks this version, as far as it does so before
+    /// its first response.
+    pub(crate) fn is_established(&self) -> bool {
+        match self {
+            HttpMachine::One(_) => true,
+            HttpMachine::Two(h2) => h2.is_established(),
+            HttpMachine::Three(h3) => h3.is_established(),
+        }
+    }
+
+    /// Returns true if the peer has announced that it accepts no more requests on the connection.
+    #[inline]
+    pub(crate) fn is_going_away(&self) -> bool {
+        match self {
+            HttpMachine::One(_) => false,
+            HttpMachine::Two(h2) => h2.is_going_away(),
+            HttpMachine::Three(h3) => h3.is_going_away(),
+        }
+    }
+
+    /// The error with which the peer ended the connection, if it reported one.
+    pub(crate) fn end_reason(&self) -> Option<Reason> {
+        match self {
+            HttpMachine::One(_) => None,
+            HttpMachine::Two(h2) => {
+                let code = h2.goaway_error();
+                code.map(|code| Reason::GoneAway(ResetCode::Http2(code)))
+            }
+            HttpMachine::Three(h3) => h3.end().cloned(),
+        }
+    }
+
+    /// Returns true if more requests may be possible since the last call.
+    #[inline]
+    pub(crate) fn take_new_settings(&mut self) -> bool {
+        match self {
+            HttpMachine::One(_) => false,
+            HttpMachine::Two(h2) => h2.take_new_settings(),
+            HttpMachine::Three(h3) => h3.take_new_settings(),
+        }
+    }
+
+    /// Cancels the request on a stream, if there is one. Without streams, the connection must be
+    /// closed instead.
+    pub(crate) fn cancel(&mut self, stream: u32) {
+        match self {
+            HttpMachine::One(_) => {}
+            HttpMachine::Two(h2) => h2.cancel(stream),
+            HttpMachine::Three(h3) => h3.cancel(stream),
         }
     }
 }
@@ -144,6 +219,8 @@ pub(crate) struct HttpFactory {
     spare_h1: Vec<H1>,
     #[expect(clippy::vec_box, reason = "the boxes themselves are reused")]
     spare_h2: Vec<Box<H2>>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are reused")]
+    spare_h3: Vec<Box<H3>>,
 }
 
 impl HttpFactory {
@@ -201,6 +278,18 @@ impl HttpFactory {
         HttpMachine::Two(h2)
     }
 
+    /// Makes an HTTP/3 machine, which opens its streams on an established connection.
+    pub(super) fn h3(&mut self, quic: &mut QuicConnection) -> HttpMachine {
+        let spare = self.spare_h3.pop();
+        let mut h3 =
+            spare.unwrap_or_else(|| Box::new(H3::new(self.protocols.streams, self.capture)));
+        if self.hashes_bodies {
+            h3.hash_bodies();
+        }
+        h3.open(quic);
+        HttpMachine::Three(h3)
+    }
+
     /// Takes back the machine of a closed connection.
     pub(super) fn recycle(&mut self, http: HttpMachine) {
         match http {
@@ -211,6 +300,10 @@ impl HttpFactory {
             HttpMachine::Two(mut h2) if self.spare_h2.len() < SPARE_MACHINES_MAX => {
                 h2.reset();
                 self.spare_h2.push(h2);
+            }
+            HttpMachine::Three(mut h3) if self.spare_h3.len() < SPARE_MACHINES_MAX => {
+                h3.reset();
+                self.spare_h3.push(h3);
             }
             _ => {}
         }

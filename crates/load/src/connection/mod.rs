@@ -1,15 +1,18 @@
 //! One connection as bytes: its state, TLS, and the HTTP machine on it. This module uses no socket
 //! and no clock.
 //!
-//! A new HTTP version is one more machine next to `h1` and `h2`, which reports the same
+//! Each HTTP version is a machine of its own, `h1`, `h2` and `h3`, which reports the same
 //! [`HttpEvent`]s.
 
 mod captured;
+mod fault;
 mod h1;
 mod h2;
+mod h3;
 mod http;
 mod pipeline;
 mod reason;
+mod response;
 mod session;
 mod state;
 mod stream;
@@ -18,6 +21,7 @@ mod tunnel;
 use crate::tls;
 
 pub(crate) use captured::CapturedResponse;
+pub(crate) use fault::ResetCode;
 pub(crate) use http::{HttpFactory, HttpMachine};
 pub(crate) use pipeline::PipelinedResponse;
 pub(crate) use reason::Reason;

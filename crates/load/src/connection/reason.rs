@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use prony_protocol::h2::{ErrorCode, StartError, StreamViolation};
+use prony_protocol::h2::StartError;
+use prony_protocol::h3::H3Violation;
 use prony_protocol::{h1, h2};
 
+use super::fault::{ResetCode, StreamFault};
+use crate::quic::QuicEnd;
 use crate::tls::PeerSpeaks;
 
 /// Reason for a failure, where the outcome alone doesn't explain it.
@@ -16,16 +19,18 @@ pub(crate) enum Reason {
     Http2(h2::H2Violation),
     /// The peer responded with HTTP/1 to HTTP/2 in cleartext.
     CleartextHttp1,
-    /// The peer violated HTTP/2 on one stream.
-    Stream(StreamViolation),
+    /// The peer violated HTTP/3 or QUIC, so the whole connection failed.
+    Http3(H3Violation),
+    /// The response violated HTTP/2 or HTTP/3 on its stream.
+    Stream(StreamFault),
     /// The peer reset the stream.
     Reset {
-        code: ErrorCode,
+        code: ResetCode,
         /// The peer refused the request unprocessed, for the second time.
         again: bool,
     },
     /// The peer ended the connection with an error code.
-    GoneAway(ErrorCode),
+    GoneAway(ResetCode),
     /// The request can't be sent on this connection.
     NotStarted(StartError),
     /// HTTP/2 was required, but ALPN did not select it.
@@ -37,6 +42,18 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// The reason for a QUIC connection that was not established.
+    pub(crate) fn of_quic(end: &QuicEnd) -> Reason {
+        match end {
+            QuicEnd::Tls(error) => Reason::of_tls(error, PeerSpeaks::Tls),
+            QuicEnd::Alert(alert) => {
+                let error = rustls::Error::AlertReceived((*alert).into());
+                Reason::of_tls(&error, PeerSpeaks::Tls)
+            }
+            QuicEnd::Closed { .. } | QuicEnd::Aborted { .. } => Reason::Text(end.to_string()),
+        }
+    }
+
     /// The reason for a TLS error, with a hint that depends on the bytes that the peer sent.
     pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks) -> Reason {
         use rustls::AlertDescription::{
@@ -139,7 +156,8 @@ impl fmt::Display for Reason {
                 "{}; omit --http 2, or use https:// if the port expects TLS",
                 h2::H2Violation::Http1
             ),
-            Reason::Stream(violation) => violation.fmt(f),
+            Reason::Http3(violation) => violation.fmt(f),
+            Reason::Stream(fault) => fault.fmt(f),
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")
             }

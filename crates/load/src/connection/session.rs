@@ -72,7 +72,7 @@ impl HttpSession {
             return Progress::Open;
         };
         let events = &mut buffers.events;
-        let is_h2 = self.http.is_h2();
+        let has_streams = self.http.has_streams();
         let mut progress = Progress::Open;
         loop {
             match tls.receive(&mut bytes, &mut buffers.tls) {
@@ -81,7 +81,7 @@ impl HttpSession {
                 Ok(tls::TlsEvent::Secured { .. }) => {}
                 // Only the first violation is reported.
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
-                Ok(tls::TlsEvent::Plain(_)) if !is_h2 && !events.is_empty() => {
+                Ok(tls::TlsEvent::Plain(_)) if !has_streams && !events.is_empty() => {
                     events.clear();
                     progress = broken(H1Violation::BytesAfterEnd);
                 }
@@ -89,7 +89,7 @@ impl HttpSession {
                     progress = self.http.receive(plain, now, expected, events);
                 }
                 Err(error) => {
-                    if !is_h2 {
+                    if !has_streams {
                         events.clear();
                     }
                     let reason = Reason::of_tls(&error, tls.peer_speaks());
@@ -105,7 +105,7 @@ impl HttpSession {
             Some(HttpEvent {
                 kind: EventKind::Response { reusable, .. },
                 ..
-            }) if !is_h2 => {
+            }) if !has_streams => {
                 *reusable = false;
                 Progress::Open
             }
@@ -173,9 +173,12 @@ impl HttpSession {
     /// The HTTP version, TLS version and cipher that both sides use.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let agreed = self.tls.as_ref().and_then(Tls::agreed);
-        let tls = agreed
-            .map(tls::NegotiatedTls::negotiated)
-            .unwrap_or_default();
+        let tls = match &self.http {
+            HttpMachine::Three(h3) => h3.negotiated().clone(),
+            _ => agreed
+                .map(tls::NegotiatedTls::negotiated)
+                .unwrap_or_default(),
+        };
         Negotiated {
             http: self.http.version().map(str::to_owned),
             ..tls

@@ -16,6 +16,7 @@ use super::stream::{Progress, Secured};
 use super::tunnel::Tunnel;
 use super::{Reason, SharedBuffers};
 use crate::expect::Expectations;
+use crate::quic::QuicConnection;
 use crate::tls::{self, PeerSpeaks, Tls};
 
 /// The state of a connection. Each variant holds the data of that state.
@@ -107,6 +108,27 @@ impl ConnectionState {
     /// Makes a connection ready for requests in cleartext.
     pub(crate) fn open_cleartext(&mut self, factory: &mut HttpFactory) {
         *self = ConnectionState::Ready(HttpSession::new(None, factory.cleartext()));
+    }
+
+    /// Makes a connection ready for requests on the streams of QUIC.
+    pub(crate) fn open_quic(&mut self, factory: &mut HttpFactory, quic: &mut QuicConnection) {
+        *self = ConnectionState::Ready(HttpSession::new(None, factory.h3(quic)));
+    }
+
+    /// Handles the events of a ready QUIC connection. The events of requests are added to the
+    /// buffers.
+    #[inline]
+    pub(crate) fn receive_streams(
+        &mut self,
+        quic: &mut QuicConnection,
+        now: Nanos,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        let h3 = self.session_mut().and_then(|session| session.http.h3_mut());
+        h3.map_or(Progress::Open, |h3| {
+            h3.receive(quic, now, expected, &mut buffers.events)
+        })
     }
 
     /// Starts TLS after a connect that took the time `connect`. The first TLS flight is then

@@ -1,9 +1,9 @@
 //! The results of received bytes: the state of the connection, and events on its streams.
 
-use prony_protocol::h2::{ErrorCode, StreamViolation};
 use prony_record::{Nanos, Outcome, TlsHandshake};
 
 use super::Reason;
+use super::fault::{ResetCode, StreamFault};
 use crate::protocols::StreamsLimit;
 
 /// The state of a connection after receiving bytes or the end of the connection.
@@ -46,12 +46,12 @@ pub(crate) enum EventKind {
     },
     /// The peer reset the stream.
     Reset {
-        code: ErrorCode,
+        code: ResetCode,
         /// The peer did not process the request.
         unprocessed: bool,
     },
     /// The response broke the protocol on this stream only.
-    Malformed(StreamViolation),
+    Malformed(StreamFault),
 }
 
 /// Result of a completed TLS handshake.
@@ -67,8 +67,8 @@ pub(crate) struct Secured {
 pub(crate) enum RequestCapacity {
     /// A request can start now.
     Available,
-    /// The peer currently allows no requests at all.
-    NoStreamsAllowed,
+    /// The peer currently allows no requests at all, by this limit.
+    NoStreamsAllowed(StreamsLimit),
     /// The connection carries as many requests as it may.
     Full(StreamsLimit),
     /// Too many bytes are waiting to be sent.

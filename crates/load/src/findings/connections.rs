@@ -1,5 +1,6 @@
 //! Findings about connections and what the server allows on them.
 
+use prony_record::number;
 use prony_record::{Finding, FindingId, Outcome, Record, Severity};
 
 use crate::ports;
@@ -23,6 +24,20 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
             ),
             format!("Raise the server's limit, use more connections, or ask for {limit}."),
         ),
+        StreamsLimit::Quic(0) => (
+            "The server allows no stream on a QUIC connection, at least for a while \
+             (MAX_STREAMS is 0)"
+                .to_owned(),
+            "Raise the server's limit.".to_owned(),
+        ),
+        StreamsLimit::Quic(limit) => (
+            format!(
+                "The server allowed no more than {limit} stream{} at once on a QUIC connection \
+                 (MAX_STREAMS)",
+                if limit == 1 { "" } else { "s" }
+            ),
+            format!("Raise the server's limit, use more connections, or ask for {limit}."),
+        ),
         StreamsLimit::Http1 => (
             "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
             "Enable HTTP/2 on the server (--http 2 requires it), or use more connections."
@@ -36,6 +51,47 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
             "{seen}, and {wanted} were requested: the load was lighter than --streams says. {action}"
         ),
     )
+}
+
+/// Share of sent packets that were lost above which this is reported.
+const PACKETS_LOST_SHARE: f64 = 0.01;
+/// Minimum number of sent packets for that.
+const PACKETS_SENT_MIN: u64 = 1_000;
+
+pub(super) fn packets_lost(record: &Record) -> Option<Finding> {
+    let quic = record.quic.as_ref()?;
+    let share = quic.packets_lost as f64 / quic.packets_sent.max(1) as f64;
+    if quic.packets_sent < PACKETS_SENT_MIN || share <= PACKETS_LOST_SHARE {
+        return None;
+    }
+    Some(Finding::new(
+        FindingId::PacketsLost,
+        Severity::Warning,
+        format!(
+            "{} of the {} QUIC packets that the load sent were lost ({}). Requests were sent again \
+             after a delay. Look for drops on the way and in the server's UDP buffers.",
+            number::count(quic.packets_lost),
+            number::count(quic.packets_sent),
+            number::share(share)
+        ),
+    ))
+}
+
+pub(super) fn udp_buffer_small(record: &Record) -> Option<Finding> {
+    let quic = record.quic.as_ref()?;
+    if quic.datagrams_dropped == 0 {
+        return None;
+    }
+    Some(Finding::new(
+        FindingId::UdpBufferSmall,
+        Severity::Warning,
+        format!(
+            "{} of {} datagrams that arrived were dropped because the load's receive buffers were \
+             full. Raise net.core.rmem_max, or use more workers or fewer streams.",
+            number::count(quic.datagrams_dropped),
+            number::count(quic.datagrams_received + quic.datagrams_dropped)
+        ),
+    ))
 }
 
 pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {

@@ -31,6 +31,8 @@ pub(crate) fn of(
         requests::errors(record, reasons),
         connections::port_exhaustion(record),
         connections::not_reused(record),
+        connections::packets_lost(record),
+        connections::udp_buffer_small(record),
         requests::retried(record),
         connections::unasked_bytes(unasked),
     ]

@@ -100,7 +100,7 @@ const BAD: &[&str] = &[
     "--cores a",
     "--user me",
     "--seed x",
-    "--http 3",
+    "--http 4",
     "--streams 0",
     "--follow x",
     "--io epoll",

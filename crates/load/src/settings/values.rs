@@ -87,6 +87,8 @@ words! {
         Http11 = "1.1",
         /// HTTP/2: by ALPN over TLS, by prior knowledge in cleartext.
         Http2 = "2",
+        /// HTTP/3 over QUIC.
+        Http3 = "3",
     }
 }
 

@@ -32,8 +32,10 @@
 mod backend;
 #[cfg(test)]
 mod contract;
+mod datagram;
 pub(crate) mod local;
 mod poll;
+mod quic;
 #[cfg(test)]
 pub(crate) mod simulated;
 pub(crate) mod system;
@@ -44,12 +46,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use prony_record::Nanos;
+use prony_record::{Nanos, QuicUse};
+use rustls::pki_types::ServerName;
 
 pub(crate) use backend::Backend;
+pub(crate) use datagram::UdpDatagrams;
 pub(crate) use poll::PollSockets;
+pub(crate) use quic::QuicSockets;
 #[cfg(target_os = "linux")]
 pub(crate) use uring::UringSockets;
+
+use crate::quic::QuicConnection;
 
 /// Identifies one connection for as long as it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,12 +74,26 @@ pub(crate) enum Peer {
     Tcp(SocketAddr),
     /// A path of a UNIX stream socket.
     Unix(PathBuf),
+    /// An address and UDP port for QUIC.
+    Quic(SocketAddr),
+}
+
+impl Peer {
+    /// The address; UNIX sockets have none.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Peer::Tcp(address) | Peer::Quic(address) => Some(*address),
+            Peer::Unix(_) => None,
+        }
+    }
 }
 
 /// A peer, and options of the connection to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route<'a> {
     pub(crate) peer: &'a Peer,
+    /// Name of the server for TLS. Only QUIC needs it to connect.
+    pub(crate) server_name: Option<&'a ServerName<'static>>,
     /// The local source; `None` leaves the choice to the system.
     pub(crate) source: Option<local::Source>,
     /// Size of a TCP socket's send and receive buffers in bytes; `None` leaves the choice to the
@@ -172,6 +193,10 @@ pub(crate) struct WaitBatch {
 
 /// A backend: see the module's contract.
 pub(crate) trait Sockets<'run> {
+    /// Connections have streams of their own, read and written by [`Sockets::quic`], and nothing is
+    /// sent or received by the other calls.
+    const HAS_STREAMS: bool = false;
+
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
@@ -219,4 +244,17 @@ pub(crate) trait Sockets<'run> {
 
     /// The bytes of the `Received` that [`Sockets::next`] returned last.
     fn received(&self) -> &[u8];
+
+    /// The streams of an open connection, if connections have any.
+    fn quic(&mut self, _key: Key) -> Option<&mut QuicConnection> {
+        None
+    }
+
+    /// Sends all that connections have written to their streams.
+    fn flush(&mut self) {}
+
+    /// Counts over the connections that were closed, if they used QUIC.
+    fn quic_use(&self) -> Option<QuicUse> {
+        None
+    }
 }

@@ -114,6 +114,7 @@ impl<'run> PollSockets<'run> {
                 SockAddr::from(*address),
             ),
             Peer::Unix(path) => (Domain::UNIX, None, SockAddr::unix(path)?),
+            Peer::Quic(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         let socket = Socket::new(domain, Type::STREAM.nonblocking(), protocol)?;
         if route.nodelay && protocol.is_some() {

@@ -342,7 +342,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             number: self.connections,
             port: match route.peer {
                 Peer::Tcp(address) => address.port(),
-                Peer::Unix(_) => 0,
+                Peer::Unix(_) | Peer::Quic(_) => 0,
             },
             requests: 0,
             connected: false,

@@ -126,9 +126,7 @@ impl Sources {
 
     /// Source of a connection.
     pub(crate) fn source(&self, peer: &Peer, selector: SourceSelector) -> Option<Source> {
-        let Peer::Tcp(peer) = peer else {
-            return None;
-        };
+        let peer = peer.address()?;
         let pool = self.of_family(peer.ip());
         let index = self.order.index(self.here(selector), pool.count());
         let address = index.and_then(|index| pool.nth(index));
@@ -166,14 +164,11 @@ impl Sources {
             return self.order.index(selector, announced.count());
         }
         let selector = self.here(selector);
-        match peer {
-            Peer::Tcp(peer) if peer.is_ipv4() => self.order.index(selector, self.v4.count()),
-            Peer::Tcp(_) => {
-                let index = self.order.index(selector, self.v6.count())?;
-                Some(self.v4.count() + index)
-            }
-            Peer::Unix(_) => None,
+        if peer.address()?.is_ipv4() {
+            return self.order.index(selector, self.v4.count());
         }
+        let index = self.order.index(selector, self.v6.count())?;
+        Some(self.v4.count() + index)
     }
 
     /// The counted address with this index.
@@ -198,9 +193,9 @@ impl Sources {
             let Some(range) = addresses.ranges().first() else {
                 continue;
             };
-            let is_used = targets.iter().any(|target| match &target.peer {
-                Peer::Tcp(peer) => peer.is_ipv4() == range.first().is_ipv4(),
-                Peer::Unix(_) => false,
+            let is_used = targets.iter().any(|target| {
+                let address = target.peer.address();
+                address.is_some_and(|peer| peer.is_ipv4() == range.first().is_ipv4())
             });
             if !is_used {
                 let error = SettingsError::value("source", range).text(format!(

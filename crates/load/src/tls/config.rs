@@ -34,6 +34,8 @@ const KEY_EXCHANGE_GROUPS: [&dyn SupportedKxGroup; 3] = [
 const HTTP1: &[u8] = b"http/1.1";
 /// ALPN protocol of HTTP/2 (RFC 9113 §3.2).
 pub(crate) const HTTP2: &[u8] = b"h2";
+/// ALPN protocol of HTTP/3 (RFC 9114 §3.1).
+pub(crate) const HTTP3: &[u8] = b"h3";
 
 /// Settings of every TLS connection of a load.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ pub(crate) struct TlsSettings {
 /// TLS client of one worker: the settings with its own sessions, because workers share nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsClient {
-    pub(super) config: Arc<ClientConfig>,
+    pub(crate) config: Arc<ClientConfig>,
     pub(super) alpn: &'static [&'static [u8]],
     /// True if sessions are kept for later connections.
     pub(super) resumption: bool,
@@ -82,6 +84,7 @@ impl TlsSettings {
         let alpn: &[&[u8]] = match settings.http {
             None => &[HTTP2, HTTP1],
             Some(HttpVersion::Http2) => &[HTTP2],
+            Some(HttpVersion::Http3) => &[HTTP3],
             Some(HttpVersion::Http10 | HttpVersion::Http11) => &[HTTP1],
         };
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -154,7 +157,12 @@ fn verifier(
 }
 
 fn versions(settings: &LoadSettings) -> Result<Vec<&'static SupportedProtocolVersion>, SpecError> {
-    let min = settings.tls_min.unwrap_or(TlsVersion::Tls12);
+    // QUIC has no earlier version (RFC 9001 §4.2).
+    let lowest = match settings.http {
+        Some(HttpVersion::Http3) => TlsVersion::Tls13,
+        _ => TlsVersion::Tls12,
+    };
+    let min = settings.tls_min.unwrap_or(lowest).max(lowest);
     let max = settings.tls_max.unwrap_or(TlsVersion::Tls13);
     if min > max {
         let error = SettingsError::of("tls_min").text(" is higher than ");

@@ -1,13 +1,13 @@
 //! A handshake, performed by rustls.
 
+use rustls::Error;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError};
-use rustls::{Error, HandshakeKind};
 
 use super::records::{PeerSpeaks, RecordScan};
 use super::traffic::TlsTraffic;
-use super::{NegotiatedTls, TlsBuffers, TlsClient, certificate};
+use super::{NegotiatedTls, TlsBuffers, TlsClient};
 
 /// Largest amount of application data during a handshake that a correct server sends, in bytes.
 const EARLY_BYTES_MAX: usize = 64 * 1024;
@@ -135,24 +135,8 @@ impl TlsHandshake {
         let Some(connection) = self.connection.take() else {
             return Ok(None);
         };
-        let (Some(version), Some(suite)) = (
-            connection.protocol_version(),
-            connection.negotiated_cipher_suite(),
-        ) else {
+        let Some(agreed) = NegotiatedTls::of(&connection, self.alpn) else {
             return Err(Error::HandshakeNotComplete);
-        };
-        let chosen = connection.alpn_protocol();
-        let agreed = NegotiatedTls {
-            version,
-            suite,
-            group: connection
-                .negotiated_key_exchange_group()
-                .map(|group| group.name()),
-            server_key_bits: connection
-                .peer_certificates()
-                .and_then(|chain| certificate::key_bits(chain.first()?)),
-            alpn: self.alpn.iter().copied().find(|name| Some(*name) == chosen),
-            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         };
         let (secrets, schedule) = connection.dangerous_into_kernel_connection()?;
         let outgoing = std::mem::take(&mut self.outgoing);

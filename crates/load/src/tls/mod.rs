@@ -26,11 +26,11 @@ mod traffic;
 mod verify;
 
 use rustls::pki_types::ServerName;
-use rustls::{NamedGroup, ProtocolVersion, SupportedCipherSuite};
+use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 use prony_record::Negotiated;
 
-pub(crate) use config::{HTTP2, TlsClient, TlsSettings};
+pub(crate) use config::{HTTP2, HTTP3, TlsClient, TlsSettings};
 use handshake::TlsHandshake;
 pub(crate) use records::PeerSpeaks;
 use traffic::TlsTraffic;
@@ -106,6 +106,22 @@ pub(crate) struct NegotiatedTls {
 }
 
 impl NegotiatedTls {
+    /// The parameters of a connection; `None` during the handshake.
+    pub(crate) fn of(state: &CommonState, offered: &[&'static [u8]]) -> Option<NegotiatedTls> {
+        let chosen = state.alpn_protocol();
+        let certificates = state.peer_certificates();
+        Some(NegotiatedTls {
+            version: state.protocol_version()?,
+            suite: state.negotiated_cipher_suite()?,
+            group: state
+                .negotiated_key_exchange_group()
+                .map(|group| group.name()),
+            server_key_bits: certificates.and_then(|chain| certificate::key_bits(chain.first()?)),
+            alpn: offered.iter().copied().find(|name| Some(*name) == chosen),
+            resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
+        })
+    }
+
     /// The parameters in the form of the record.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let version = self.version.as_str();

@@ -7,7 +7,7 @@ use prony_record::{Nanos, Outcome};
 use super::Worker;
 use super::connections::SendState;
 use crate::connection::{ConnectionState, Progress, Reason};
-use crate::socket::{Close, Completion, Operation, Sockets};
+use crate::socket::{Close, Completion, Key, Operation, Sockets};
 
 /// Time that the peer has to close a drained connection first.
 const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
@@ -24,6 +24,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         match completion {
             Completion::Connected(_) => self.connected(index, now),
             Completion::Sent(_, buffer) => self.sent(key, buffer),
+            Completion::Received(_) if S::HAS_STREAMS => self.on_streams(key, now),
             Completion::Received(_) => {
                 let bytes = self.sockets.received();
                 let progress =
@@ -44,6 +45,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.on_receive_error(index, &error, now);
             }
         }
+    }
+
+    /// Handles events of a QUIC connection.
+    fn on_streams(&mut self, key: Key, now: Nanos) {
+        let Some(quic) = self.sockets.quic(key) else {
+            return;
+        };
+        let expected = &self.spec.responses.expect;
+        let progress = self
+            .connections
+            .receive_streams(key.index, quic, now, expected);
+        self.on_progress(key.index, progress, now);
     }
 
     /// Handles an orderly close by the peer.
@@ -74,27 +87,27 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Progress::Tunneled => return self.tunneled(index, now),
             _ => {}
         }
-        let is_h2 = match &self.connections[index].state {
-            ConnectionState::Ready(session) => session.http.is_h2(),
+        let has_streams = match &self.connections[index].state {
+            ConnectionState::Ready(session) => session.http.has_streams(),
             ConnectionState::Draining(_) => {
                 return self.on_progress_while_draining(index, &progress, now);
             }
             _ => return self.on_early_progress(index, progress, now),
         };
-        if is_h2 {
+        if has_streams {
             self.note_heard(index, now);
             self.note_negotiated(index);
         }
         let has_events = self.handle_events(index, now);
         match progress {
-            Progress::Open if is_h2 => self.continue_h2(index, now),
+            Progress::Open if has_streams => self.continue_streams(index, now),
             Progress::Open if has_events => {}
             Progress::Open => self.send_ciphertext(index),
             Progress::Closed => self.close_idle(index, Close::Orderly, now),
-            Progress::Lost if is_h2 => self.h2_lost(index, now),
+            Progress::Lost if has_streams => self.streams_lost(index, now),
             Progress::Lost => self.lost(index, now),
-            Progress::Broken(outcome, reason) if is_h2 => {
-                self.h2_broken(index, outcome, reason, now);
+            Progress::Broken(outcome, reason) if has_streams => {
+                self.streams_broken(index, outcome, reason, now);
             }
             Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
             Progress::Unsolicited => {
@@ -109,7 +122,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Handles bytes on a connection that has served its last request.
     fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
         self.connections.buffers.events.clear();
-        if self.connections[index].is_h2() {
+        if self.connections[index].has_streams() {
             // The connection failed before, and only its GOAWAY has yet to be sent.
             return;
         }
@@ -173,21 +186,22 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let reason = Reason::Text(error.to_string());
         let occupancy = self.dispatcher.occupancy(index);
         let is_idle = occupancy.waiting + occupancy.in_flight == 0;
-        let (is_h2, has_begun) = match &self.connections[index].state {
+        let (has_streams, has_begun) = match &self.connections[index].state {
             ConnectionState::Draining(_) => return self.drained(index, Close::Orderly, now),
             ConnectionState::Tunneling { .. } => {
                 return self.connect_failed(index, Outcome::ConnectFailed, Some(reason), now);
             }
-            ConnectionState::Ready(session) => {
-                (session.http.is_h2(), session.http.has_response_begun())
-            }
+            ConnectionState::Ready(session) => (
+                session.http.has_streams(),
+                session.http.has_response_begun(),
+            ),
             _ => (false, false),
         };
         if is_idle {
             self.note_preconnect_failure(outcome, Some(&reason));
             self.close(index, Close::Orderly);
             self.vacated(index, now);
-        } else if is_h2 {
+        } else if has_streams {
             self.fail_streams(index, outcome, outcome, Some(&reason), now);
         } else if has_begun || !self.retry(index, now) {
             self.fail(index, outcome, Some(reason), now);
@@ -221,8 +235,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Records the negotiated protocols of an HTTP/2 connection. They are known as soon as the peer
-    /// has sent HTTP/2, even if no request succeeds.
+    /// Records the negotiated protocols of a connection of HTTP/2 or 3. They are known as soon as
+    /// the peer has sent its settings, even if no request succeeds.
     #[inline]
     pub(super) fn note_negotiated(&mut self, index: u32) {
         if self.sink.negotiated.is_some() {
@@ -231,7 +245,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let Some(session) = self.connections[index].session() else {
             return;
         };
-        if session.http.h2().is_some_and(|h2| h2.is_established()) {
+        if session.http.has_streams() && session.http.is_established() {
             self.sink.negotiated = Some(session.negotiated());
         }
     }

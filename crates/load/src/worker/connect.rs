@@ -3,12 +3,13 @@
 use std::io;
 
 use prony_protocol::h2::ErrorCode;
-use prony_record::{Nanos, Outcome};
+use prony_record::{Nanos, Outcome, TlsHandshake};
 
 use super::Worker;
 use super::sink::OpenedConnection;
 use super::timers::Alarm;
-use crate::connection::{ConnectionState, Progress, Reason, Secured};
+use crate::connection::{ConnectionState, Progress, Reason, ResetCode, Secured};
+use crate::quic::QuicEnd;
 use crate::socket::{Close, Peer, Route, Sockets, system};
 
 /// The backoff after the first failed connect. It doubles with each further failure.
@@ -51,6 +52,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let has_own_requests = self.script.is_some() || self.redirects.is_some();
         let route = Route {
             peer: &target.peer,
+            server_name: target.tls.as_ref(),
             source: self.spec.sources.source(&target.peer, turn),
             buffers: self.spec.transport.buffers,
             nodelay: target.nodelay || has_proxy_header || has_own_requests,
@@ -67,6 +69,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         let connect = self.end_connect(index, now);
+        if S::HAS_STREAMS {
+            self.quic_connected(index, connect, now);
+            return;
+        }
         let entry = &self.connections[index];
         if self.targets[entry.target].tls.is_some() {
             self.begin_tls(index, connect, now);
@@ -81,6 +87,31 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.record_opened(index, &opened, now);
         if let Some(script) = &mut self.script {
             script.connection_made(self.connections[index].slot, Some(connect), None);
+        }
+        self.ready(index, now);
+    }
+
+    /// Continues after a QUIC connection is established, which took the time `connect` and includes
+    /// TLS.
+    fn quic_connected(&mut self, index: u32, connect: Nanos, now: Nanos) {
+        let key = self.connections[index].key(index);
+        let Some(quic) = self.sockets.quic(key) else {
+            return;
+        };
+        let handshake = Some(TlsHandshake {
+            took: connect,
+            resumed: quic.agreed().is_some_and(|agreed| agreed.resumed),
+        });
+        self.connections.open_quic(index, quic);
+        let opened = OpenedConnection {
+            connect,
+            handshake,
+            is_tcp: false,
+        };
+        self.record_opened(index, &opened, now);
+        if let Some(script) = &mut self.script {
+            let slot = self.connections[index].slot;
+            script.connection_made(slot, Some(connect), handshake);
         }
         self.ready(index, now);
     }
@@ -163,13 +194,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn ready(&mut self, index: u32, now: Nanos) {
         self.note_negotiated(index);
         let session = self.connections[index].session();
-        if let Some(h2) = session.and_then(|session| session.http.h2()) {
-            if h2.is_going_away() {
+        if let Some(session) = session.filter(|session| session.http.has_streams()) {
+            if session.http.is_going_away() {
                 // GOAWAY arrived with the end of the handshake. A new connection would receive it
                 // too.
-                let code = h2.goaway_error().unwrap_or(ErrorCode::NO_ERROR);
-                let reason = Some(Reason::GoneAway(code));
-                self.connect_failed(index, Outcome::Reset, reason, now);
+                let no_error = Reason::GoneAway(ResetCode::Http2(ErrorCode::NO_ERROR));
+                let reason = session.http.end_reason().unwrap_or(no_error);
+                self.connect_failed(index, Outcome::Reset, Some(reason), now);
                 return;
             }
             self.connections.mark_dirty(index);
@@ -230,8 +261,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 .set_alarm(now + pause, index, generation, Alarm::RetryConnect);
             return;
         }
-        let outcome = system::connect_outcome(error);
-        let reason = Some(Reason::Text(error.to_string()));
+        let quic = error
+            .get_ref()
+            .and_then(|error| error.downcast_ref::<QuicEnd>());
+        let (outcome, reason) = match quic {
+            Some(end) => (end.outcome(), Reason::of_quic(end)),
+            None => (
+                system::connect_outcome(error),
+                Reason::Text(error.to_string()),
+            ),
+        };
+        let reason = Some(reason);
         self.connect_failed(index, outcome, reason, now);
     }
 

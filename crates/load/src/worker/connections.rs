@@ -6,6 +6,7 @@ use prony_record::Nanos;
 
 use crate::connection::{ConnectionState, HttpFactory, HttpSession, Progress, SharedBuffers};
 use crate::expect::Expectations;
+use crate::quic::QuicConnection;
 use crate::socket::Key;
 
 /// State of the last send on a connection.
@@ -87,18 +88,17 @@ impl ConnectionEntry {
         self.state.session_mut()
     }
 
-    /// Returns true if the connection speaks HTTP/2.
+    /// Returns true if the connection carries several requests at once, each on a stream.
     #[inline]
-    pub(super) fn is_h2(&self) -> bool {
-        self.session().is_some_and(|session| session.http.is_h2())
+    pub(super) fn has_streams(&self) -> bool {
+        self.session()
+            .is_some_and(|session| session.http.has_streams())
     }
 
     /// Returns true if the connection is open and the peer announced that it will close it.
     pub(super) fn is_going_away(&self) -> bool {
         match &self.state {
-            ConnectionState::Ready(session) => {
-                session.http.h2().is_some_and(|h2| h2.is_going_away())
-            }
+            ConnectionState::Ready(session) => session.http.is_going_away(),
             _ => false,
         }
     }
@@ -109,7 +109,7 @@ pub(super) struct Connections {
     entries: Vec<ConnectionEntry>,
     pub(super) factory: HttpFactory,
     pub(super) buffers: SharedBuffers,
-    /// Connections with HTTP/2 output to send.
+    /// Connections of HTTP/2 or 3 with output to send.
     dirty: Vec<u32>,
     /// Number of the next connection.
     next_number: u32,
@@ -158,6 +158,24 @@ impl Connections {
     pub(super) fn open_cleartext(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.state.open_cleartext(&mut self.factory);
+    }
+
+    /// Makes the connection of an entry ready for requests on the streams of QUIC.
+    pub(super) fn open_quic(&mut self, index: u32, quic: &mut QuicConnection) {
+        let entry = &mut self.entries[index as usize];
+        entry.state.open_quic(&mut self.factory, quic);
+    }
+
+    /// Handles the events of a QUIC connection. The events of requests are in the buffers.
+    pub(super) fn receive_streams(
+        &mut self,
+        index: u32,
+        quic: &mut QuicConnection,
+        now: Nanos,
+        expected: &Expectations,
+    ) -> Progress {
+        let state = &mut self.entries[index as usize].state;
+        state.receive_streams(quic, now, expected, &mut self.buffers)
     }
 
     /// Takes bytes from the peer. The events that they complete are in the buffers.
@@ -209,7 +227,7 @@ impl Connections {
         }
     }
 
-    /// Marks a connection as having HTTP/2 output to send.
+    /// Marks a connection of HTTP/2 or 3 as having output to send.
     #[inline]
     pub(super) fn mark_dirty(&mut self, index: u32) {
         if let Some(session) = self.entries[index as usize].state.session_mut()

@@ -29,8 +29,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn handle_event(&mut self, index: u32, slot: u32, kind: EventKind, now: Nanos) {
         match kind {
             EventKind::Response { outcome, reusable } => {
-                if self.connections[index].is_h2() {
-                    self.on_h2_response(index, slot, outcome, now);
+                if self.connections[index].has_streams() {
+                    self.on_stream_response(index, slot, outcome, now);
                 } else {
                     self.on_h1_response(index, slot, outcome, reusable, now);
                 }
@@ -99,7 +99,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Handles a complete response on an HTTP/2 stream.
-    fn on_h2_response(&mut self, index: u32, slot: u32, outcome: Outcome, now: Nanos) {
+    fn on_stream_response(&mut self, index: u32, slot: u32, outcome: Outcome, now: Nanos) {
         if let Some(session) = self.connections[index].session_mut() {
             session.served = session.served.saturating_add(1);
         }
@@ -150,12 +150,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Continues an HTTP/2 connection, or closes it if one side has no more use for it.
-    pub(super) fn continue_h2(&mut self, index: u32, now: Nanos) {
-        let session = self.connections[index].session_mut();
-        let Some(h2) = session.and_then(|session| session.http.h2_mut()) else {
+    pub(super) fn continue_streams(&mut self, index: u32, now: Nanos) {
+        let Some(session) = self.connections[index].session_mut() else {
             return;
         };
-        let may_have_room = h2.take_new_settings() || self.dispatcher.occupancy(index).waiting > 0;
+        let may_have_room =
+            session.http.take_new_settings() || self.dispatcher.occupancy(index).waiting > 0;
         if self.close_if_spent(index, now) {
             return;
         }
@@ -167,7 +167,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Handles a close of an HTTP/2 connection by the peer while requests were in flight.
-    pub(super) fn h2_lost(&mut self, index: u32, now: Nanos) {
+    pub(super) fn streams_lost(&mut self, index: u32, now: Nanos) {
         if self.connections[index].send == SendState::Failed {
             self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);
             return;
@@ -188,10 +188,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         now: Nanos,
     ) {
         let session = self.connections[index].session();
-        let goaway_error = session
-            .and_then(|session| session.http.h2())
-            .and_then(|h2| h2.goaway_error())
-            .map(Reason::GoneAway);
+        let end_reason = session.and_then(|session| session.http.end_reason());
         for slot in self.dispatcher.slots_of(index) {
             if !self.dispatcher.is_in_flight_on(slot, index) {
                 continue;
@@ -209,7 +206,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             } else {
                 (early, reason.filter(|_| early == late))
             };
-            self.record_end(slot, outcome, goaway_error.as_ref().or(reason), now);
+            self.record_end(slot, outcome, end_reason.as_ref().or(reason), now);
             self.dispatcher.set_free(slot, now);
         }
         self.close(index, Close::Orderly);
@@ -217,7 +214,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Fails everything on an HTTP/2 connection whose peer violated HTTP/2 or TLS.
-    pub(super) fn h2_broken(&mut self, index: u32, outcome: Outcome, reason: Reason, now: Nanos) {
+    pub(super) fn streams_broken(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        reason: Reason,
+        now: Nanos,
+    ) {
         let is_ready = self.connections[index].state.is_ready();
         if !is_ready || outcome == Outcome::Tls {
             self.fail(index, outcome, Some(reason), now);
@@ -245,13 +248,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         else {
             return false;
         };
-        let Some(h2) = session.http.h2() else {
+        if !session.http.has_streams() {
             return false;
-        };
+        }
         let takes_more = self.spec.transport.keepalive
             && !session.maybe_dead
             && entry.send != SendState::Failed
-            && !h2.is_going_away();
+            && !session.http.is_going_away();
         let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
         if is_spent {
             self.note_preconnect_close();

@@ -71,7 +71,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let waits_alone = phase == Some(RequestPhase::Waiting)
             && entry.state.is_being_made()
             && self.dispatcher.occupancy(index).waiting == 1;
-        if is_in_flight && entry.is_h2() {
+        if is_in_flight && entry.has_streams() {
             self.on_stream_timeout(slot, now);
         } else if is_in_flight || waits_alone {
             self.fail(index, Outcome::Timeout, None, now);
@@ -93,9 +93,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (index, stream) = (taken.connection, taken.stream());
         let sent = taken.pending().and_then(|pending| pending.sent);
         if let Some(session) = self.connections[index].session_mut() {
-            if let Some(h2) = session.http.h2_mut() {
-                h2.cancel(stream);
-            }
+            session.http.cancel(stream);
             session.maybe_dead |= sent.is_some_and(|sent| session.last_heard <= sent);
         }
         self.record_end(slot, Outcome::Timeout, None, now);

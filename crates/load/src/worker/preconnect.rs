@@ -207,8 +207,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 true
             }
             ConnectionState::Ready(session) => {
-                let h2 = session.http.h2();
-                entry.send != SendState::InFlight && h2.is_none_or(|h2| h2.is_established())
+                entry.send != SendState::InFlight && session.http.is_established()
             }
         }
     }
@@ -241,7 +240,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let ConnectionState::Ready(session) = &entry.state else {
             return;
         };
-        if !session.is_tls() && !session.http.is_h2() && entry.send == SendState::Idle {
+        if !session.is_tls() && !session.http.has_streams() && entry.send == SendState::Idle {
             let out = std::mem::take(&mut entry.outbox);
             self.send_owned(index, out);
         }
@@ -253,14 +252,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let send = entry.send;
         let mut is_kept = false;
         if let ConnectionState::Ready(session) = &mut entry.state {
-            let h2 = session.http.h2();
             // In cleartext HTTP/1, a request follows at once, and only one send may be in flight.
             let can_send = match send {
                 SendState::Idle => true,
-                SendState::InFlight => h2.is_some() || session.is_tls(),
+                SendState::InFlight => session.http.has_streams() || session.is_tls(),
                 SendState::Failed => false,
             };
-            is_kept = can_send && !h2.is_some_and(|h2| h2.is_going_away());
+            is_kept = can_send && !session.http.is_going_away();
             // Like a connection that has served before, it may be lost because it was idle.
             session.served = 1;
             session.last_heard = Nanos::ZERO;

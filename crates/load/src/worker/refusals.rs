@@ -113,6 +113,7 @@ pub(crate) fn target_names(spec: &LoadSpec) -> String {
     for target in &spec.targets {
         let name = match &target.peer {
             Peer::Tcp(address) => address.to_string(),
+            Peer::Quic(address) => format!("UDP {address}"),
             Peer::Unix(path) => path.display().to_string(),
         };
         if !names.contains(&name) {

@@ -1,6 +1,7 @@
 //! Sends bytes: requests, and the output of TLS and HTTP/2.
 
 use prony_protocol::h2::StartError;
+use prony_protocol::h3::H3StartError;
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
@@ -14,7 +15,8 @@ use crate::socket::{Key, Outgoing, Sending, Sockets};
 /// is sent from the request's own memory.
 const SENT_WITH_HEADER_BYTES: usize = 16 * 1024;
 /// Reason for the failure of a raw request on HTTP/2.
-const ONLY_HTTP1: &str = "the request was written for HTTP/1, and the connection speaks HTTP/2";
+const ONLY_HTTP1: &str =
+    "the request was written for HTTP/1, and the connection speaks a later version";
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Sends a slot's request on its connection, which has room for it.
@@ -32,6 +34,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             HttpMachine::One(h1) => h1,
             HttpMachine::Two(_) => {
                 self.start_stream(slot, now);
+                return;
+            }
+            HttpMachine::Three(_) => {
+                self.start_quic_stream(slot, now);
                 return;
             }
         };
@@ -92,6 +98,37 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
+    /// Starts a slot's request on a QUIC stream.
+    fn start_quic_stream(&mut self, slot: u32, now: Nanos) {
+        let taken = self.dispatcher.slot(slot);
+        let index = taken.connection;
+        let request = taken.request(&self.spec.requests);
+        let entry = &mut self.connections[index];
+        let key = entry.key(index);
+        let session = entry.session_mut();
+        let h3 = session.and_then(|session| session.http.h3_mut());
+        let (Some(request), Some(h3), Some(quic)) = (request, h3, self.sockets.quic(key)) else {
+            return;
+        };
+        let Some(encoded) = &request.http3 else {
+            let reason = Reason::Text(ONLY_HTTP1.to_owned());
+            self.reject(slot, &reason, now);
+            return;
+        };
+        match h3.start(taken.stream(), encoded, &self.spec.responses.expect, quic) {
+            Ok(()) => {
+                let bytes = encoded.wire().len() as u64;
+                self.dispatcher.set_in_flight(slot, bytes, now);
+                self.connections.mark_dirty(index);
+            }
+            Err(error @ H3StartError::FieldsTooLong { .. }) => {
+                self.reject(slot, &Reason::Text(error.to_string()), now);
+            }
+            // The request continues to wait.
+            Err(_) => {}
+        }
+    }
+
     /// Rejects a request that can't be sent on this connection. Its slot is parked for a while,
     /// because otherwise further requests would fail at once in an endless loop.
     fn reject(&mut self, slot: u32, reason: &Reason, now: Nanos) {
@@ -117,7 +154,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         entry.outbox = buffer;
         entry.outbox.clear();
-        if entry.is_h2() {
+        if entry.has_streams() {
             self.send_frames(index);
             self.end_backpressure(index);
         } else if entry.state.is_tls() {
@@ -189,13 +226,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         while let Some(index) = self.connections.take_dirty() {
             self.send_frames(index);
         }
+        self.sockets.flush();
     }
 
     /// Sends the output of an HTTP/2 connection. If a send is in flight, the output is sent after
     /// it.
     pub(super) fn send_frames(&mut self, index: u32) {
+        if S::HAS_STREAMS {
+            self.write_streams(index);
+            return;
+        }
         let entry = &self.connections[index];
-        if entry.send != SendState::Idle || !entry.is_h2() {
+        if entry.send != SendState::Idle || !entry.has_streams() {
             return;
         }
         let first = self.dispatcher.slots_of(index).start;
@@ -207,6 +249,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         let out = self.connections.take_frames(index, body_of);
         self.send_owned(index, out);
+    }
+
+    /// Writes the output of HTTP/3 to the streams of QUIC, which sends it with the next flush.
+    fn write_streams(&mut self, index: u32) {
+        let entry = &mut self.connections[index];
+        let key = entry.key(index);
+        let session = entry.session_mut();
+        let h3 = session.and_then(|session| session.http.h3_mut());
+        if let (Some(h3), Some(quic)) = (h3, self.sockets.quic(key)) {
+            h3.write_output(quic);
+        }
     }
 
     /// Lets slots that were parked because of a send try again after the send has completed.

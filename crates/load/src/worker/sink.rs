@@ -1,6 +1,8 @@
 //! Everything that a worker counts and records.
 
-use prony_record::{Exchange, MeasuredPart, Nanos, Negotiated, Outcome, Recorder, TlsHandshake};
+use prony_record::{
+    Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, TlsHandshake,
+};
 
 use super::preconnect::PreconnectReport;
 use super::refusals::Refusals;
@@ -29,6 +31,8 @@ pub(crate) struct Sink {
     pub(crate) refusals: Refusals,
     /// TCP connects in the measured part.
     pub(crate) connects: ConnectCounts,
+    /// Packets and system calls of QUIC.
+    pub(crate) quic: Option<QuicUse>,
 }
 
 /// A connection that was made.
@@ -55,6 +59,7 @@ impl Sink {
             preconnect: PreconnectReport::default(),
             refusals: Refusals::default(),
             connects: ConnectCounts::default(),
+            quic: None,
         }
     }
 
@@ -70,6 +75,9 @@ impl Sink {
         self.preconnect.merge(other.preconnect);
         self.refusals.merge(other.refusals);
         self.connects.merge(other.connects);
+        if let Some(quic) = other.quic {
+            self.quic.get_or_insert_default().merge(&quic);
+        }
     }
 
     /// Records the start of a request of this entry.

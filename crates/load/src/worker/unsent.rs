@@ -18,7 +18,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         let entry = &self.connections[taken.connection];
-        if entry.send != SendState::Idle || entry.is_h2() {
+        if entry.send != SendState::Idle || entry.has_streams() {
             let unsent = self.unsent(slot);
             if let Some(pending) = self.dispatcher.slot_mut(slot).pending_mut() {
                 pending.bytes_out = pending.bytes_out.saturating_sub(unsent);
@@ -45,6 +45,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return (unencrypted + in_socket).min(length as u64);
             }
             HttpMachine::Two(h2) => h2,
+            HttpMachine::Three(h3) => return h3.unsent_bytes(taken.stream()),
         };
         let frames = request.frames.as_ref();
         if frames.is_none_or(|frames| frames.body().is_empty()) {

@@ -17,6 +17,7 @@ mod h2_peer;
 mod h2_random;
 mod h2_server;
 mod h2_tls;
+mod h3;
 mod harness;
 mod hostile;
 mod http_proxy;

@@ -181,10 +181,30 @@ pub(super) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
 pub(super) const STREAMS_LIMITED: FindingInfo = FindingInfo {
     seen: "The server allows fewer requests per connection than `--streams` asks for.",
     severities: &[(Warning, "")],
-    meaning: "Its SETTINGS_MAX_CONCURRENT_STREAMS is lower, or it agreed on HTTP/1.1. The load was \
-              lighter than configured.",
+    meaning: "Its SETTINGS_MAX_CONCURRENT_STREAMS (HTTP/2) or MAX_STREAMS (QUIC) is lower, or it agreed \
+              on HTTP/1.1. The load was lighter than configured.",
     action: "Raise the server's limit, use more connections, or reduce `--streams`.",
     explains_difference: true,
+    ..BASE
+};
+
+pub(super) const PACKETS_LOST: FindingInfo = FindingInfo {
+    seen: "More than 1% of the QUIC packets that the load sent were declared lost.",
+    severities: &[(Warning, "")],
+    meaning: "Requests were sent again after a delay, and the sender slowed down. The server may have \
+              lost packets as well. The results describe the network, or a receiver that was too \
+              slow, as much as the server.",
+    action: "Look for drops on the way and in the server's UDP buffers (`netstat -su`: receive buffer \
+             errors). For a network that loses packets, this is as expected.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const UDP_BUFFER_SMALL: FindingInfo = FindingInfo {
+    seen: "Datagrams that had arrived were dropped because the load's receive buffers were full.",
+    severities: &[(Warning, "")],
+    meaning: "The server had to send them again, so responses were late.",
+    action: "Raise the system's limit (`net.core.rmem_max`), or use more workers or fewer streams.",
     ..BASE
 };
 

@@ -60,6 +60,8 @@ registry! {
     ConnectionsNotReused "connections-not-reused" => load::CONNECTIONS_NOT_REUSED,
     RequestsRetried "requests-retried" => load::REQUESTS_RETRIED,
     StreamsLimited "streams-limited" => load::STREAMS_LIMITED,
+    PacketsLost "packets-lost" => load::PACKETS_LOST,
+    UdpBufferSmall "udp-buffer-small" => load::UDP_BUFFER_SMALL,
     UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES,
     IoFallback "io-fallback" => load::IO_FALLBACK,
     LoadAborted "load-aborted" => load::LOAD_ABORTED,

@@ -79,6 +79,7 @@ pub(super) fn key(index: u32, generation: u32) -> Key {
 
 pub(super) fn to(peer: &Peer) -> Route<'_> {
     Route {
+        server_name: None,
         peer,
         source: None,
         buffers: None,

@@ -192,6 +192,7 @@ impl<'run> UringSockets<'run> {
                 self.receive(key);
                 self.ready.push_back(Completion::Connected(key));
             }
+            Peer::Quic(_) => return Err(io::ErrorKind::Unsupported.into()),
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ enum Eligibility {
     /// The connection is idle, and leads to another target.
     OtherTarget,
     /// The connection can carry a request once the peer allows any.
-    NoStreamsAllowed,
+    NoStreamsAllowed(StreamsLimit),
     /// The connection carries as many requests as it may.
     Full(StreamsLimit),
     /// Too many bytes wait to be sent on the connection.
@@ -64,8 +64,8 @@ impl Dispatcher {
             self.slot_mut(slot).connection = connection;
             match self.eligibility(connection, target, view) {
                 Eligibility::Ready | Eligibility::Vacant => return Some(slot),
-                Eligibility::NoStreamsAllowed => {
-                    note_limit(limit, StreamsLimit::Settings(0));
+                Eligibility::NoStreamsAllowed(none) => {
+                    note_limit(limit, none);
                     return Some(slot);
                 }
                 Eligibility::Full(lower) => {
@@ -95,8 +95,8 @@ impl Dispatcher {
                 Eligibility::Ready => Some(0),
                 Eligibility::Vacant => Some(1),
                 Eligibility::OtherTarget => Some(2),
-                Eligibility::NoStreamsAllowed => {
-                    note_limit(limit, StreamsLimit::Settings(0));
+                Eligibility::NoStreamsAllowed(none) => {
+                    note_limit(limit, none);
                     Some(3)
                 }
                 Eligibility::Full(lower) => {
@@ -152,7 +152,7 @@ impl Dispatcher {
         }
         match session.http.room(occupancy.in_flight) {
             RequestCapacity::Available => Eligibility::Ready,
-            RequestCapacity::NoStreamsAllowed => Eligibility::NoStreamsAllowed,
+            RequestCapacity::NoStreamsAllowed(limit) => Eligibility::NoStreamsAllowed(limit),
             RequestCapacity::Full(limit) => Eligibility::Full(limit),
             RequestCapacity::Backpressured => Eligibility::Backpressured,
             RequestCapacity::NotNow => Eligibility::NotNow,

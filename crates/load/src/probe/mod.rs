@@ -1,12 +1,15 @@
 //! Sends single requests and keeps their responses, to find out if a server is ready and if
 //! variants return the same bytes.
 
+mod quic;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use self::quic::QuicProbe;
 use crate::address_list::SourceSelector;
 use crate::connection::{
     ConnectionState, EventKind, HttpFactory, HttpMachine, Progress, Reason, SharedBuffers,
@@ -68,6 +71,9 @@ pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Resul
     let Some(target) = spec.targets.get(index) else {
         return Err("the load has no target".to_owned());
     };
+    if let Peer::Quic(_) = target.peer {
+        return QuicProbe::connect(spec, target, timeout, &|| false).map(QuicProbe::close);
+    }
     let source = spec
         .sources
         .source(&target.peer, SourceSelector::first(spec));
@@ -89,6 +95,10 @@ pub fn probe_until(
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
+    if let Peer::Quic(_) = target.peer {
+        let probe = QuicProbe::connect(spec, target, timeout, is_stopped)?;
+        return probe.ask(spec, request);
+    }
     let selector = SourceSelector::first(spec);
     let source = spec.sources.source(&target.peer, selector);
     let mut line = ProbeSocket::connect(&target.peer, source, timeout, is_stopped)?;
@@ -99,13 +109,7 @@ pub fn probe_until(
         proxy.write(ends, selector, spec.sources.order(), &mut header);
         line.send(&header)?;
     }
-    let mut factory = HttpFactory::new(spec.transport.protocols)
-        .with_capture(CaptureSpec {
-            ends: false,
-            heads: true,
-            body_bytes: content_coding::ENCODED_BYTES_MAX,
-        })
-        .with_body_hashes();
+    let mut factory = factory(spec);
     let mut connection = ConnectionState::default();
     if let Some(tunnel) = &target.tunnel {
         line.tunnel(&mut connection, &mut factory, tunnel)?;
@@ -117,7 +121,7 @@ pub fn probe_until(
         _ => {
             connection.open_cleartext(&mut factory);
             begin(&mut connection, request)?;
-            if !is_h2(&connection) {
+            if !has_streams(&connection) {
                 line.send(&request.bytes)?;
             }
         }
@@ -136,25 +140,39 @@ pub fn probe_until(
         let event = buffers.events.drain(..).next();
         match (event.map(|event| event.kind), progress) {
             (Some(EventKind::Response { .. }), _) => return response(&mut connection, request),
-            (Some(EventKind::Reset { code, .. }), _) => {
-                let reason = Reason::Reset { code, again: false };
-                return Err(format!("{}: {reason}", Outcome::Reset.name()));
-            }
-            (Some(EventKind::Malformed(violation)), _) => {
-                return Err(format!("{}: {violation}", Outcome::Protocol.name()));
-            }
             (None, Progress::Secured(_)) => begin(&mut connection, request)?,
-            (None, Progress::Open | Progress::Tunneled) => {}
-            (None, Progress::Broken(outcome, reason)) => {
-                return Err(format!("{}: {reason}", outcome.name()));
-            }
-            (None, Progress::Lost | Progress::Closed | Progress::Unsolicited) => {
-                return Err(format!(
-                    "{}: the server closed the connection without a response",
-                    Outcome::ClosedEarly.name()
-                ));
-            }
+            (event, progress) => failure(event, progress)?,
         }
+    }
+}
+
+/// The factory of a probe's connection.
+fn factory(spec: &LoadSpec) -> HttpFactory {
+    HttpFactory::new(spec.transport.protocols)
+        .with_capture(CaptureSpec {
+            ends: false,
+            heads: true,
+            body_bytes: content_coding::ENCODED_BYTES_MAX,
+        })
+        .with_body_hashes()
+}
+
+/// Fails if the request or its connection has ended without a response.
+fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), String> {
+    match (event, progress) {
+        (Some(EventKind::Reset { code, .. }), _) => {
+            let reason = Reason::Reset { code, again: false };
+            Err(format!("{}: {reason}", Outcome::Reset.name()))
+        }
+        (Some(EventKind::Malformed(fault)), _) => {
+            Err(format!("{}: {fault}", Outcome::Protocol.name()))
+        }
+        (_, Progress::Broken(outcome, reason)) => Err(format!("{}: {reason}", outcome.name())),
+        (_, Progress::Lost | Progress::Closed | Progress::Unsolicited) => Err(format!(
+            "{}: the server closed the connection without a response",
+            Outcome::ClosedEarly.name()
+        )),
+        (_, Progress::Open | Progress::Tunneled | Progress::Secured(_)) => Ok(()),
     }
 }
 
@@ -180,14 +198,14 @@ fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), Stri
         (HttpMachine::Two(h2), Some(frames)) => h2
             .start(0, frames, &anything)
             .map_err(|error| error.to_string())?,
-        (HttpMachine::Two(_), None) => {}
+        (HttpMachine::Two(_), None) | (HttpMachine::Three(_), _) => {}
     }
     Ok(())
 }
 
-fn is_h2(connection: &ConnectionState) -> bool {
+fn has_streams(connection: &ConnectionState) -> bool {
     let session = connection.session();
-    session.is_some_and(|session| session.http.is_h2())
+    session.is_some_and(|session| session.http.has_streams())
 }
 
 /// Returns the response that arrived on the connection.
@@ -262,6 +280,7 @@ impl<'a> ProbeSocket<'a> {
                     socket.connect_timeout(&SockAddr::from(*address), timeout)?;
                     Ok(socket)
                 }),
+            Peer::Quic(_) => Err(ErrorKind::Unsupported.into()),
             // If the backlog of a UNIX socket is full, the connect waits for at most the send
             // timeout.
             Peer::Unix(path) => Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
@@ -355,7 +374,7 @@ impl<'a> ProbeSocket<'a> {
         let body = request.frames.as_ref().map_or(&[][..], |it| it.body());
         loop {
             match connection.session_mut() {
-                Some(session) if session.http.is_h2() => {
+                Some(session) if session.http.has_streams() => {
                     session.take_frames(&mut out, buffers, |_| body);
                 }
                 _ => connection.take_ciphertext(&request.bytes, &mut out),

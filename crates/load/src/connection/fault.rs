@@ -1,0 +1,38 @@
+//! Errors on one stream, in the terms of either HTTP version that has streams.
+
+use std::fmt;
+
+use prony_protocol::h2::{ErrorCode, StreamViolation};
+use prony_protocol::h3::{H3ErrorCode, H3StreamViolation};
+
+/// The error code with which a peer reset a stream or ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResetCode {
+    Http2(ErrorCode),
+    Http3(H3ErrorCode),
+}
+
+impl fmt::Display for ResetCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResetCode::Http2(code) => code.fmt(f),
+            ResetCode::Http3(code) => code.fmt(f),
+        }
+    }
+}
+
+/// The rule that a response broke on its stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamFault {
+    Http2(StreamViolation),
+    Http3(H3StreamViolation),
+}
+
+impl fmt::Display for StreamFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamFault::Http2(violation) => violation.fmt(f),
+            StreamFault::Http3(violation) => violation.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! HTTP/3 on one QUIC connection: one response for each stream number.
+//!
+//! A *stream number* is the index of a request slot on the connection, from 0. Successive QUIC
+//! streams reuse it.
+
+use prony_protocol::h3::{
+    H3Connection, H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3Violation,
+};
+use prony_record::{Nanos, Negotiated, Outcome};
+
+use super::fault::{ResetCode, StreamFault};
+use super::response::StreamResponse;
+use super::stream::{EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress};
+use super::{CapturedResponse, Reason};
+use crate::expect::Expectations;
+use crate::protocols::StreamsLimit;
+use crate::quic::{QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
+use crate::script::CaptureSpec;
+
+/// Number of bytes of requests that may wait for flow control before no further request starts.
+const UNSENT_BYTES_MAX: usize = 512 * 1024;
+
+/// The client side of HTTP/3 on one connection.
+pub(crate) struct H3 {
+    http: H3Connection,
+    /// Indexed by stream number.
+    streams: Vec<H3Stream>,
+    /// The stream of the next request, if the server allows one.
+    next_stream: Option<u64>,
+    /// The streams for this side's control messages and for QPACK, once they are open.
+    own: Option<OwnStreams>,
+    /// Streams to be abandoned, with the error code.
+    abandoned: Vec<(u64, H3ErrorCode)>,
+    /// Number of request bytes that wait for flow control.
+    unsent_bytes: usize,
+    /// The server allows more streams or has changed its settings since the last check.
+    has_new_settings: bool,
+    /// The reason with which the server ended the connection.
+    end: Option<Reason>,
+    negotiated: Negotiated,
+}
+
+/// This side's unidirectional streams (RFC 9114 §6.2).
+struct OwnStreams {
+    control: UniStream,
+    decoder: UniStream,
+}
+
+/// A unidirectional stream and the bytes that it has yet to take.
+struct UniStream {
+    stream: u64,
+    pending: Vec<u8>,
+}
+
+/// The state of a stream number.
+struct H3Stream {
+    /// The QUIC stream of the request in flight.
+    stream: Option<u64>,
+    /// The part of the request that flow control has not permitted yet.
+    pending: Vec<u8>,
+    response: StreamResponse,
+}
+
+impl H3 {
+    /// A connection with up to `streams` requests in flight.
+    pub(super) fn new(streams: u32, capture: CaptureSpec) -> H3 {
+        let settings = H3Settings {
+            streams,
+            ..H3Settings::default()
+        };
+        let mut http = H3Connection::new(settings);
+        if capture.heads {
+            http.keep_fields();
+        }
+        let streams = (0..streams).map(|_| H3Stream {
+            stream: None,
+            pending: Vec::new(),
+            response: StreamResponse::new(capture),
+        });
+        H3 {
+            http,
+            streams: streams.collect(),
+            next_stream: None,
+            own: None,
+            abandoned: Vec::new(),
+            unsent_bytes: 0,
+            has_new_settings: false,
+            end: None,
+            negotiated: Negotiated::default(),
+        }
+    }
+
+    /// Prepares the machine for another connection, and keeps its memory.
+    pub(super) fn reset(&mut self) {
+        self.http.restart();
+        self.next_stream = None;
+        self.own = None;
+        self.abandoned.clear();
+        self.unsent_bytes = 0;
+        self.has_new_settings = false;
+        self.end = None;
+        for stream in &mut self.streams {
+            stream.stream = None;
+            stream.pending.clear();
+        }
+    }
+
+    /// Begins HTTP/3 on an established connection.
+    pub(super) fn open(&mut self, quic: &mut QuicConnection) {
+        let agreed = quic.agreed();
+        self.negotiated = agreed.map(|tls| tls.negotiated()).unwrap_or_default();
+        let control = quic.open(StreamDirection::One);
+        let decoder = quic.open(StreamDirection::One);
+        if let (Some(control), Some(decoder)) = (control, decoder) {
+            self.own = Some(OwnStreams {
+                control: UniStream::new(control),
+                decoder: UniStream::new(decoder),
+            });
+        }
+        self.next_stream = quic.open(StreamDirection::Both);
+    }
+
+    /// The captured part of the last response on a stream.
+    pub(super) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
+        self.streams[stream as usize].response.captured.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
+        if self.http.can_start().is_err() || self.own.is_none() {
+            return RequestCapacity::NotNow;
+        }
+        if self.unsent_bytes >= UNSENT_BYTES_MAX {
+            return RequestCapacity::Backpressured;
+        }
+        match self.next_stream {
+            Some(_) => RequestCapacity::Available,
+            // One request waits for the server to allow a stream, and may time out.
+            None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(StreamsLimit::Quic(0)),
+            None => RequestCapacity::Full(StreamsLimit::Quic(in_flight)),
+        }
+    }
+
+    /// Starts a request on the stream number `tag`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it can't start now, or can't ever start on this connection.
+    pub(crate) fn start(
+        &mut self,
+        tag: u32,
+        request: &H3Request,
+        expected: &Expectations,
+        quic: &mut QuicConnection,
+    ) -> Result<(), H3StartError> {
+        let Some(stream) = self.next_stream else {
+            return Err(H3StartError::OwnLimit);
+        };
+        self.http.start(request, stream, tag)?;
+        self.next_stream = quic.open(StreamDirection::Both);
+        let slot = &mut self.streams[tag as usize];
+        slot.stream = Some(stream);
+        slot.response.start(expected);
+        let bytes = request.wire();
+        let written = quic.write(stream, bytes);
+        slot.pending.clear();
+        slot.pending.extend_from_slice(&bytes[written..]);
+        self.unsent_bytes += slot.pending.len();
+        if slot.pending.is_empty() {
+            quic.finish(stream);
+        }
+        Ok(())
+    }
+
+    /// Continues a request after flow control permits more.
+    fn write_rest(&mut self, tag: u32, quic: &mut QuicConnection) {
+        let slot = &mut self.streams[tag as usize];
+        let Some(stream) = slot.stream.filter(|_| !slot.pending.is_empty()) else {
+            return;
+        };
+        let written = quic.write(stream, &slot.pending);
+        slot.pending.drain(..written);
+        self.unsent_bytes -= written;
+        if slot.pending.is_empty() {
+            quic.finish(stream);
+        }
+    }
+
+    /// Drops the rest of a request that the server does not want to read. The response continues
+    /// (RFC 9114 §4.1).
+    fn drop_rest(&mut self, stream: u64, quic: &mut QuicConnection) {
+        if let Some(tag) = self.http.tag_of(stream) {
+            let slot = &mut self.streams[tag as usize];
+            self.unsent_bytes -= slot.pending.len();
+            slot.pending.clear();
+        }
+        quic.reset(stream, H3ErrorCode::NO_ERROR.0);
+    }
+
+    /// Ends the use of a stream number by its current stream. A request that was not sent as a
+    /// whole is abandoned.
+    fn release(&mut self, tag: u32) {
+        let slot = &mut self.streams[tag as usize];
+        let stream = slot.stream.take();
+        if let Some(stream) = stream.filter(|_| !slot.pending.is_empty()) {
+            self.abandoned
+                .push((stream, H3ErrorCode::REQUEST_CANCELLED));
+            self.unsent_bytes -= slot.pending.len();
+            slot.pending.clear();
+        }
+    }
+
+    /// Cancels the request on a stream number, if there is one. The server learns it with the next
+    /// output.
+    pub(crate) fn cancel(&mut self, tag: u32) {
+        if let Some(stream) = self.http.cancel(tag) {
+            self.abandoned
+                .push((stream, H3ErrorCode::REQUEST_CANCELLED));
+        }
+        self.release(tag);
+    }
+
+    /// Writes the output of HTTP/3 to its streams.
+    pub(crate) fn write_output(&mut self, quic: &mut QuicConnection) {
+        for (stream, code) in self.abandoned.drain(..) {
+            quic.abandon(stream, code.0);
+        }
+        let Some(own) = &mut self.own else {
+            return;
+        };
+        if self.http.has_output() {
+            self.http.take_control(&mut own.control.pending);
+            self.http.take_decoder(&mut own.decoder.pending);
+        }
+        own.control.write(quic);
+        own.decoder.write(quic);
+    }
+
+    /// Handles the events of the connection, and appends those of requests.
+    pub(crate) fn receive(
+        &mut self,
+        quic: &mut QuicConnection,
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Progress {
+        while let Some(event) = quic.next_event() {
+            let handled = match event {
+                QuicEvent::Readable(stream) => self.read(stream, quic, now, expected, events),
+                QuicEvent::Writable(stream) => {
+                    if let Some(tag) = self.http.tag_of(stream) {
+                        self.write_rest(tag, quic);
+                    }
+                    Ok(())
+                }
+                QuicEvent::Stopped(stream) => {
+                    self.drop_rest(stream, quic);
+                    Ok(())
+                }
+                QuicEvent::StreamsAllowed => {
+                    if self.next_stream.is_none() {
+                        self.next_stream = quic.open(StreamDirection::Both);
+                    }
+                    self.has_new_settings = true;
+                    Ok(())
+                }
+                QuicEvent::Ended(end) => return self.ended(end),
+            };
+            if let Err(violation) = handled {
+                quic.close(violation.code().0);
+                return Progress::Broken(Outcome::Protocol, Reason::Http3(violation));
+            }
+        }
+        Progress::Open
+    }
+
+    /// Reads what has arrived on a stream.
+    fn read(
+        &mut self,
+        stream: u64,
+        quic: &mut QuicConnection,
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Result<(), H3Violation> {
+        let mut result = Ok(());
+        let mut discarded = None;
+        let end = quic.read(stream, |mut bytes| {
+            match self.read_bytes(stream, &mut bytes, now, expected, events) {
+                Ok(None) => true,
+                Ok(Some(code)) => {
+                    discarded = Some(code);
+                    false
+                }
+                Err(violation) => {
+                    result = Err(violation);
+                    false
+                }
+            }
+        });
+        result?;
+        if let Some(code) = discarded {
+            quic.abandon(stream, code.0);
+            return Ok(());
+        }
+        let event = match end {
+            StreamEnd::Open | StreamEnd::Gone => return Ok(()),
+            StreamEnd::Finished => self.http.finished(stream)?,
+            StreamEnd::Reset(code) => self.http.reset(stream, H3ErrorCode(code))?,
+        };
+        if let Some(code) = self.on_event(event, expected, events) {
+            quic.abandon(stream, code.0);
+        }
+        Ok(())
+    }
+
+    /// Takes bytes of a stream. Returns an error code if no more of them are wanted.
+    fn read_bytes(
+        &mut self,
+        stream: u64,
+        bytes: &mut &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Result<Option<H3ErrorCode>, H3Violation> {
+        let tag = self.http.tag_of(stream);
+        if let Some(tag) = tag {
+            let response = &mut self.streams[tag as usize].response;
+            response.first_byte.get_or_insert(now);
+            response.bytes_in += bytes.len() as u64;
+        }
+        loop {
+            match self.http.next(stream, bytes)? {
+                H3Event::NeedMore => return Ok(None),
+                H3Event::Body { tag, bytes } => {
+                    self.streams[tag as usize].response.add_body(bytes);
+                }
+                H3Event::Head { tag, status } => {
+                    let response = &mut self.streams[tag as usize].response;
+                    response.status = Some(status);
+                    if let Some(captured) = &mut response.captured {
+                        captured.add_head(self.http.fields());
+                    }
+                }
+                event => {
+                    if let Some(code) = self.on_event(event, expected, events) {
+                        return Ok(Some(code));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Handles an event other than the parts of a response. Returns an error code if the stream is
+    /// to be abandoned.
+    fn on_event(
+        &mut self,
+        event: H3Event<'_>,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Option<H3ErrorCode> {
+        let (tag, kind) = match event {
+            H3Event::End { tag } => {
+                let outcome = self.streams[tag as usize].response.judge(expected);
+                let reusable = true;
+                (tag, EventKind::Response { outcome, reusable })
+            }
+            H3Event::Reset {
+                tag,
+                code,
+                unprocessed,
+            } => {
+                if let Some(stream) = self.streams[tag as usize].stream {
+                    self.abandoned
+                        .push((stream, H3ErrorCode::REQUEST_CANCELLED));
+                }
+                let code = ResetCode::Http3(code);
+                (tag, EventKind::Reset { code, unprocessed })
+            }
+            H3Event::Broken { tag, violation, .. } => {
+                let code = violation.code();
+                self.release(tag);
+                let kind = EventKind::Malformed(StreamFault::Http3(violation));
+                events.push(HttpEvent { stream: tag, kind });
+                return Some(code);
+            }
+            H3Event::Discard { code, .. } => return Some(code),
+            H3Event::Settings => {
+                self.has_new_settings = true;
+                return None;
+            }
+            H3Event::GoAway { .. }
+            | H3Event::NeedMore
+            | H3Event::Interim { .. }
+            | H3Event::Head { .. }
+            | H3Event::Body { .. }
+            | H3Event::Ignored => return None,
+        };
+        self.release(tag);
+        events.push(HttpEvent { stream: tag, kind });
+        None
+    }
+
+    /// Handles the end of the connection.
+    fn ended(&mut self, end: QuicEnd) -> Progress {
+        let is_idle = self.active() == 0;
+        let text = end.to_string();
+        self.end = match end {
+            QuicEnd::Closed { code } => {
+                let code = H3ErrorCode(code);
+                (code != H3ErrorCode::NO_ERROR).then_some(Reason::GoneAway(ResetCode::Http3(code)))
+            }
+            QuicEnd::Aborted { outcome, .. } if outcome != Outcome::Reset && !is_idle => {
+                return Progress::Broken(outcome, Reason::Text(text));
+            }
+            _ => Some(Reason::Text(text)),
+        };
+        match is_idle {
+            true => Progress::Closed,
+            false => Progress::Lost,
+        }
+    }
+
+    #[inline]
+    pub(super) fn received(&self, tag: u32) -> ResponseProgress {
+        self.streams[tag as usize].response.received()
+    }
+
+    /// Bytes of a stream's request that flow control has not permitted yet.
+    pub(crate) fn unsent_bytes(&self, tag: u32) -> u64 {
+        self.streams[tag as usize].pending.len() as u64
+    }
+
+    /// Number of requests in flight.
+    pub(crate) fn active(&self) -> u32 {
+        self.http.active()
+    }
+
+    /// Returns true if the server's SETTINGS have arrived, which proves that it speaks HTTP/3.
+    pub(super) fn is_established(&self) -> bool {
+        self.http.is_established()
+    }
+
+    /// Returns true if the connection accepts no more requests.
+    pub(super) fn is_going_away(&self) -> bool {
+        self.http.is_going_away()
+    }
+
+    /// The reason with which the server ended the connection, unless there was no error.
+    pub(super) fn end(&self) -> Option<&Reason> {
+        self.end.as_ref()
+    }
+
+    /// Returns true if more requests may be possible since the last call.
+    pub(super) fn take_new_settings(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_settings)
+    }
+
+    /// The parameters of TLS.
+    pub(super) fn negotiated(&self) -> &Negotiated {
+        &self.negotiated
+    }
+
+    pub(super) fn hash_bodies(&mut self) {
+        for stream in &mut self.streams {
+            stream.response.body.hash_always();
+        }
+    }
+
+    pub(super) fn take_hash(&mut self, tag: u32) -> [u8; 32] {
+        self.streams[tag as usize].response.body.take_hash()
+    }
+}
+
+impl UniStream {
+    fn new(stream: u64) -> UniStream {
+        UniStream {
+            stream,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Writes as much as flow control permits.
+    fn write(&mut self, quic: &mut QuicConnection) {
+        if !self.pending.is_empty() {
+            let written = quic.write(self.stream, &self.pending);
+            self.pending.drain(..written);
+        }
+    }
+}

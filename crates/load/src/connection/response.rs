@@ -1,0 +1,65 @@
+//! The received part of a response on one stream of a connection that has several.
+
+use prony_record::{Nanos, Outcome};
+
+use super::CapturedResponse;
+use super::stream::ResponseProgress;
+use crate::expect::{Expectations, ReceivedBody};
+use crate::script::CaptureSpec;
+
+/// The received part of a response.
+#[derive(Default)]
+pub(super) struct StreamResponse {
+    pub(super) status: Option<u16>,
+    pub(super) first_byte: Option<Nanos>,
+    pub(super) bytes_in: u64,
+    pub(super) body: ReceivedBody,
+    pub(super) captured: Option<Box<CapturedResponse>>,
+}
+
+impl StreamResponse {
+    /// Creates the memory for successive responses.
+    pub(super) fn new(capture: CaptureSpec) -> StreamResponse {
+        StreamResponse {
+            captured: CapturedResponse::new(capture).map(Box::new),
+            ..StreamResponse::default()
+        }
+    }
+
+    /// Begins another response.
+    #[inline]
+    pub(super) fn start(&mut self, expected: &Expectations) {
+        self.status = None;
+        self.first_byte = None;
+        self.bytes_in = 0;
+        self.body.start(expected);
+        if let Some(captured) = &mut self.captured {
+            captured.start();
+        }
+    }
+
+    /// Takes a part of the body.
+    #[inline]
+    pub(super) fn add_body(&mut self, bytes: &[u8]) {
+        self.body.add(bytes);
+        if let Some(captured) = &mut self.captured {
+            captured.add_body(bytes);
+        }
+    }
+
+    /// The outcome of the complete response.
+    #[inline]
+    pub(super) fn judge(&mut self, expected: &Expectations) -> Outcome {
+        self.body.judge(self.status.unwrap_or(0), expected)
+    }
+
+    #[inline]
+    pub(super) fn received(&self) -> ResponseProgress {
+        ResponseProgress {
+            status: self.status,
+            first_byte: self.first_byte,
+            bytes: self.bytes_in,
+            body_bytes: self.body.length(),
+        }
+    }
+}

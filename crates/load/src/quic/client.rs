@@ -1,0 +1,71 @@
+//! The QUIC settings of a worker's connections.
+
+use std::sync::Arc;
+
+use quinn_proto::{
+    ClientConfig, ConnectionIdGenerator, EndpointConfig, RandomConnectionIdGenerator,
+    TransportConfig, VarInt,
+};
+use rustls::quic::Suite;
+
+use super::session::SessionFactory;
+use crate::tls::TlsClient;
+
+/// Number of bytes of a response that the server may send before the load has read them. The load
+/// reads what has arrived at once, so the window only has to cover the delay of a round trip.
+const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// The same for all streams of a connection. It bounds the memory for data that arrives out of
+/// order.
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+/// Number of unidirectional streams that the server may have open: its control stream, two for
+/// QPACK (RFC 9114 §6.2), and some of types that prony ignores.
+const SERVER_STREAMS_MAX: u32 = 16;
+
+/// The QUIC settings of one worker, with its own TLS sessions.
+#[derive(Clone)]
+pub(crate) struct QuicClient {
+    pub(super) endpoint: Arc<EndpointConfig>,
+    pub(super) client: ClientConfig,
+}
+
+impl QuicClient {
+    /// Creates the settings. Returns `None` if TLS lacks the cipher suite that QUIC begins with
+    /// (RFC 9001 §5.2).
+    pub(crate) fn new(tls: &TlsClient) -> Option<QuicClient> {
+        let config = tls.config.clone();
+        let factory = SessionFactory::new(config, initial_suite()?);
+        let mut client = ClientConfig::new(Arc::new(factory));
+        client.transport_config(Arc::new(transport()));
+        let mut endpoint = EndpointConfig::default();
+        // Each connection has a socket of its own, so the packets that arrive there need no
+        // identifier.
+        endpoint.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
+            Box::new(RandomConnectionIdGenerator::new(0))
+        });
+        Some(QuicClient {
+            endpoint: Arc::new(endpoint),
+            client,
+        })
+    }
+}
+
+/// TLS_AES_128_GCM_SHA256, which protects Initial packets whatever the connection negotiates.
+fn initial_suite() -> Option<Suite> {
+    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    suite.tls13()?.quic_suite()
+}
+
+fn transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(VarInt::from_u32(SERVER_STREAMS_MAX))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES))
+        // Streams with less to send don't wait for others, and requests are short.
+        .send_fairness(false)
+        // The server's timeout applies. Requests have timeouts of their own.
+        .max_idle_timeout(None)
+        .datagram_receive_buffer_size(None);
+    transport
+}

@@ -1,0 +1,351 @@
+//! One QUIC connection without its socket.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use prony_record::QuicUse;
+use quinn_proto::{
+    ClosedStream, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event,
+    ReadError, Side, StreamEvent, StreamId, VarInt, WriteError,
+};
+use rustls::pki_types::ServerName;
+
+use super::client::QuicClient;
+use super::end::QuicEnd;
+use super::session::HandshakeState;
+use crate::tls::NegotiatedTls;
+
+/// Maximum number of datagrams in a batch to be sent. It bounds the burst that a peer's receive
+/// buffer must take.
+const BATCH_DATAGRAMS_MAX: usize = 16;
+
+/// Kind of stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamDirection {
+    /// Both sides send.
+    Both,
+    /// Only the side that opened it sends.
+    One,
+}
+
+impl StreamDirection {
+    fn quinn(self) -> Dir {
+        match self {
+            StreamDirection::Both => Dir::Bi,
+            StreamDirection::One => Dir::Uni,
+        }
+    }
+}
+
+/// An event of an established connection.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum QuicEvent {
+    /// Bytes, the end or a reset can be read from a stream.
+    Readable(u64),
+    /// More bytes can be written to a stream, which was blocked.
+    Writable(u64),
+    /// The server reads no more of a stream.
+    Stopped(u64),
+    /// The server allows more streams.
+    StreamsAllowed,
+    /// The connection has ended.
+    Ended(QuicEnd),
+}
+
+/// The end of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    /// More bytes may arrive.
+    Open,
+    /// The server has finished the stream.
+    Finished,
+    /// The server has reset the stream with this error code.
+    Reset(u64),
+    /// The stream has ended before.
+    Gone,
+}
+
+/// Datagrams to be sent, all of them of the same length except the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DatagramBatch {
+    /// Length of each datagram in bytes.
+    pub(crate) segment_bytes: usize,
+    /// Congestion mark (RFC 9000 §13.4).
+    pub(crate) ecn: Option<EcnCodepoint>,
+}
+
+/// One connection, as a state machine.
+pub(crate) struct QuicConnection {
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    connection: Connection,
+    peer: SocketAddr,
+    is_established: bool,
+    /// The error code of HTTP/3 with which this side closes the connection.
+    close_code: Option<VarInt>,
+    /// Events that come before those of quinn-proto.
+    events: VecDeque<QuicEvent>,
+}
+
+impl QuicConnection {
+    /// Begins a connection. Its first datagrams are then available from
+    /// [`QuicConnection::transmit`].
+    ///
+    /// # Errors
+    ///
+    /// The server name or the address can't be used.
+    pub(crate) fn connect(
+        client: &QuicClient,
+        peer: SocketAddr,
+        name: &ServerName<'static>,
+        now: Instant,
+    ) -> Result<QuicConnection, String> {
+        let mut endpoint = Endpoint::new(client.endpoint.clone(), None, true, None);
+        let name = name.to_str();
+        let (handle, connection) = endpoint
+            .connect(now, client.client.clone(), peer, &name)
+            .map_err(|error| error.to_string())?;
+        Ok(QuicConnection {
+            endpoint,
+            handle,
+            connection,
+            peer,
+            is_established: false,
+            close_code: None,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Takes datagrams from the server, all of `segment_bytes` except the last.
+    pub(crate) fn receive(
+        &mut self,
+        mut datagrams: BytesMut,
+        segment_bytes: usize,
+        ecn: Option<EcnCodepoint>,
+        now: Instant,
+    ) {
+        let mut unused = Vec::new();
+        while !datagrams.is_empty() {
+            let datagram = datagrams.split_to(segment_bytes.clamp(1, datagrams.len()));
+            let event = self
+                .endpoint
+                .handle(now, self.peer, None, ecn, datagram, &mut unused);
+            if let Some(DatagramEvent::ConnectionEvent(handle, event)) = event
+                && handle == self.handle
+            {
+                self.connection.handle_event(event);
+            }
+            unused.clear();
+        }
+        self.exchange_endpoint_events();
+    }
+
+    /// Handles a time at or after [`QuicConnection::timeout`].
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.connection.handle_timeout(now);
+        self.exchange_endpoint_events();
+    }
+
+    fn exchange_endpoint_events(&mut self) {
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if event.is_drained() {
+                // The endpoint would forget the connection, which is closed with its socket.
+                continue;
+            }
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(event);
+            }
+        }
+    }
+
+    /// Time at which the connection next has something to do.
+    pub(crate) fn timeout(&mut self) -> Option<Instant> {
+        self.connection.poll_timeout()
+    }
+
+    /// Appends the next datagrams to be sent, if there are any. Up to `segments_max` of them form a
+    /// batch.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        segments_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<DatagramBatch> {
+        if let Some(code) = self.close_code {
+            self.connection.close(now, code, Bytes::new());
+        }
+        let segments = segments_max.clamp(1, BATCH_DATAGRAMS_MAX);
+        let transmit = self.connection.poll_transmit(now, segments, out)?;
+        Some(DatagramBatch {
+            segment_bytes: transmit.segment_size.unwrap_or(transmit.size),
+            ecn: transmit.ecn,
+        })
+    }
+
+    /// The next event. The connection is established once the first one has been returned, unless
+    /// that is [`QuicEvent::Ended`].
+    pub(crate) fn next_event(&mut self) -> Option<QuicEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            match self.connection.poll()? {
+                Event::Connected => self.is_established = true,
+                Event::ConnectionLost { reason } => {
+                    let error = self.handshake().error;
+                    return Some(QuicEvent::Ended(QuicEnd::new(reason, error)));
+                }
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(stream) = self.connection.streams().accept(dir) {
+                        self.events.push_back(QuicEvent::Readable(number(stream)));
+                    }
+                }
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    return Some(QuicEvent::Readable(number(id)));
+                }
+                Event::Stream(StreamEvent::Writable { id }) => {
+                    return Some(QuicEvent::Writable(number(id)));
+                }
+                Event::Stream(StreamEvent::Stopped { id, .. }) => {
+                    return Some(QuicEvent::Stopped(number(id)));
+                }
+                Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => {
+                    return Some(QuicEvent::StreamsAllowed);
+                }
+                Event::Stream(StreamEvent::Available { .. } | StreamEvent::Finished { .. })
+                | Event::HandshakeDataReady
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+    }
+
+    /// Makes an event the next one.
+    pub(crate) fn put_back(&mut self, event: QuicEvent) {
+        self.events.push_front(event);
+    }
+
+    /// Returns true once the handshake is complete.
+    pub(crate) fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// The parameters that the handshake negotiated.
+    pub(crate) fn agreed(&self) -> Option<NegotiatedTls> {
+        self.handshake().agreed
+    }
+
+    fn handshake(&self) -> HandshakeState {
+        let data: Option<Box<dyn Any>> = self.connection.crypto_session().handshake_data();
+        let state = data.and_then(|data| data.downcast().ok());
+        state.map_or(
+            HandshakeState {
+                agreed: None,
+                error: None,
+            },
+            |state| *state,
+        )
+    }
+
+    /// Opens a stream, if the server allows another one. The server does not notice before bytes
+    /// are written.
+    pub(crate) fn open(&mut self, direction: StreamDirection) -> Option<u64> {
+        self.connection
+            .streams()
+            .open(direction.quinn())
+            .map(number)
+    }
+
+    /// Writes as many bytes as flow control permits. Returns their number, which is 0 if the stream
+    /// has ended.
+    pub(crate) fn write(&mut self, stream: u64, bytes: &[u8]) -> usize {
+        let mut written = 0;
+        while written < bytes.len() {
+            let rest = &bytes[written..];
+            match self.connection.send_stream(id(stream)).write(rest) {
+                Ok(0)
+                | Err(WriteError::Blocked | WriteError::ClosedStream | WriteError::Stopped(_)) => {
+                    break;
+                }
+                Ok(count) => written += count,
+            }
+        }
+        written
+    }
+
+    /// Ends the sending side of a stream in an orderly way.
+    pub(crate) fn finish(&mut self, stream: u64) {
+        // It fails if the stream has ended, which an event reports.
+        let _ = self.connection.send_stream(id(stream)).finish();
+    }
+
+    /// Abandons both sides of a stream, or the server's side if it is the only one.
+    pub(crate) fn abandon(&mut self, stream: u64, code: u64) {
+        if id(stream).initiator() == Side::Client {
+            self.reset(stream, code);
+        }
+        // It fails if the stream has ended.
+        let _: Result<(), ClosedStream> =
+            self.connection.recv_stream(id(stream)).stop(code_of(code));
+    }
+
+    /// Abandons the sending side of a stream.
+    pub(crate) fn reset(&mut self, stream: u64, code: u64) {
+        // It fails if the stream has ended.
+        let _: Result<(), ClosedStream> =
+            self.connection.send_stream(id(stream)).reset(code_of(code));
+    }
+
+    /// Reads all bytes that have arrived on a stream, in order and in pieces. Stops early if `each`
+    /// returns false.
+    pub(crate) fn read(&mut self, stream: u64, mut each: impl FnMut(&[u8]) -> bool) -> StreamEnd {
+        let mut received = self.connection.recv_stream(id(stream));
+        let Ok(mut chunks) = received.read(true) else {
+            return StreamEnd::Gone;
+        };
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) if each(&chunk.bytes) => {}
+                Ok(Some(_)) | Err(ReadError::Blocked) => return StreamEnd::Open,
+                Ok(None) => return StreamEnd::Finished,
+                Err(ReadError::Reset(code)) => return StreamEnd::Reset(code.into_inner()),
+            }
+        }
+    }
+
+    /// Closes the connection with an error code of HTTP/3, if it is still open. The last datagram
+    /// is then available from [`QuicConnection::transmit`].
+    pub(crate) fn close(&mut self, code: u64) {
+        self.close_code.get_or_insert(code_of(code));
+    }
+
+    /// Counts of packets and datagrams.
+    pub(crate) fn counts(&self) -> QuicUse {
+        let stats = self.connection.stats();
+        QuicUse {
+            version: 1,
+            packets_sent: stats.path.sent_packets,
+            packets_lost: stats.path.lost_packets,
+            datagrams_sent: stats.udp_tx.datagrams,
+            datagrams_received: stats.udp_rx.datagrams,
+            mtu_bytes: stats.path.current_mtu,
+            ..QuicUse::default()
+        }
+    }
+}
+
+fn number(stream: StreamId) -> u64 {
+    VarInt::from(stream).into_inner()
+}
+
+/// The identifier of a stream, whose number came from [`number`].
+fn id(stream: u64) -> StreamId {
+    StreamId::from(code_of(stream))
+}
+
+fn code_of(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}

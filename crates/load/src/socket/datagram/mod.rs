@@ -1,0 +1,100 @@
+//! The contract between QUIC connections and the sockets that carry their datagrams.
+//!
+//! Each connection has a socket of its own, so that source addresses are chosen as for TCP, and so
+//! that the system distributes nothing. The contract, which every backend is tested against:
+//!
+//! 1. [`Datagrams::open`] creates the socket of a connection. Nothing is sent.
+//! 2. [`Datagrams::send`] takes a batch as a whole or not at all. If the system has no room for it,
+//!    a [`DatagramEvent::Writable`] follows. A datagram may be lost, duplicated, delayed or
+//!    reordered without notice.
+//! 3. A batch that arrived is one [`DatagramEvent::Received`], and stays readable by
+//!    [`Datagrams::received`] until the next call of [`Datagrams::next`].
+//! 4. A [`DatagramEvent::Failed`] passes on what the system learned from the network, such as that
+//!    no program listens at the port. The socket stays usable.
+//! 5. After [`Datagrams::close`], no event has that key.
+//! 6. The backend is the clock of the worker and of QUIC. The former may be started again or stand
+//!    still; the latter, [`Datagrams::instant`], never goes back.
+
+mod udp;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use prony_record::Nanos;
+use quinn_proto::EcnCodepoint;
+
+pub(crate) use udp::UdpDatagrams;
+
+use super::{Key, Route};
+use crate::quic::DatagramBatch;
+
+/// An event of a socket.
+#[derive(Debug)]
+pub(crate) enum DatagramEvent {
+    /// Datagrams arrived: see [`Datagrams::received`].
+    Received(Key),
+    /// There is room for a batch again.
+    Writable(Key),
+    /// The system reports an error of an earlier send.
+    Failed(Key, io::Error),
+}
+
+/// Datagrams that arrived together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceivedDatagrams<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Length of each datagram in bytes; the last one may be shorter.
+    pub(crate) segment_bytes: usize,
+    /// Congestion mark of all of them (RFC 3168).
+    pub(crate) ecn: Option<EcnCodepoint>,
+}
+
+/// A backend: see the module's contract.
+pub(crate) trait Datagrams {
+    /// The time since the load began.
+    fn now(&self) -> Nanos;
+
+    /// The time of QUIC: it never goes back.
+    fn instant(&self) -> Instant;
+
+    /// Creates the socket of a connection to this address.
+    ///
+    /// # Errors
+    ///
+    /// The system has no such socket or no such source.
+    fn open(&mut self, key: Key, peer: SocketAddr, route: &Route<'_>) -> io::Result<()>;
+
+    /// Maximum number of datagrams in a batch.
+    fn segments_max(&self, key: Key) -> usize;
+
+    /// Sends a batch. Returns false if there is no room for it.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the datagrams.
+    fn send(&mut self, key: Key, bytes: &[u8], batch: DatagramBatch) -> io::Result<bool>;
+
+    /// The local address of a socket.
+    fn local_address(&self, key: Key) -> Option<SocketAddr>;
+
+    /// Closes a socket. Returns the number of datagrams that were dropped because its receive
+    /// buffer was full.
+    fn close(&mut self, key: Key) -> u64;
+
+    /// Number of system calls that sent, and of those that received datagrams.
+    fn calls(&self) -> (u64, u64);
+
+    /// Sleeps until an event can be taken or the time has passed. May return earlier.
+    ///
+    /// # Errors
+    ///
+    /// The system can't wait for events.
+    fn wait(&mut self, time: std::time::Duration) -> io::Result<()>;
+
+    /// The next event, if there is one. Does not wait.
+    fn next(&mut self) -> Option<DatagramEvent>;
+
+    /// The datagrams of the `Received` that [`Datagrams::next`] returned last.
+    fn received(&self) -> ReceivedDatagrams<'_>;
+}

@@ -1,0 +1,453 @@
+//! UDP sockets of the system, waited for by epoll or kqueue.
+//!
+//! A batch is one system call in each direction: the system splits what is sent (UDP_SEGMENT) and
+//! joins what arrives (UDP_GRO of udp(7)).
+
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use polling::{Event, Events, PollMode, Poller};
+use prony_record::Nanos;
+use quinn_proto::EcnCodepoint;
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::{DatagramEvent, Datagrams, ReceivedDatagrams};
+use crate::quic::DatagramBatch;
+use crate::socket::{Key, Route, local};
+
+/// Maximum number of events per wait.
+const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+/// Length of a receive buffer: the longest batch that the system joins.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Number of batches that one system call may return.
+const BUFFERS: usize = 4;
+/// Size of a socket's receive buffer unless the load sets another. The system's default of about
+/// 200 KiB takes few of a hundred responses that arrive at once.
+const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
+
+/// The UDP backend. See [`Datagrams`].
+pub(crate) struct UdpDatagrams {
+    poller: Poller,
+    events: Events,
+    /// Unhandled events of the last wait, in reverse order.
+    batch: Vec<Event>,
+    sockets: Vec<Option<UdpSocket>>,
+    buffers: Vec<u8>,
+    /// Batches in the buffers that were not returned yet.
+    arrived: VecDeque<(Key, usize, RecvMeta)>,
+    /// The batch that was returned last.
+    current: Option<(usize, RecvMeta)>,
+    epoch: Instant,
+    send_calls: u64,
+    receive_calls: u64,
+}
+
+struct UdpSocket {
+    key: Key,
+    socket: Socket,
+    state: UdpSocketState,
+    peer: SocketAddr,
+    /// A batch waits for room.
+    is_blocked: bool,
+}
+
+impl UdpDatagrams {
+    /// A backend for up to `capacity` connections. Its clock starts now, or with
+    /// [`UdpDatagrams::start_clock`].
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a poller.
+    pub(crate) fn new(capacity: usize) -> io::Result<UdpDatagrams> {
+        let mut sockets = Vec::new();
+        sockets.resize_with(capacity, || None);
+        Ok(UdpDatagrams {
+            poller: Poller::new()?,
+            events: Events::with_capacity(EVENTS_MAX),
+            batch: Vec::new(),
+            sockets,
+            buffers: vec![0; BUFFER_BYTES * BUFFERS],
+            arrived: VecDeque::with_capacity(BUFFERS),
+            current: None,
+            epoch: Instant::now(),
+            send_calls: 0,
+            receive_calls: 0,
+        })
+    }
+
+    /// Counts time from `epoch`, which all workers of a load share.
+    pub(crate) fn start_clock(&mut self, epoch: Instant) {
+        self.epoch = epoch;
+    }
+
+    fn socket(&self, key: Key) -> Option<&UdpSocket> {
+        let socket = self.sockets.get(key.index as usize)?.as_ref()?;
+        (socket.key == key).then_some(socket)
+    }
+
+    /// Reads the batches that have arrived on a socket, up to the number of buffers.
+    fn read(&mut self, index: usize) -> Option<DatagramEvent> {
+        let socket = self.sockets.get(index)?.as_ref()?;
+        let mut metas = [RecvMeta::default(); BUFFERS];
+        let mut chunks = self.buffers.chunks_exact_mut(BUFFER_BYTES);
+        let mut slices: [IoSliceMut<'_>; BUFFERS] =
+            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
+        let received = socket
+            .state
+            .recv((&socket.socket).into(), &mut slices, &mut metas);
+        match received {
+            Ok(count) => {
+                self.receive_calls += 1;
+                let batches = metas.into_iter().take(count).enumerate();
+                self.arrived
+                    .extend(batches.map(|(buffer, meta)| (socket.key, buffer, meta)));
+                None
+            }
+            Err(error) if is_transient(&error) => None,
+            Err(error) => Some(DatagramEvent::Failed(socket.key, error)),
+        }
+    }
+
+    fn on_event(&mut self, event: Event) -> Option<DatagramEvent> {
+        let index = event.key & u32::MAX as usize;
+        let socket = self.sockets.get_mut(index)?.as_mut()?;
+        // The event may concern an earlier connection with the same index.
+        if event_key(socket.key) != event.key {
+            return None;
+        }
+        if event.writable && std::mem::take(&mut socket.is_blocked) {
+            // Datagrams that have arrived are reported by the next wait.
+            if let Err(error) = socket.set_interest(&self.poller) {
+                return Some(DatagramEvent::Failed(socket.key, error));
+            }
+            return Some(DatagramEvent::Writable(socket.key));
+        }
+        self.read(index)
+    }
+}
+
+impl UdpSocket {
+    fn interest(&self) -> Event {
+        Event::new(event_key(self.key), true, self.is_blocked)
+    }
+
+    fn set_interest(&self, poller: &Poller) -> io::Result<()> {
+        poller.modify_with_mode(&self.socket, self.interest(), PollMode::Level)
+    }
+}
+
+/// Distinguishes events of successive connections with the same index.
+fn event_key(key: Key) -> usize {
+    (key.generation as usize) << 32 | key.index as usize
+}
+
+/// Number of datagrams that the system dropped because the socket's receive buffer was full
+/// (SK_MEMINFO_DROPS of linux/sock_diag.h).
+#[cfg(target_os = "linux")]
+fn dropped(socket: &Socket) -> u64 {
+    /// SO_MEMINFO of asm/socket.h.
+    const MEMORY_INFO: libc::c_int = 55;
+    const DROPS: usize = 8;
+    let mut info = [0u32; 9];
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the pointers are to local values, and the length is that of the array.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            MEMORY_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => u64::from(info[DROPS]),
+        _ => 0,
+    }
+}
+
+/// Returns zero, because only Linux reports this count for each socket.
+#[cfg(not(target_os = "linux"))]
+fn dropped(_socket: &Socket) -> u64 {
+    0
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+impl Datagrams for UdpDatagrams {
+    fn now(&self) -> Nanos {
+        Nanos::from(self.epoch.elapsed())
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn open(&mut self, key: Key, peer: SocketAddr, route: &Route<'_>) -> io::Result<()> {
+        let domain = Domain::for_address(peer);
+        let socket = Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+        match route.buffers {
+            Some(bytes) => local::size_buffers(&socket, bytes)?,
+            // The system grants as much as it allows (net.core.rmem_max).
+            None => socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?,
+        }
+        if let Some(source) = route.source {
+            local::leave_from(&socket, source)?;
+        }
+        socket.connect(&SockAddr::from(peer))?;
+        let state = UdpSocketState::new((&socket).into())?;
+        let socket = UdpSocket {
+            key,
+            socket,
+            state,
+            peer,
+            is_blocked: false,
+        };
+        // SAFETY: the socket stays in `sockets`, and is removed from the poller in `close` or
+        // `drop` before it is closed.
+        unsafe {
+            self.poller
+                .add_with_mode(&socket.socket, socket.interest(), PollMode::Level)?;
+        }
+        self.sockets[key.index as usize] = Some(socket);
+        Ok(())
+    }
+
+    fn segments_max(&self, key: Key) -> usize {
+        self.socket(key)
+            .map_or(1, |socket| socket.state.max_gso_segments())
+    }
+
+    fn send(&mut self, key: Key, bytes: &[u8], batch: DatagramBatch) -> io::Result<bool> {
+        let socket = self.sockets.get_mut(key.index as usize);
+        let Some(socket) = socket
+            .and_then(Option::as_mut)
+            .filter(|socket| socket.key == key)
+        else {
+            return Ok(true);
+        };
+        let transmit = Transmit {
+            destination: socket.peer,
+            ecn: batch.ecn.map(|ecn| match ecn {
+                EcnCodepoint::Ect0 => quinn_udp::EcnCodepoint::Ect0,
+                EcnCodepoint::Ect1 => quinn_udp::EcnCodepoint::Ect1,
+                EcnCodepoint::Ce => quinn_udp::EcnCodepoint::Ce,
+            }),
+            contents: bytes,
+            segment_size: (batch.segment_bytes < bytes.len()).then_some(batch.segment_bytes),
+            src_ip: None,
+        };
+        self.send_calls += 1;
+        match socket.state.try_send((&socket.socket).into(), &transmit) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket.is_blocked = true;
+                socket.set_interest(&self.poller)?;
+                Ok(false)
+            }
+            // A probe of the path's MTU was too long (RFC 8899): it counts as lost.
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        self.socket(key)?.socket.local_addr().ok()?.as_socket()
+    }
+
+    fn close(&mut self, key: Key) -> u64 {
+        let place = self.sockets.get_mut(key.index as usize);
+        let Some(socket) = place.and_then(|place| place.take_if(|socket| socket.key == key)) else {
+            return 0;
+        };
+        self.arrived.retain(|(of, ..)| *of != key);
+        // It can only fail for a socket that was never added.
+        let _ = self.poller.delete(&socket.socket);
+        dropped(&socket.socket)
+    }
+
+    fn calls(&self) -> (u64, u64) {
+        (self.send_calls, self.receive_calls)
+    }
+
+    fn wait(&mut self, time: Duration) -> io::Result<()> {
+        if !self.arrived.is_empty() || !self.batch.is_empty() {
+            return Ok(());
+        }
+        self.events.clear();
+        match self.poller.wait(&mut self.events, Some(time)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        self.batch.extend(self.events.iter());
+        // Events are taken from the end, so that the first reported event is handled first.
+        self.batch.reverse();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<DatagramEvent> {
+        loop {
+            if let Some((key, buffer, meta)) = self.arrived.pop_front() {
+                self.current = Some((buffer, meta));
+                return Some(DatagramEvent::Received(key));
+            }
+            let event = self.batch.pop()?;
+            if let Some(event) = self.on_event(event) {
+                return Some(event);
+            }
+        }
+    }
+
+    fn received(&self) -> ReceivedDatagrams<'_> {
+        let (buffer, meta) = self.current.unwrap_or_default();
+        let start = buffer * BUFFER_BYTES;
+        ReceivedDatagrams {
+            bytes: &self.buffers[start..start + meta.len],
+            segment_bytes: meta.stride,
+            ecn: meta.ecn.map(|ecn| match ecn {
+                quinn_udp::EcnCodepoint::Ect0 => EcnCodepoint::Ect0,
+                quinn_udp::EcnCodepoint::Ect1 => EcnCodepoint::Ect1,
+                quinn_udp::EcnCodepoint::Ce => EcnCodepoint::Ce,
+            }),
+        }
+    }
+}
+
+impl Drop for UdpDatagrams {
+    fn drop(&mut self) {
+        for socket in self.sockets.iter().flatten() {
+            // It can only fail for a socket that was never added.
+            let _ = self.poller.delete(&socket.socket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket as Server;
+
+    use super::*;
+    use crate::socket::Peer;
+
+    const KEY: Key = Key {
+        index: 0,
+        generation: 3,
+    };
+
+    /// A server's socket, and a backend with an open socket to it.
+    fn apparatus() -> (Server, UdpDatagrams) {
+        let server = Server::bind("127.0.0.1:0").unwrap();
+        let mut datagrams = UdpDatagrams::new(1).unwrap();
+        open(&mut datagrams, KEY, server.local_addr().unwrap());
+        (server, datagrams)
+    }
+
+    fn open(datagrams: &mut UdpDatagrams, key: Key, peer: SocketAddr) {
+        let route = Route {
+            peer: &Peer::Quic(peer),
+            server_name: None,
+            source: None,
+            buffers: None,
+            nodelay: true,
+            keepalive: true,
+        };
+        datagrams.open(key, peer, &route).unwrap();
+    }
+
+    /// Waits for the next event.
+    fn event(datagrams: &mut UdpDatagrams) -> DatagramEvent {
+        loop {
+            if let Some(event) = datagrams.next() {
+                return event;
+            }
+            datagrams.wait(Duration::from_secs(60)).unwrap();
+        }
+    }
+
+    fn batch(segment_bytes: usize) -> DatagramBatch {
+        DatagramBatch {
+            segment_bytes,
+            ecn: Some(EcnCodepoint::Ect0),
+        }
+    }
+
+    #[test]
+    fn a_batch_arrives_as_its_datagrams() {
+        let (server, mut datagrams) = apparatus();
+        let segments = datagrams.segments_max(KEY).min(3);
+        let bytes: Vec<u8> = (0..100 * segments - 40).map(|n| n as u8).collect();
+        assert!(datagrams.send(KEY, &bytes, batch(100)).unwrap());
+        for expected in bytes.chunks(100) {
+            let mut buffer = [0; 2000];
+            let length = server.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..length], expected);
+        }
+        assert_eq!(datagrams.calls().0, 1);
+    }
+
+    #[test]
+    fn datagrams_from_the_server_are_received_in_order() {
+        let (server, mut datagrams) = apparatus();
+        let to = datagrams.local_address(KEY).unwrap();
+        let sent: Vec<Vec<u8>> = (0..20u8).map(|n| vec![n; 50]).collect();
+        for bytes in &sent {
+            server.send_to(bytes, to).unwrap();
+        }
+        let mut received = Vec::new();
+        while received.len() < sent.len() {
+            let DatagramEvent::Received(key) = event(&mut datagrams) else {
+                panic!("not received");
+            };
+            assert_eq!(key, KEY);
+            let arrived = datagrams.received();
+            let each = arrived.bytes.chunks(arrived.segment_bytes);
+            received.extend(each.map(<[u8]>::to_vec));
+        }
+        assert_eq!(received, sent);
+    }
+
+    #[test]
+    fn a_port_at_which_nothing_listens_is_reported() {
+        let (server, mut datagrams) = apparatus();
+        drop(server);
+        assert!(datagrams.send(KEY, b"x", batch(1)).unwrap());
+        let DatagramEvent::Failed(KEY, error) = event(&mut datagrams) else {
+            panic!("not reported");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_closed_socket_has_no_events_and_its_index_is_free() {
+        let (server, mut datagrams) = apparatus();
+        let to = datagrams.local_address(KEY).unwrap();
+        server.send_to(b"early", to).unwrap();
+        datagrams.wait(Duration::from_secs(60)).unwrap();
+        assert_eq!(datagrams.close(KEY), 0);
+        assert!(datagrams.next().is_none());
+        let next = Key {
+            generation: 4,
+            ..KEY
+        };
+        open(&mut datagrams, next, server.local_addr().unwrap());
+        assert_eq!(datagrams.local_address(KEY), None);
+        assert!(datagrams.send(KEY, b"stale", batch(5)).unwrap());
+        let to = datagrams.local_address(next).unwrap();
+        server.send_to(b"later", to).unwrap();
+        let DatagramEvent::Received(key) = event(&mut datagrams) else {
+            panic!("not received");
+        };
+        assert_eq!((key, datagrams.received().bytes), (next, &b"later"[..]));
+    }
+}

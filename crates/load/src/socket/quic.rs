@@ -1,0 +1,340 @@
+//! QUIC connections over datagrams, as a backend of the worker.
+//!
+//! The handshake of QUIC includes TLS, so a connection is `Connected` once it is secured. The
+//! worker then reads and writes streams by [`Sockets::quic`]: a `Received` says that events of the
+//! connection can be taken there, including its end. Datagrams are sent by the next
+//! [`Sockets::flush`] or [`Sockets::wait`].
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use prony_record::{Nanos, QuicUse};
+
+use super::datagram::{DatagramEvent, Datagrams};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+use crate::quic::{DatagramBatch, QuicClient, QuicConnection, QuicEvent};
+
+/// Error code of a connection that ends without an error (H3_NO_ERROR, RFC 9114 §8.1).
+const NO_ERROR: u64 = 0x100;
+
+/// QUIC over a backend for datagrams. See [`Sockets`].
+pub(crate) struct QuicSockets<D> {
+    datagrams: D,
+    client: QuicClient,
+    links: Vec<Option<Box<QuicLink>>>,
+    ready: VecDeque<Completion>,
+    /// Connections that may have datagrams to send.
+    touched: Vec<Key>,
+    /// Counts of the closed connections.
+    closed: QuicUse,
+    /// Times at which connections have something to do. A connection may be listed several times.
+    timeouts: BinaryHeap<Reverse<(Instant, u32, u32)>>,
+}
+
+/// One connection and the state of its socket.
+struct QuicLink {
+    key: Key,
+    connection: QuicConnection,
+    /// `Connected` or `Failed` was reported.
+    is_reported: bool,
+    /// The connection is in the list of those that may have datagrams to send.
+    is_touched: bool,
+    /// The earliest listed time.
+    armed: Option<Instant>,
+    /// The batch that waits for room in the socket.
+    blocked: Option<DatagramBatch>,
+    /// Its bytes, or an empty buffer.
+    out: Vec<u8>,
+}
+
+impl<D: Datagrams> QuicSockets<D> {
+    /// A backend for up to `capacity` connections.
+    pub(crate) fn new(datagrams: D, client: QuicClient, capacity: usize) -> QuicSockets<D> {
+        let mut links = Vec::new();
+        links.resize_with(capacity, || None);
+        QuicSockets {
+            datagrams,
+            client,
+            links,
+            ready: VecDeque::new(),
+            touched: Vec::new(),
+            closed: QuicUse::default(),
+            timeouts: BinaryHeap::new(),
+        }
+    }
+
+    /// The backend for datagrams.
+    pub(crate) fn datagrams_mut(&mut self) -> &mut D {
+        &mut self.datagrams
+    }
+
+    fn open(&mut self, key: Key, route: &Route<'_>) -> io::Result<()> {
+        let (Peer::Quic(peer), Some(name)) = (route.peer, route.server_name) else {
+            // Not reached: a load over QUIC has targets of no other kind.
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        self.datagrams.open(key, *peer, route)?;
+        let now = self.datagrams.instant();
+        let connection =
+            QuicConnection::connect(&self.client, *peer, name, now).map_err(io::Error::other)?;
+        self.links[key.index as usize] = Some(Box::new(QuicLink {
+            key,
+            connection,
+            is_reported: false,
+            is_touched: false,
+            armed: None,
+            blocked: None,
+            out: Vec::new(),
+        }));
+        self.touch(key);
+        Ok(())
+    }
+
+    fn link(&mut self, key: Key) -> Option<&mut QuicLink> {
+        let link = self.links.get_mut(key.index as usize)?.as_deref_mut()?;
+        (link.key == key).then_some(link)
+    }
+
+    /// Marks a connection as having something to send.
+    fn touch(&mut self, key: Key) {
+        if let Some(link) = self.link(key)
+            && !std::mem::replace(&mut link.is_touched, true)
+        {
+            self.touched.push(key);
+        }
+    }
+
+    /// Sends the datagrams of all connections that may have some.
+    fn transmit_all(&mut self) {
+        while let Some(key) = self.touched.pop() {
+            if let Some(link) = self.link(key) {
+                link.is_touched = false;
+            }
+            self.transmit(key);
+        }
+    }
+
+    /// Sends the datagrams of a connection.
+    fn transmit(&mut self, key: Key) {
+        let now = self.datagrams.instant();
+        let segments_max = self.datagrams.segments_max(key);
+        let Some(link) = self
+            .links
+            .get_mut(key.index as usize)
+            .and_then(Option::as_deref_mut)
+            .filter(|link| link.key == key)
+        else {
+            return;
+        };
+        let mut error = None;
+        loop {
+            let batch = match link.blocked.take() {
+                Some(batch) => batch,
+                None => {
+                    link.out.clear();
+                    match link.connection.transmit(now, segments_max, &mut link.out) {
+                        Some(batch) => batch,
+                        None => break,
+                    }
+                }
+            };
+            match self.datagrams.send(key, &link.out, batch) {
+                Ok(true) => {}
+                Ok(false) => {
+                    link.blocked = Some(batch);
+                    break;
+                }
+                // The datagrams count as lost, so QUIC sends their content again.
+                Err(refused) => error = error.or(Some(refused)),
+            }
+        }
+        if let Some(at) = link.connection.timeout()
+            && link.armed.is_none_or(|armed| at < armed)
+        {
+            link.armed = Some(at);
+            self.timeouts.push(Reverse((at, key.index, key.generation)));
+        }
+        if let Some(error) = error {
+            self.failed(key, error);
+        }
+    }
+
+    /// Handles an error that the system reports for a socket. During the handshake, it means that
+    /// the server can't be reached. Later, QUIC decides when a connection is lost.
+    fn failed(&mut self, key: Key, error: io::Error) {
+        let Some(link) = self.link(key) else {
+            return;
+        };
+        if !link.connection.is_established() && !std::mem::replace(&mut link.is_reported, true) {
+            let failed = Completion::Failed(key, Operation::Connect, error);
+            self.ready.push_back(failed);
+        }
+    }
+
+    /// Handles the times that have come. Most have moved to later times since they were listed.
+    fn expire(&mut self, now: Instant) {
+        while let Some(&Reverse((at, index, generation))) = self.timeouts.peek()
+            && at <= now
+        {
+            self.timeouts.pop();
+            let key = Key { index, generation };
+            let Some(link) = self.link(key) else {
+                continue;
+            };
+            if link.armed == Some(at) {
+                link.armed = None;
+            }
+            link.connection.expire(now);
+            self.touch(key);
+            let report = self.report(key);
+            self.ready.extend(report);
+        }
+    }
+
+    /// The completion for the events of a connection, if it has any.
+    fn report(&mut self, key: Key) -> Option<Completion> {
+        let link = self.link(key)?;
+        let event = link.connection.next_event();
+        let completion = match event {
+            _ if link.is_reported => event.as_ref().map(|_| Completion::Received(key)),
+            Some(QuicEvent::Ended(end)) => {
+                link.is_reported = true;
+                let error = io::Error::other(end);
+                return Some(Completion::Failed(key, Operation::Connect, error));
+            }
+            _ => {
+                link.is_reported = link.connection.is_established();
+                link.is_reported.then_some(Completion::Connected(key))
+            }
+        };
+        let has_more = event.is_some();
+        if let Some(event) = event {
+            link.connection.put_back(event);
+        }
+        if has_more && matches!(completion, Some(Completion::Connected(_))) {
+            self.ready.push_back(Completion::Received(key));
+        }
+        completion
+    }
+}
+
+impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
+    const HAS_STREAMS: bool = true;
+
+    fn now(&self) -> Nanos {
+        self.datagrams.now()
+    }
+
+    fn cached_now(&self) -> Nanos {
+        self.datagrams.now()
+    }
+
+    fn connect(&mut self, key: Key, route: Route<'_>) {
+        if let Err(error) = self.open(key, &route) {
+            self.datagrams.close(key);
+            self.ready
+                .push_back(Completion::Failed(key, Operation::Connect, error));
+        }
+    }
+
+    /// Not used: everything is sent on streams.
+    fn send(&mut self, _key: Key, _bytes: Outgoing<'run>) -> Sending {
+        Sending::Done
+    }
+
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        self.datagrams.local_address(key)
+    }
+
+    fn unsent(&self, _key: Key) -> u64 {
+        0
+    }
+
+    fn close(&mut self, key: Key, _how: Close) {
+        if let Some(link) = self.link(key) {
+            link.connection.close(NO_ERROR);
+            self.transmit(key);
+        }
+        let place = self.links.get_mut(key.index as usize);
+        if let Some(link) = place.and_then(|place| place.take_if(|link| link.key == key)) {
+            self.closed.merge(&link.connection.counts());
+        }
+        self.closed.datagrams_dropped += self.datagrams.close(key);
+    }
+
+    fn wait(&mut self, until: Nanos) -> io::Result<()> {
+        self.transmit_all();
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        let mut time = until.since(self.datagrams.now()).into();
+        if let Some(Reverse((at, ..))) = self.timeouts.peek() {
+            time = at
+                .saturating_duration_since(self.datagrams.instant())
+                .min(time);
+        }
+        self.datagrams.wait(time)?;
+        let now = self.datagrams.instant();
+        self.expire(now);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        loop {
+            if let Some(completion) = self.ready.pop_front() {
+                if self.link(completion.key()).is_some()
+                    || matches!(completion, Completion::Failed(..))
+                {
+                    return Some(completion);
+                }
+                continue;
+            }
+            match self.datagrams.next()? {
+                DatagramEvent::Received(key) => {
+                    let now = self.datagrams.instant();
+                    let received = self.datagrams.received();
+                    let link = self.links.get_mut(key.index as usize);
+                    let link = link.and_then(Option::as_deref_mut);
+                    let Some(link) = link.filter(|link| link.key == key) else {
+                        continue;
+                    };
+                    let (segment_bytes, ecn) = (received.segment_bytes, received.ecn);
+                    let bytes = BytesMut::from(received.bytes);
+                    link.connection.receive(bytes, segment_bytes, ecn, now);
+                    self.touch(key);
+                    if let Some(completion) = self.report(key) {
+                        return Some(completion);
+                    }
+                }
+                DatagramEvent::Writable(key) => self.touch(key),
+                DatagramEvent::Failed(key, error) => self.failed(key, error),
+            }
+        }
+    }
+
+    fn received(&self) -> &[u8] {
+        &[]
+    }
+
+    fn quic(&mut self, key: Key) -> Option<&mut QuicConnection> {
+        self.touch(key);
+        self.link(key).map(|link| &mut link.connection)
+    }
+
+    fn flush(&mut self) {
+        self.transmit_all();
+    }
+
+    fn quic_use(&self) -> Option<QuicUse> {
+        let (send_calls, receive_calls) = self.datagrams.calls();
+        Some(QuicUse {
+            send_calls,
+            receive_calls,
+            ..self.closed.clone()
+        })
+    }
+}

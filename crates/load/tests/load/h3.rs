@@ -1,0 +1,225 @@
+//! Loads over HTTP/3, against the embedded origin.
+
+use std::net::SocketAddr;
+
+use prony_load::{Control, RunError, run};
+use prony_origin::{AcceptFault, Config};
+use prony_record::{Outcome, Record};
+
+use crate::harness::{Served, errors, load_with, outcomes, resolve, text};
+
+/// An origin with HTTP/3 on UDP.
+fn served(config: Config) -> Served {
+    Served::with(Config {
+        quic: vec!["127.0.0.1:0".parse().unwrap()],
+        ..config
+    })
+}
+
+fn url(served: &Served, path: &str) -> String {
+    let address: SocketAddr = served.origin.quic_addresses()[0];
+    format!("https://{address}{path}")
+}
+
+/// Loads a path of the origin by HTTP/3; its certificate is trusted.
+fn load(served: &Served, path: &str, words: &str) -> Record {
+    let ca = served.ca();
+    let mut all: Vec<&str> = words.split_whitespace().collect();
+    all.extend(["--http", "3", "--ca", text(&ca)]);
+    load_with(&url(served, path), &all)
+}
+
+#[test]
+fn every_request_is_counted_once_on_both_sides() {
+    let served = served(Config::default());
+    for (words, connections) in [
+        ("-n 300 -c 3 --streams 10", 3),
+        ("-n 30 -c 1", 1),
+        ("-n 200 -r 2000 -c 2 --streams 4", 2),
+        ("-n 40 -c 4 --no-keepalive", 40),
+        ("-n 60 -c 4 -t 2 --streams 2", 4),
+    ] {
+        let before = served.origin.requests();
+        let record = load(&served, "/bytes/2000", words);
+        assert_eq!(outcomes(&record)[0].0, Outcome::Ok, "{words}");
+        let totals = &record.totals;
+        assert_eq!(totals.ok, totals.started, "{words}: {}", errors(&record));
+        assert_eq!(served.origin.requests() - before, totals.ok, "{words}");
+        assert_eq!(totals.body_bytes_in, totals.ok * 2000, "{words}");
+        assert_eq!(totals.connections_opened, connections, "{words}");
+        assert_eq!(totals.tls_handshakes, connections, "{words}");
+        let negotiated = &record.negotiated;
+        assert_eq!(negotiated.http.as_deref(), Some("3"), "{words}");
+        assert_eq!(negotiated.alpn.as_deref(), Some("h3"), "{words}");
+        assert_eq!(negotiated.tls.as_deref(), Some("TLSv1.3"), "{words}");
+        let quic = record.quic.as_ref().unwrap();
+        assert!(
+            quic.packets_sent > 0 && quic.datagrams_received > 0,
+            "{words}"
+        );
+        assert!(quic.send_calls <= quic.datagrams_sent, "{words}");
+    }
+}
+
+#[test]
+fn bodies_of_many_windows_arrive_in_both_directions() {
+    let served = served(Config::default());
+    let body = served.file("body", vec![b'x'; 15_000_000]);
+    let record = load(&served, "/bytes/20000000", "-n 4 -c 1 --streams 2");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 4)], "{}", errors(&record));
+    assert_eq!(record.totals.body_bytes_in, 80_000_000);
+    let words = format!("-n 4 -c 1 --streams 2 -X POST --body-file {}", text(&body));
+    let record = load(&served, "/echo", &words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 4)], "{}", errors(&record));
+    assert_eq!(record.totals.body_bytes_in, 60_000_000);
+    assert!(record.totals.bytes_out > 60_000_000);
+}
+
+#[test]
+fn methods_statuses_and_lists_work_as_with_other_versions() {
+    let served = served(Config::default());
+    let record = load(&served, "/bytes/5000", "-n 20 -c 2 -X HEAD");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 20)]);
+    assert_eq!(record.totals.body_bytes_in, 0);
+    let record = load(&served, "/status/503", "-n 6 -c 2");
+    assert_eq!(outcomes(&record), [(Outcome::UnexpectedStatus, 6)]);
+    let list = served.file("urls", "/bytes/1\n/bytes/10 POST some body\n/status/204\n");
+    let words = format!("-n 30 -c 1 --streams 3 --urls {}", text(&list));
+    let record = load(&served, "/", &words);
+    assert_eq!(
+        outcomes(&record),
+        [(Outcome::Ok, 30)],
+        "{}",
+        errors(&record)
+    );
+    assert_eq!(record.totals.body_bytes_in, 10 * 11);
+    let record = load(&served, "/bytes/{{ seq }}", "-n 20 -c 2 --streams 2");
+    assert_eq!(
+        outcomes(&record),
+        [(Outcome::Ok, 20)],
+        "{}",
+        errors(&record)
+    );
+}
+
+#[test]
+fn faults_of_streams_and_connections_have_their_outcomes() {
+    let served = served(Config::default());
+    for (fault, outcome) in [
+        ("reset", Outcome::Reset),
+        ("truncate", Outcome::Protocol),
+        ("stall", Outcome::Timeout),
+        ("stall-body", Outcome::Timeout),
+        ("interim", Outcome::Ok),
+        ("trailers", Outcome::Ok),
+    ] {
+        let words = "-n 8 -c 2 --streams 2 --timeout 500ms";
+        let record = load(&served, &format!("/fault/{fault}"), words);
+        assert_eq!(
+            outcomes(&record),
+            [(outcome, 8)],
+            "{fault}: {}",
+            errors(&record)
+        );
+    }
+    let record = load(&served, "/fault/connection-error", "-n 6 -c 1");
+    assert_eq!(record.totals.ok, 0);
+    assert_eq!(record.totals.failed, 6, "{}", errors(&record));
+    assert!(
+        errors(&record).contains("H3_INTERNAL_ERROR"),
+        "{}",
+        errors(&record)
+    );
+}
+
+#[test]
+fn a_server_without_quic_fails_before_the_load() {
+    let served = Served::secured();
+    let ca = served.ca();
+    let words = ["-n", "1", "--http", "3", "--ca", text(&ca)];
+    let refused = |url: &str, words: &[&str]| {
+        let spec = resolve(url, words).unwrap();
+        match run(&spec, &Control::new(1)) {
+            Err(RunError::Environment(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    };
+    let text = refused(&served.url("/"), &words);
+    assert!(text.contains("nothing listens on this UDP port"), "{text}");
+    // The certificate is not trusted.
+    let quic = self::served(Config::default());
+    let text = refused(&url(&quic, "/"), &words);
+    assert!(text.contains("--insecure"), "{text}");
+    let closing = self::served(Config {
+        on_accept: Some(AcceptFault::Reset),
+        ..Config::default()
+    });
+    let text = refused(&url(&closing, "/"), &words);
+    assert!(
+        text.contains("refused to accept a new connection"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_load_without_an_answer_names_the_time_and_udp() {
+    // Nothing reads the datagrams of this socket.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let words = ["-n", "1", "--http", "3", "--insecure"];
+    let spec = resolve(&format!("https://{address}/"), &words).unwrap();
+    let error = run(&spec, &Control::new(1)).unwrap_err().to_string();
+    let expected = format!(
+        "no QUIC answer from {address} within 5s (is UDP open? does the server listen on UDP?)"
+    );
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn sources_and_resumption_work_over_quic() {
+    let served = served(Config::default());
+    let words = "-n 40 -c 4 --no-keepalive --source 127.0.0.2-127.0.0.5";
+    let record = load(&served, "/bytes/10", words);
+    assert_eq!(
+        outcomes(&record),
+        [(Outcome::Ok, 40)],
+        "{}",
+        errors(&record)
+    );
+    let sources = record.sources.as_ref().unwrap();
+    assert_eq!(sources.used, 4);
+    assert!(record.totals.tls_resumed > 0);
+    let record = load(
+        &served,
+        "/bytes/10",
+        "-n 10 -c 1 --no-keepalive --no-resumption",
+    );
+    assert_eq!(record.totals.tls_resumed, 0);
+}
+
+#[test]
+fn settings_that_quic_excludes_are_refused_by_name() {
+    for (words, name) in [
+        ("--unix /tmp/socket", "--unix"),
+        ("--proxy 127.0.0.1:1", "--proxy"),
+        ("--proxy-protocol v1", "--proxy-protocol"),
+        ("--tls-max 1.2", "--tls-max 1.2"),
+    ] {
+        let mut all: Vec<&str> = words.split_whitespace().collect();
+        all.extend(["-n", "1", "--insecure", "--http", "3"]);
+        let error = resolve("https://127.0.0.1:1/", &all)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.starts_with("--http 3 ") && error.contains(name),
+            "{error}"
+        );
+    }
+    let error = resolve("http://127.0.0.1:1/", &["-n", "1", "--http", "3"]);
+    let error = error.err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "--http 3 needs https:// URLs, because QUIC is always encrypted"
+    );
+}

@@ -436,6 +436,7 @@ pub(crate) fn merge(
     let span = (spec.span.warmup.min(ended), ended);
     let mut record = Record::build(spec.info_here(), sink.recorder.total(), span, offered);
     record.totals.check().map_err(RunError::Accounting)?;
+    record.keep_entry_histograms(&sink.recorder.total().entries);
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;
     record.sources = sink.sources.summary(&spec.sources);

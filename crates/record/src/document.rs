@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Delta, Distribution, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome, RateProfile,
-    RateStage, SLICE, Slice, SourceUse, StagedRate, StartGaps, Summary, unmeasured,
+    Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome,
+    RateProfile, RateStage, SLICE, Slice, SourceUse, StagedRate, StartGaps, Summary, unmeasured,
 };
 
 /// Name of the schema, the first field of every record.
@@ -485,6 +485,13 @@ impl Record {
             record.keep_distribution(name, times);
         }
         record
+    }
+
+    /// Stores the histograms of the response times of each entry, by the deltas of the whole load.
+    pub fn keep_entry_histograms(&mut self, deltas: &EntryDeltas) {
+        if let Some(entries) = &mut self.entries {
+            entries.keep_histograms(deltas);
+        }
     }
 
     /// Stores a distribution under a name, unless it is empty.

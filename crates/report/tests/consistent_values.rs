@@ -9,12 +9,13 @@ use prony_report::{Document, Experiment, csv, folder, html, markdown, pdf, table
 use prony_stats::gate::{Evidence, Gate, GateScope, RunEvidence};
 use prony_stats::{Change, Levels, Metric, Verdict};
 
-const EXPERIMENTS: [&str; 6] = [
+const EXPERIMENTS: [&str; 7] = [
     "gunicorn-sockets",
     "demo",
     "ciphers",
     "portable",
     "interleaved",
+    "urls",
     "noisy",
 ];
 

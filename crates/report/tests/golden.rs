@@ -12,13 +12,14 @@ use prony_report::{
 
 mod sample_data;
 
-const EXPERIMENTS: [&str; 9] = [
+const EXPERIMENTS: [&str; 10] = [
     "gunicorn-sockets",
     "demo",
     "errors",
     "ciphers",
     "portable",
     "interleaved",
+    "urls",
     "noisy",
     "capacity",
     // Written by the first version, because old folders must always render.

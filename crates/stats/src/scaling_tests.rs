@@ -32,6 +32,7 @@ fn variant(levels: &[(&str, &str)], rate: f64) -> VariantSummary {
     };
     let levels = levels.iter();
     VariantSummary {
+        entries: None,
         levels: levels
             .map(|&(factor, level)| (factor.to_owned(), level.to_owned()))
             .collect(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::EntryResults;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Design, Levels, Pair};
@@ -64,6 +65,10 @@ pub struct VariantSummary {
     pub relative_percent: Option<f64>,
     /// Summaries by metric.
     pub metrics: BTreeMap<Metric, MetricSummary>,
+    /// Results of each entry of the list over all trials, without intervals; absent if the load has no
+    /// list with several entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<EntryResults>,
 }
 
 pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
@@ -73,6 +78,7 @@ pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
             name: design.name_of(variant),
             trials: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
             relative_percent: relative_percent(design, blocks, variant),
+            entries: None,
             metrics: Metric::ALL
                 .iter()
                 .filter_map(|&metric| Some((metric, summarise(blocks, variant, metric)?)))

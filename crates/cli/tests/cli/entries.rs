@@ -1,6 +1,6 @@
 //! Results by entry of a list of URLs.
 
-use prony_record::{EntryGrouping, EntryResult, Record};
+use prony_record::{EntryGrouping, EntryResult, EntryResults, Record};
 use serde_json::Value;
 
 use crate::fleet_loads::FleetSetup;
@@ -111,4 +111,61 @@ fn agents_results_by_entry_add_up() {
     let failed: Vec<u64> = entries.each.iter().map(|it| it.failed).collect();
     assert_eq!(failed, [0, 0, record.totals.failed]);
     ground.end();
+}
+
+#[test]
+fn comparisons_have_entries_by_variant() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let fast = (1..=5).map(|n| format!("/bytes/{n}\n"));
+    workdir.write("urls.txt", &(fast.collect::<String>() + "/status/503\n"));
+    let urls = [origin.url("/"), origin.url("/")];
+    for (mode, dir) in [("auto", "interleaved"), ("off", "sequential")] {
+        let args = "compare -r 300 -c 4 -d 1200ms --warmup 100ms --no-precheck --blocks 2 --names old,new \
+                    --urls urls.txt";
+        let words: Vec<&str> = args.split_whitespace().collect();
+        let more = ["--interleave", mode, "--out", dir, &urls[0], &urls[1]];
+        // A verdict may be withheld on a busy machine.
+        let output = workdir.run(&[&words[..], &more].concat());
+        let (_, worst) = output.out.split_once("Worst entries\n").unwrap();
+        // A long name is broken into two lines.
+        let first: Vec<&str> = worst.lines().skip(1).take(2).collect();
+        let first = first.join(" ");
+        assert!(first.contains("/status/503"), "{worst}");
+        assert!(first.contains("(100%)"), "{worst}");
+        assert!(worst.contains("5 of 6 entries"), "{worst}");
+        let verdict = workdir.json(&format!("{dir}/verdict.json"));
+        check_schema("prony.verdict-1.schema.json", &verdict);
+        for (number, name) in ["old", "new"].into_iter().enumerate() {
+            let records = [1, 2].map(|block| {
+                let json = workdir.read(&format!("{dir}/trials/{block}-{name}/record.json"));
+                Record::from_json(&json).unwrap()
+            });
+            records.iter().for_each(add_up);
+            let json = verdict["variants"][number]["entries"].clone();
+            let pooled: EntryResults = serde_json::from_value(json).unwrap();
+            for (place, entry) in pooled.each.iter().enumerate() {
+                let of_trials = records
+                    .iter()
+                    .map(|it| &it.entries.as_ref().unwrap().each[place]);
+                assert_eq!(entry.ok, of_trials.clone().map(|it| it.ok).sum::<u64>());
+                let times = of_trials.map(|it| it.response_time_us.p99);
+                let (low, high) = times.fold((f64::MAX, 0.0), |(low, high), time| {
+                    (time.min(low), time.max(high))
+                });
+                // A percentile of merged histograms is between those of the trials.
+                let p99 = entry.response_time_us.p99;
+                assert!(
+                    low * 0.99 <= p99 && p99 <= high * 1.01,
+                    "{low} {p99} {high}"
+                );
+                assert!(p99 > 0.0 || entry.ok == 0);
+            }
+        }
+    }
+    workdir
+        .run(&["report", "sequential", "--tables", "tables"])
+        .expect(0);
+    let table = workdir.read("tables/entries.csv");
+    assert_eq!(table.lines().count(), 13, "{table}");
 }

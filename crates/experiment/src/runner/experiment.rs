@@ -16,7 +16,7 @@ use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
     TrialError, TrialResult,
 };
-use super::{findings, noise, response_findings, rounds, why};
+use super::{entries, findings, noise, response_findings, rounds, why};
 use crate::plan::{BodyComparison, Plan};
 use crate::schedule;
 
@@ -473,6 +473,7 @@ impl<'a> Experiment<'a> {
         let rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
+        let document = entries::add(document, self.stored.counted_results());
         // All trials ran on the same kernel, so the first known value holds for all.
         let mut resources = self.stored.results().iter().map(|it| &it.resources);
         let softirq_included = resources.find_map(|trial| trial.softirq_included);

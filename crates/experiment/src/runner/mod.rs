@@ -6,6 +6,7 @@
 
 mod agent_load;
 mod block_error;
+mod entries;
 mod event;
 mod experiment;
 mod experiment_finding;

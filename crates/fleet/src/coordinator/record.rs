@@ -32,6 +32,7 @@ pub(super) fn build(
     let span = span(collector, &all);
     let offered = schedule::offered(manifest, collector, span);
     let mut record = Record::build(manifest.load.clone(), &all, span, offered);
+    record.keep_entry_histograms(&all.entries);
     let began = ends().map(|end| end.started_at.as_str());
     let began = began.filter(|began| !began.is_empty()).min();
     record.started_at = began.unwrap_or(&manifest.made_at).to_owned();

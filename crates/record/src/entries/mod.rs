@@ -5,6 +5,7 @@
 
 mod delta;
 mod list;
+mod pooled;
 mod results;
 mod times;
 

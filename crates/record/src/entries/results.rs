@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList};
-use crate::{Nanos, Outcome, Summary, unmeasured};
+use super::{EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList, SparseTimes};
+use crate::{Distribution, Nanos, Outcome, Summary, unmeasured};
 
 /// Name of the row that sums up the entries without results of their own.
 const OTHER: &str = "other";
@@ -52,6 +52,14 @@ pub struct EntryResult {
     /// From the intended start to the last byte, over successes and lower bounds; within 0.4%.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
+    /// Histogram of these times, in the format of [`Record::histograms`](crate::Record::histograms). It
+    /// contains lower bounds as ordinary values. Absent in results of running loads, in pooled results,
+    /// and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
+    /// Histogram of the lower bounds alone; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram_at_least: Option<String>,
 }
 
 impl EntryResults {
@@ -81,6 +89,15 @@ impl EntryResults {
         }
     }
 
+    /// Adds histograms, which takes too long to do for a running load.
+    pub(crate) fn keep_histograms(&mut self, deltas: &EntryDeltas) {
+        for (result, delta) in self.each.iter_mut().chain(&mut self.other).zip(&deltas.0) {
+            let times = delta.times.to_distribution();
+            result.histogram = times.encode();
+            result.histogram_at_least = times.encode_bounds();
+        }
+    }
+
     /// All rows: the entries, then the others.
     pub fn rows(&self) -> impl Iterator<Item = &EntryResult> {
         self.each.iter().chain(&self.other)
@@ -107,7 +124,27 @@ impl EntryResult {
             bytes_in: delta.bytes_in,
             bytes_out: delta.bytes_out,
             response_time_us: delta.times.summary(),
+            histogram: None,
+            histogram_at_least: None,
         }
+    }
+
+    /// The response times; `None` if their histogram is missing or invalid.
+    pub(super) fn times(&self) -> Option<SparseTimes> {
+        let is_unmeasured = self.response_time_us == Summary::default();
+        match &self.histogram {
+            Some(all) => {
+                let bounds = self.histogram_at_least.as_deref();
+                let times = Distribution::decode_with_bounds(all, bounds)?;
+                Some(SparseTimes::of_distribution(&times))
+            }
+            None => is_unmeasured.then(SparseTimes::default),
+        }
+    }
+
+    /// True if a request of this entry was due.
+    pub fn is_sent(&self) -> bool {
+        self.started + self.unstarted > 0
     }
 
     /// Share of the ended requests that failed, 0 to 1.

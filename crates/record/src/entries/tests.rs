@@ -174,3 +174,49 @@ fn entries_without_requests_equal_missing_ones() {
     used.clear();
     assert_eq!(used, EntryDeltas::new(100));
 }
+
+#[test]
+fn pooled_entries_are_those_of_one_load_of_all_requests() {
+    let names = (0..6).map(|n| EntryInfo {
+        name: format!("GET /{n}"),
+        lines: n + 1,
+    });
+    let list = EntryList {
+        each: names.collect(),
+        ..EntryList::default()
+    };
+    let end = Nanos::from_secs(3);
+    let mut whole = Delta::default();
+    let loads: Vec<EntryResults> = (1..5)
+        .map(|seed| {
+            let recorder = recorded(list.results(), seed, &mut |_| {});
+            whole.merge(recorder.total());
+            let mut results = EntryResults::of(&list, &recorder.total().entries, end);
+            results.keep_histograms(&recorder.total().entries);
+            let json = serde_json::to_string(&results).unwrap();
+            serde_json::from_str(&json).unwrap()
+        })
+        .collect();
+    let timed = |loads: &[EntryResults]| {
+        let timed = loads.iter().map(|load| (load, end.as_secs_f64()));
+        EntryResults::pooled(timed)
+    };
+    let all_time = Nanos(end.0 * loads.len() as u64);
+    let expected = EntryResults::of(&list, &whole.entries, all_time);
+    assert_eq!(timed(&loads), Some(expected));
+
+    // Without one of the histograms, there are no percentiles, and all counts.
+    let mut lacking = loads.clone();
+    lacking[1].each[2].histogram = None;
+    let pooled = timed(&lacking).unwrap();
+    assert_eq!(pooled.each[2].response_time_us, crate::Summary::default());
+    assert!(pooled.each[2].ok > loads[1].each[2].ok);
+    assert!(pooled.each[3].response_time_us.p99 > 0.0);
+    lacking[1].each[2].histogram = Some("AAAA".to_owned());
+    let pooled = timed(&lacking).unwrap();
+    assert_eq!(pooled.each[2].response_time_us, crate::Summary::default());
+
+    lacking[1].each[2].name = "GET /other".to_owned();
+    assert_eq!(timed(&lacking), None);
+    assert_eq!(timed(&[]), None);
+}

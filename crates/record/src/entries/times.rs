@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::buckets::{self, BucketCount};
 use crate::distribution::LONGEST_NS;
-use crate::{Nanos, Summary};
+use crate::{Distribution, Nanos, Summary};
 
 /// Significant bits of a response time. The middle of a bucket is within 0.4% of each time in it.
 const TIME_BITS: u32 = 8;
@@ -46,6 +46,38 @@ impl SparseTimes {
         match self.at_least.binary_search_by_key(&bucket, |it| it.0) {
             Ok(place) => self.at_least[place].1 += 1,
             Err(place) => self.at_least.insert(place, (bucket, 1)),
+        }
+    }
+
+    /// The same times as a distribution, each as the middle of its bucket.
+    pub(super) fn to_distribution(&self) -> Distribution {
+        let mut times = Distribution::new();
+        let middle = |bucket: u32| Nanos(buckets::middle_of(TIME_BITS, bucket));
+        for &(bucket, count) in &self.known {
+            times.record_many(middle(bucket), count);
+        }
+        for &(bucket, count) in &self.at_least {
+            times.record_many_at_least(middle(bucket), count);
+        }
+        times
+    }
+
+    /// The inverse of [`SparseTimes::to_distribution`]. The buckets of a distribution are finer, and
+    /// lie within those of sparse times.
+    pub(super) fn of_distribution(times: &Distribution) -> SparseTimes {
+        let sparse = |buckets: &mut dyn Iterator<Item = (Nanos, u64)>| {
+            let mut sparse: Vec<BucketCount> = Vec::new();
+            for (time, count) in buckets {
+                match sparse.last_mut() {
+                    Some(last) if last.0 == bucket_of(time) => last.1 += count,
+                    _ => sparse.push((bucket_of(time), count)),
+                }
+            }
+            sparse
+        };
+        SparseTimes {
+            known: sparse(&mut times.buckets()),
+            at_least: sparse(&mut times.buckets_at_least()),
         }
     }
 
@@ -202,7 +234,6 @@ impl DenseTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Distribution;
 
     fn of(known: &[u64], bounds: &[u64]) -> (SparseTimes, Distribution) {
         let (mut times, mut exact) = (SparseTimes::default(), Distribution::new());
@@ -247,6 +278,19 @@ mod tests {
             let (ours, exact) = (ours.stdev.unwrap_or(-1.0), exact.stdev.unwrap_or(-1.0));
             assert!((ours - exact).abs() <= exact.abs() * 0.01, "{ours} {exact}");
         }
+    }
+
+    #[test]
+    fn a_distribution_keeps_every_bucket() {
+        let every: Vec<BucketCount> = (0..TIME_BUCKETS as u32).map(|it| (it, 3)).collect();
+        let times = SparseTimes {
+            known: every.clone(),
+            at_least: every.into_iter().step_by(7).collect(),
+        };
+        assert_eq!(
+            SparseTimes::of_distribution(&times.to_distribution()),
+            times
+        );
     }
 
     #[test]

@@ -6,9 +6,10 @@ use prony_record::Outcome;
 use prony_stats::gate::GateResult;
 use prony_stats::{BottleneckKind, EffectKind, Levels, Metric, MovementRole, VerdictDocument};
 
-use super::load::{SERIES, record_cells, record_columns, series_rows};
+use super::load::{ENTRY_COLUMNS, SERIES, entry_cells, record_cells, record_columns, series_rows};
 use super::{DataCell, DataTable};
 use crate::environment::flattened;
+use crate::tables::entry_comparison::EntryComparison;
 use crate::text::severity_name;
 use crate::wording::verdict::word;
 use crate::{Experiment, Trial};
@@ -26,6 +27,7 @@ pub fn experiment(experiment: &Experiment, gates: &[GateResult]) -> Vec<DataTabl
         trials(experiment),
         series(experiment),
         outcomes(experiment),
+        entries(verdict),
         order(verdict),
         looks(verdict),
         findings(verdict),
@@ -114,6 +116,28 @@ fn comparisons(verdict: &VerdictDocument) -> DataTable {
             DataCell::Empty,
             (&one.text).into(),
         ]);
+    }
+    table
+}
+
+/// A row for each variant and entry of its list, over all trials, and one for the other entries.
+fn entries(verdict: &VerdictDocument) -> DataTable {
+    let changes = [
+        "ok_per_s_ratio",
+        "failed_share_difference",
+        "p50_ratio",
+        "p99_ratio",
+    ];
+    let mut table = DataTable::new("entries", &["variant"]);
+    let columns = ENTRY_COLUMNS.iter().chain(&changes);
+    table.columns.extend(columns.map(|it| (*it).to_owned()));
+    let compared = EntryComparison::of(verdict);
+    for standing in compared.iter().flat_map(EntryComparison::standings) {
+        let mut row = vec![DataCell::from(&verdict.variants[standing.variant].name)];
+        row.extend(entry_cells(standing.result));
+        let changes = standing.changes.iter();
+        row.extend(changes.map(|it| it.as_ref().and_then(|it| it.value()).into()));
+        table.push(row);
     }
     table
 }

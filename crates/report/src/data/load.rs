@@ -1,6 +1,6 @@
 //! The tables of one load.
 
-use prony_record::{EntryResults, Record, Summary};
+use prony_record::{EntryResult, EntryResults, Record, Summary};
 
 use super::{DataCell, DataTable};
 use crate::text::severity_name;
@@ -39,51 +39,58 @@ pub fn load(record: &Record) -> Vec<DataTable> {
 
 /// A row for each entry of the list, and one for the others.
 fn entries(record: &Record) -> DataTable {
-    let columns = [
-        "entry",
-        "lines",
-        "started",
-        "ok",
-        "failed",
-        "unfinished",
-        "unstarted",
-        "ok_per_s",
-        "bytes_in",
-        "bytes_out",
-        "mean_us",
-        "p50_us",
-        "p90_us",
-        "p99_us",
-        "max_us",
-        "at_least",
-    ];
-    let mut entries = DataTable::new("entries", &columns);
+    let mut entries = DataTable::new("entries", &ENTRY_COLUMNS);
     for row in record.entries.iter().flat_map(EntryResults::rows) {
-        let times = &row.response_time_us;
-        let time = |us: f64| match times.max > 0.0 {
-            true => DataCell::from(us),
-            false => DataCell::Empty,
-        };
-        entries.push(vec![
-            (&row.name).into(),
-            row.lines.into(),
-            row.started.into(),
-            row.ok.into(),
-            row.failed.into(),
-            row.unfinished.into(),
-            row.unstarted.into(),
-            row.ok_per_s.into(),
-            row.bytes_in.into(),
-            row.bytes_out.into(),
-            time(times.mean),
-            time(times.p50),
-            time(times.p90),
-            time(times.p99),
-            time(times.max),
-            DataCell::Text(times.at_least.join(" ")),
-        ]);
+        entries.push(entry_cells(row));
     }
     entries
+}
+
+/// The columns of [`entry_cells`].
+pub(super) const ENTRY_COLUMNS: [&str; 16] = [
+    "entry",
+    "lines",
+    "started",
+    "ok",
+    "failed",
+    "unfinished",
+    "unstarted",
+    "ok_per_s",
+    "bytes_in",
+    "bytes_out",
+    "mean_us",
+    "p50_us",
+    "p90_us",
+    "p99_us",
+    "max_us",
+    "at_least",
+];
+
+/// The cells of one entry.
+pub(super) fn entry_cells(row: &EntryResult) -> Vec<DataCell> {
+    let times = &row.response_time_us;
+    let time = |us: f64| match times.max > 0.0 {
+        true => DataCell::from(us),
+        false => DataCell::Empty,
+    };
+    vec![
+        (&row.name).into(),
+        row.lines.into(),
+        row.started.into(),
+        row.ok.into(),
+        row.failed.into(),
+        row.unfinished.into(),
+        row.unstarted.into(),
+        row.ok_per_s.into(),
+        row.bytes_in.into(),
+        row.bytes_out.into(),
+        time(times.mean),
+        time(times.p50),
+        time(times.p90),
+        time(times.p99),
+        time(times.max),
+        DataCell::Text(times.at_least.join(" ")),
+    ]
 }
 
 /// A row for each kind of time that was measured.

@@ -162,6 +162,7 @@ fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
     for place in 2..variants {
         let levels = [("socket".to_owned(), name(place))].into_iter().collect();
         verdict.variants.push(prony_stats::VariantSummary {
+            entries: None,
             name: name(place),
             levels,
             ..variant.clone()

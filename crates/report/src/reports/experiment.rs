@@ -4,13 +4,16 @@ use prony_record::Severity;
 use prony_stats::{Metric, TrialMode, VerdictDocument};
 
 use super::findings_section;
+use super::load::{ENTRIES_SHOWN_MAX, with_note};
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
 use crate::document::{Block, Blocks, Callout, Document, Figure, Section, VerdictLine};
 use crate::environment::{environment_rank, flattened};
+use crate::tables::entry_comparison::EntryComparison;
 use crate::tables::{self, metrics_tables, outcomes_table, result_list, variants_table};
 use crate::wording::verdict::capitalized;
 use crate::wording::{
-    captions, experiment as wording, load as load_wording, scaling, verdict, why,
+    captions, entries as entry_wording, experiment as wording, load as load_wording, scaling,
+    verdict, why,
 };
 use crate::{Experiment, figures, number};
 
@@ -76,6 +79,9 @@ impl Document {
             metrics = metrics.with(Files, Block::Table(table));
         }
         document.push(metrics);
+        if let Some(entries) = EntryComparison::of(verdict) {
+            document.push(entries_section(&entries));
+        }
         let outcomes = outcomes_table(experiment).filter(|_| !experiment.is_search());
         if let Some(table) = outcomes {
             let section = Section::new("How requests ended");
@@ -278,6 +284,30 @@ fn rounds(experiment: &Experiment) -> Section {
         section = section.with(Files, Block::Note(one.text.clone()));
     }
     section
+}
+
+/// The entries of the list, or the worst of them with the whole table folded below.
+fn entries_section(entries: &EntryComparison<'_>) -> Section {
+    let count = entries.len();
+    let caption = captions::ENTRIES_POOLED;
+    let rows = entry_wording::rows_compared(entries.is_grouped, entries.summed_up);
+    if count <= ENTRIES_SHOWN_MAX {
+        let section = Section::new("Entries")
+            .intro(caption)
+            .with(Everyone, Block::Table(entries.table()))
+            .with(Terminal, Block::Note(caption.to_owned()));
+        return with_note(section, Everyone, rows);
+    }
+    let order = entry_wording::worst_compared(count as u64 + entries.summed_up, ENTRIES_SHOWN_MAX);
+    let folded = Block::Folded {
+        summary: entry_wording::all_compared(count, entries.summed_up),
+        blocks: vec![Block::Table(entries.table())],
+    };
+    let section = Section::new("Worst entries")
+        .intro(&format!("{order} {caption}"))
+        .with(Everyone, Block::Table(entries.worst(ENTRIES_SHOWN_MAX)))
+        .with(Terminal, Block::Note(format!("{order} {caption}")));
+    with_note(section, Files, rows).with(Files, folded)
 }
 
 /// Completions and response times of all trials.

@@ -13,7 +13,7 @@ use crate::wording::{captions, entries as entry_wording, load as wording};
 /// Maximum number of agents that a terminal lists.
 const TERMINAL_AGENTS_MAX: usize = 16;
 /// The most entries that a report shows at once.
-const ENTRIES_SHOWN_MAX: usize = 5;
+pub(super) const ENTRIES_SHOWN_MAX: usize = 5;
 /// Rows of a terminal's histogram.
 const HISTOGRAM_ROWS: u32 = 10;
 
@@ -135,7 +135,11 @@ fn entries_section(entries: &EntryResults) -> Section {
     with_note(section, Files, entry_wording::rows(entries)).with(Files, folded)
 }
 
-fn with_note(section: Section, audience: Audience, note: Option<impl Into<String>>) -> Section {
+pub(super) fn with_note(
+    section: Section,
+    audience: Audience,
+    note: Option<impl Into<String>>,
+) -> Section {
     match note {
         Some(note) => section.with(audience, Block::Note(note.into())),
         None => section,

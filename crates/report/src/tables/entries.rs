@@ -12,22 +12,20 @@ const FAILING_MAX: usize = 3;
 /// The worst entries, at most `most`: those with the largest share of failures, then those with the
 /// highest p99. The row of the other entries is never among them.
 pub fn worst_entries(entries: &EntryResults, most: usize) -> Vec<&EntryResult> {
-    let sent = || {
-        entries
-            .each
-            .iter()
-            .filter(|it| it.started + it.unstarted > 0)
-    };
-    let mut failing: Vec<&EntryResult> = sent().filter(|it| it.failed > 0).collect();
-    failing.sort_by(|a, b| b.failed_share().total_cmp(&a.failed_share()));
-    failing.truncate(FAILING_MAX.min(most));
-    let is_listed = |one: &&EntryResult| failing.iter().any(|it| std::ptr::eq(*it, *one));
-    let mut slow: Vec<&EntryResult> = sent().filter(|one| !is_listed(one)).collect();
-    slow.sort_by(|a, b| b.response_time_us.p99.total_cmp(&a.response_time_us.p99));
-    let slow = slow.into_iter().take(most - failing.len());
-    let slow: Vec<&EntryResult> = slow.collect();
-    failing.extend(slow);
-    failing
+    let sent = entries.each.iter().filter(|it| it.is_sent());
+    let rated = sent.map(|it| (it, (it.failed_share(), it.response_time_us.p99)));
+    worst_first(rated.collect(), most)
+}
+
+/// The worst rows, at most `most`, each given with its share of failures and its p99: up to
+/// [`FAILING_MAX`] with the largest share of failures, then those with the highest p99.
+pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec<T> {
+    rows.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+    let failing = rows.iter().take_while(|(_, (share, _))| *share > 0.0);
+    let failing = failing.count().min(FAILING_MAX).min(most);
+    rows[failing..].sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    rows.truncate(most);
+    rows.into_iter().map(|(row, _)| row).collect()
 }
 
 /// A row for each of these entries.
@@ -53,7 +51,7 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Tabl
 }
 
 /// Failed requests with their share.
-fn failed(row: &EntryResult) -> String {
+pub(super) fn failed(row: &EntryResult) -> String {
     match row.failed {
         0 => "0".to_owned(),
         failed => format!(

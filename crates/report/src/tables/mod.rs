@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 pub(crate) mod entries;
+pub(crate) mod entry_comparison;
 pub(crate) mod load;
 mod results;
 pub(crate) mod runs;

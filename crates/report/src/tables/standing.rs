@@ -46,6 +46,19 @@ fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
+/// The variant that a variant is compared with; `None` for a baseline.
+pub(crate) fn reference_of(verdict: &VerdictDocument, variant: usize) -> Option<usize> {
+    let levels = &verdict.variants.get(variant)?.levels;
+    let judged = verdict
+        .comparisons
+        .iter()
+        .map(|it| (&it.levels, &it.against));
+    let described = verdict.described.iter().map(|it| (&it.levels, &it.against));
+    let (_, against) = judged.chain(described).find(|(new, _)| *new == levels)?;
+    let mut variants = verdict.variants.iter();
+    variants.position(|it| it.levels == *against)
+}
+
 /// The effect of a variant against its baseline on a metric, with the comparison if it has a verdict.
 pub(crate) fn effect_of(
     verdict: &VerdictDocument,

@@ -38,6 +38,9 @@ pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horiz
     vertical axis are drawn at its edge; probes at far higher rates are omitted.";
 pub(crate) const DESCRIBED: &str = "These comparisons don't share an error rate, so about one in \
     twenty intervals misses the true value by chance.";
+pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added up, and percentiles are \
+    those of the merged histograms. These figures and their changes against the reference have no \
+    intervals.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
 
 /// Replaces the verdict if none is possible.

@@ -4,12 +4,49 @@ use prony_record::{EntryGrouping, EntryResults};
 
 use crate::number;
 
+/// Explains names that stand for several URLs.
+const GROUPED: &str =
+    "URLs are grouped by path: {id} stands for numbers and identifiers, and queries are left out.";
+
 /// The number of entries that a table shows, and their order.
 pub(crate) fn worst(entries: &EntryResults, shown: usize) -> String {
     format!(
         "{shown} of {} entries: up to three with the largest share of failures, then the highest p99.",
         number::count(entries.count)
     )
+}
+
+/// The number of entries that a comparison's table shows, and their order.
+pub(crate) fn worst_compared(all: u64, shown: usize) -> String {
+    format!(
+        "{shown} of {} entries: up to three with the largest share of failures in any variant, then the \
+         highest p99.",
+        number::count(all)
+    )
+}
+
+/// The summary of a comparison's folded table.
+pub(crate) fn all_compared(listed: usize, summed_up: u64) -> String {
+    let listed = listed as u64;
+    match summed_up {
+        0 => format!("All {} entries", number::count(listed)),
+        more => format!(
+            "The first {} of {} entries",
+            number::count(listed),
+            number::count(listed + more)
+        ),
+    }
+}
+
+/// Explains the rows of a comparison's whole table.
+pub(crate) fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> {
+    let grouped = is_grouped.then(|| GROUPED.to_owned());
+    let other = (summed_up > 0).then(|| {
+        let entries = number::plural(summed_up, "entry", "entries");
+        format!("The row other sums up {entries}.")
+    });
+    let both: Vec<String> = grouped.into_iter().chain(other).collect();
+    (!both.is_empty()).then(|| both.join(" "))
 }
 
 /// The summary of the folded table.
@@ -26,9 +63,7 @@ pub(crate) fn all(entries: &EntryResults) -> String {
 
 /// Explains names that stand for several URLs.
 pub(crate) fn grouping(entries: &EntryResults) -> Option<&'static str> {
-    (entries.grouping == EntryGrouping::Path).then_some(
-        "URLs are grouped by path: {id} stands for numbers and identifiers, and queries are left out.",
-    )
+    (entries.grouping == EntryGrouping::Path).then_some(GROUPED)
 }
 
 /// Explains the rows of the whole table.
@@ -55,6 +90,15 @@ mod tests {
     use prony_record::EntryResult;
 
     use super::*;
+
+    #[test]
+    fn comparisons_count_the_entries_that_are_summed_up() {
+        assert_eq!(all_compared(7, 0), "All 7 entries");
+        assert_eq!(all_compared(100, 1_900), "The first 100 of 2,000 entries");
+        assert_eq!(rows_compared(false, 0), None);
+        let note = rows_compared(true, 1).unwrap();
+        assert!(note.ends_with("The row other sums up 1 entry."), "{note}");
+    }
 
     #[test]
     fn notes_explain_groups_and_the_row_of_other_entries() {

@@ -7,7 +7,7 @@ use super::loads::closed;
 use super::{SampleExperiment, Server};
 
 /// Every experiment.
-pub(super) fn all() -> [SampleExperiment; 8] {
+pub(super) fn all() -> [SampleExperiment; 9] {
     [
         sockets(),
         demo(),
@@ -17,6 +17,7 @@ pub(super) fn all() -> [SampleExperiment; 8] {
         interleaved(),
         noisy(),
         capacity(),
+        urls(),
     ]
 }
 
@@ -89,6 +90,7 @@ fn sockets() -> SampleExperiment {
         rounds: 0,
         seed: 42,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -124,6 +126,7 @@ fn demo() -> SampleExperiment {
         rounds: 0,
         seed: 42,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -163,6 +166,7 @@ fn errors() -> SampleExperiment {
         rounds: 0,
         seed: 42,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -207,6 +211,7 @@ fn ciphers() -> SampleExperiment {
         rounds: 0,
         seed: 5,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -259,6 +264,7 @@ fn portable() -> SampleExperiment {
         rounds: 0,
         seed: 3,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -294,6 +300,7 @@ fn interleaved() -> SampleExperiment {
         rounds: 40,
         seed: 9,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -331,6 +338,7 @@ fn noisy() -> SampleExperiment {
         rounds: 0,
         seed: 21,
         goals: &[],
+        entries: &[],
     }
 }
 
@@ -363,5 +371,59 @@ fn capacity() -> SampleExperiment {
         rounds: 0,
         seed: 33,
         goals: &["p99<50ms"],
+        entries: &[],
+    }
+}
+
+/// A list of URLs, of which a new version makes some slower, in interleaved blocks.
+fn urls() -> SampleExperiment {
+    SampleExperiment {
+        name: "urls",
+        question: "Which pages does the new version slow down?",
+        plan: "name = \"urls\"\n",
+        factors: vec![factor("build", &["new", "old"])],
+        baseline: levels(&[("build", "old")]),
+        family: vec![Metric::RatePerS],
+        blocks: 5,
+        noise: 0.004,
+        load: LoadInfo {
+            urls: 310,
+            ..closed(16, 6.0)
+        },
+        server: |levels| {
+            let rate = match levels["build"].as_str() {
+                "new" => 2_310.0,
+                _ => 2_400.0,
+            };
+            Server {
+                rate,
+                p50_us: 5.9e6 / rate,
+                p99_us: 61e6 / rate,
+                user: 58.0,
+                system: 39.0,
+                failed_share: if rate < 2_400.0 { 0.012 } else { 0.008 },
+            }
+        },
+        findings: Vec::new(),
+        withheld: None,
+        rounds: 24,
+        seed: 11,
+        goals: &[],
+        entries: &[
+            ("GET /", 300.0, 1.0, 0.0, 0.0),
+            ("GET /users/{id}", 900.0, 1.02, 0.0, 0.0),
+            ("GET /users/{id}/posts", 2_300.0, 1.0, 0.3, 0.3),
+            ("GET /search", 18_000.0, 1.31, 0.0, 0.0),
+            ("POST /cart/items", 3_100.0, 0.97, 0.4, 0.7),
+            (
+                "GET /a/path/that/is/long/enough/to/wrap/on/a/terminal",
+                700.0,
+                1.0,
+                0.0,
+                0.0,
+            ),
+            ("DELETE /cart/items/{id}", 1_200.0, 1.0, 0.3, 0.0),
+            ("GET /health", 150.0, 1.0, 0.0, 0.0),
+        ],
     }
 }

@@ -1,6 +1,7 @@
 //! The stored experiments and records that the tests render: synthetic figures, evaluated by the real
 //! statistics, and the same on every run.
 
+mod entries;
 mod experiments;
 mod loads;
 mod searches;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_record::{Finding, LoadInfo, Record};
+use prony_record::{EntryResults, Finding, LoadInfo, Record};
 use prony_stats::{
     Bottleneck, BottleneckKind, Comparison, Design, Evaluation, ExperimentInfo, Explanation,
     Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding,
@@ -82,6 +83,9 @@ struct SampleExperiment {
     seed: u64,
     /// Goals of capacity searches; empty if the trials are single loads.
     goals: &'static [&'static str],
+    /// The entries of a list: name, median response time in microseconds, factor of that time in the
+    /// variants with a new build, and the parts of all failures in old and in new builds.
+    entries: &'static [(&'static str, f64, f64, f64, f64)],
 }
 
 fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
@@ -91,6 +95,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     let mut trials = Trials::new();
     let mut order = Vec::new();
     let mut rounds = vec![RoundValues::new(); variants.len()];
+    let mut records = vec![Vec::new(); variants.len()];
     for block in 1..=sample_data.blocks {
         let shared = noise.around(0.01);
         let mut names: Vec<String> = (0..variants.len()).map(|v| design.name_of(v)).collect();
@@ -108,7 +113,9 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
             server.user *= noise.around(0.01);
             server.system *= noise.around(0.01);
             server.rate *= slices::mean(&speeds);
-            let record = loads::trial(sample_data, &server, &mut noise);
+            let mut record = loads::trial(sample_data, &server, &mut noise);
+            let is_new = levels.get("build").is_some_and(|build| build == "new");
+            record.entries = entries::of_trial(sample_data.entries, &record, is_new);
             let values = match sample_data.goals {
                 [] => values(&record, &server),
                 _ => Values::from([(Metric::CapacityPerS, server.rate)]),
@@ -140,6 +147,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
                 fs::write(folder.join("trial.json"), format!("{trial}\n"))?;
             }
             trials.add(block, place, values);
+            records[place].push(record);
         }
     }
     let mut evaluation = evaluate(&design, &trials, &[]).map_err(std::io::Error::other)?;
@@ -147,7 +155,14 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
         evaluation.withhold(|_| true, reason);
     }
     let rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
-    write_document(dir, sample_data, &design, evaluation, (rounds, order))
+    write_document(
+        dir,
+        sample_data,
+        &design,
+        evaluation,
+        (rounds, order),
+        &records,
+    )
 }
 
 /// Writes everything but the trials.
@@ -157,6 +172,7 @@ fn write_document(
     design: &Design,
     evaluation: Evaluation,
     (rounds, order): (Vec<RoundComparison>, Vec<Vec<String>>),
+    entries: &[Vec<Record>],
 ) -> std::io::Result<()> {
     let about = ExperimentInfo {
         name: sample_data.name.to_owned(),
@@ -168,7 +184,14 @@ fn write_document(
         [] => whys(&evaluation),
         _ => Vec::new(),
     };
-    let document = VerdictDocument::new(about, design, evaluation, sample_data.findings.clone());
+    let mut document =
+        VerdictDocument::new(about, design, evaluation, sample_data.findings.clone());
+    for (summary, loads) in document.variants.iter_mut().zip(entries) {
+        let loads = loads.iter().map(|record| (record.entries.as_ref(), record));
+        let loads = loads.map(|(entries, record)| Some((entries?, record.totals.elapsed_s)));
+        let loads: Option<Vec<_>> = loads.collect();
+        summary.entries = loads.and_then(EntryResults::pooled);
+    }
     let document = VerdictDocument {
         why,
         rounds,

@@ -1,0 +1,29 @@
+//! Results of each entry of a list, over the trials of a variant.
+
+use prony_record::EntryResults;
+use prony_stats::VerdictDocument;
+
+use super::trial_result::TrialResult;
+
+/// Adds the pooled entries of each variant. The record of a capacity search is that of one probe, so
+/// searches have none.
+pub(crate) fn add(document: VerdictDocument, results: &[TrialResult]) -> VerdictDocument {
+    if !document.goals.is_empty() {
+        return document;
+    }
+    // Blocks are complete from the first one.
+    let counted = |result: &&TrialResult| result.block <= document.blocks;
+    let mut variants = document.variants;
+    for (variant, summary) in variants.iter_mut().enumerate() {
+        let trials = results.iter().filter(|it| it.variant == variant);
+        let records = trials.filter(counted).filter_map(|it| it.record.as_ref());
+        let entries: Option<Vec<_>> = records
+            .map(|record| Some((record.entries.as_ref()?, record.totals.elapsed_s)))
+            .collect();
+        summary.entries = entries.and_then(EntryResults::pooled);
+    }
+    VerdictDocument {
+        variants,
+        ..document
+    }
+}

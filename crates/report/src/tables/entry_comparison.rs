@@ -1,0 +1,273 @@
+//! Results of each entry of a list, by variant.
+
+use std::collections::BTreeMap;
+
+use prony_record::{EntryGrouping, EntryResult, EntryResults};
+use prony_stats::{Change, Effect, Metric, VerdictDocument};
+
+use super::entries::{failed, worst_first};
+use super::standing::reference_of;
+use crate::number;
+use crate::table::{Align, Emphasis, Table, TableCell};
+use crate::wording::load::time_at;
+
+/// The entries of a list, with the pooled results of each variant.
+#[derive(Debug, Clone)]
+pub(crate) struct EntryComparison<'a> {
+    verdict: &'a VerdictDocument,
+    /// The entries in the order of the list. Those of variants with another list follow.
+    rows: Vec<EntryRow<'a>>,
+    /// The sum of all other entries.
+    other: Option<EntryRow<'a>>,
+    /// True if a variant's entries are groups of URLs.
+    pub(crate) is_grouped: bool,
+    /// Number of entries that the row of other entries sums up, in the variant with the most.
+    pub(crate) summed_up: u64,
+}
+
+/// One entry.
+#[derive(Debug, Clone)]
+struct EntryRow<'a> {
+    /// Results by variant; `None` if a variant's list lacks the entry.
+    variants: Vec<Option<&'a EntryResult>>,
+}
+
+/// One variant's results of an entry, and the changes against its reference.
+pub(crate) struct EntryStanding<'a> {
+    pub(crate) variant: usize,
+    pub(crate) result: &'a EntryResult,
+    /// The change of the rate, of the share of failures, of p50 and of p99.
+    pub(crate) changes: [Option<EntryChange>; 4],
+}
+
+/// A change without an interval.
+pub(crate) struct EntryChange {
+    metric: Metric,
+    effect: Effect,
+}
+
+impl EntryChange {
+    /// The change with its sign; empty if it can't be expressed.
+    fn text(&self) -> String {
+        Change::of(self.metric, &self.effect).map_or(String::new(), |change| change.signed())
+    }
+
+    /// The ratio, or the difference of a share.
+    pub(crate) fn value(&self) -> Option<f64> {
+        self.effect.ratio.or(self.effect.difference)
+    }
+}
+
+impl<'a> EntryComparison<'a> {
+    /// `None` if no variant has results by entry.
+    pub(crate) fn of(verdict: &'a VerdictDocument) -> Option<EntryComparison<'a>> {
+        let variants = verdict.variants.iter();
+        let entries: Vec<Option<&EntryResults>> = variants.map(|it| it.entries.as_ref()).collect();
+        let listed = || entries.iter().flatten();
+        listed().next()?;
+        let mut rows: Vec<EntryRow<'_>> = Vec::new();
+        // Names that were shortened may occur twice.
+        let mut places: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+        for (variant, of_variant) in entries.iter().enumerate() {
+            let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+            for result in of_variant.iter().flat_map(|entries| &entries.each) {
+                let occurrence = seen.entry(&result.name).or_default();
+                let key = (result.name.as_str(), *occurrence);
+                *occurrence += 1;
+                let place = *places.entry(key).or_insert_with(|| {
+                    let variants = vec![None; entries.len()];
+                    rows.push(EntryRow { variants });
+                    rows.len() - 1
+                });
+                rows[place].variants[variant] = Some(result);
+            }
+        }
+        let other = EntryRow {
+            variants: entries
+                .iter()
+                .map(|it| it.and_then(|it| it.other.as_ref()))
+                .collect(),
+        };
+        let summed_up = listed().map(|it| it.count - (it.each.len() as u64).min(it.count));
+        Some(EntryComparison {
+            verdict,
+            rows,
+            is_grouped: listed().any(|it| it.grouping == EntryGrouping::Path),
+            summed_up: summed_up.max().unwrap_or_default(),
+            other: other.variants.iter().any(Option::is_some).then_some(other),
+        })
+    }
+
+    /// Number of entries with results of their own.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// All standings, by entry and then by variant; those of the other entries come last.
+    pub(crate) fn standings(&self) -> impl Iterator<Item = EntryStanding<'a>> {
+        let rows = self.rows.iter().chain(&self.other);
+        rows.flat_map(|row| self.standings_of(row))
+    }
+
+    /// The table of all entries.
+    pub(crate) fn table(&self) -> Table {
+        self.table_of(self.rows.iter().chain(&self.other))
+    }
+
+    /// The table of the worst entries, at most `most`.
+    pub(crate) fn worst(&self, most: usize) -> Table {
+        let worst = |row: &EntryRow<'_>| {
+            let results = || row.variants.iter().flatten().filter(|it| it.is_sent());
+            let failed = results().map(|it| it.failed_share()).fold(0.0, f64::max);
+            let p99 = results()
+                .map(|it| it.response_time_us.p99)
+                .fold(0.0, f64::max);
+            results().next().map(|_| (failed, p99))
+        };
+        let sent = self.rows.iter().filter_map(|row| Some((row, worst(row)?)));
+        let order = worst_first(sent.collect(), most);
+        self.table_of(order)
+    }
+
+    fn standings_of(&self, row: &EntryRow<'a>) -> Vec<EntryStanding<'a>> {
+        let results = row.variants.iter().enumerate();
+        let standing = |(variant, result): (usize, &Option<&'a EntryResult>)| {
+            let result = (*result)?;
+            let reference = reference_of(self.verdict, variant);
+            let reference = reference.and_then(|it| row.variants[it]);
+            let changes = reference.map_or_else(Default::default, |it| changes(result, it));
+            Some(EntryStanding {
+                variant,
+                result,
+                changes,
+            })
+        };
+        results.filter_map(standing).collect()
+    }
+
+    fn table_of<'r>(&self, rows: impl IntoIterator<Item = &'r EntryRow<'a>>) -> Table
+    where
+        'a: 'r,
+    {
+        let headings = ["entry", "variant", "ok/s", "failed", "p50", "p99"];
+        let mut table = Table::new(&headings);
+        table.columns[1].1 = Align::Left;
+        for row in rows {
+            for (place, standing) in self.standings_of(row).iter().enumerate() {
+                let name = match place {
+                    0 => standing.result.name.as_str(),
+                    _ => "",
+                };
+                table.push_cells(self.cells(name, standing));
+            }
+        }
+        table
+    }
+
+    fn cells(&self, name: &str, standing: &EntryStanding<'_>) -> Vec<TableCell> {
+        let EntryStanding {
+            variant,
+            result,
+            changes,
+        } = standing;
+        let times = &result.response_time_us;
+        let time = |name: &str, us: f64| match times.max {
+            max if max > 0.0 => time_at(times, name, us),
+            _ => "–".to_owned(),
+        };
+        let figures = [
+            number::rate_figure(result.ok_per_s),
+            failed(result),
+            time("p50", times.p50),
+            time("p99", times.p99),
+        ];
+        let cells = figures.iter().zip(changes).map(|(figure, change)| {
+            let change = change.as_ref().map_or(String::new(), EntryChange::text);
+            TableCell::from(figure.as_str()).line(&change, Emphasis::Muted)
+        });
+        let variant_name = &self.verdict.variants[*variant].name;
+        let names = [
+            TableCell::from(name),
+            TableCell::from(variant_name.as_str()).swatch(*variant),
+        ];
+        names.into_iter().chain(cells).collect()
+    }
+}
+
+/// The changes against a reference that can be computed.
+fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange>; 4] {
+    let ratio = |metric: Metric, new: f64, old: f64| {
+        (new > 0.0 && old > 0.0).then(|| EntryChange {
+            metric,
+            effect: Effect {
+                ratio: Some(new / old),
+                difference: None,
+                low: None,
+                high: None,
+            },
+        })
+    };
+    let (new, old) = (&result.response_time_us, &reference.response_time_us);
+    let time = |metric: Metric, name: &str, value: f64, against: f64| {
+        // The ratio of lower bounds doesn't bound the ratio.
+        let is_bound = |at_least: &[String]| at_least.iter().any(|bound| bound == name);
+        let is_known = !is_bound(&new.at_least) && !is_bound(&old.at_least);
+        ratio(metric, value, against).filter(|_| is_known)
+    };
+    let failed = result.failed_share() - reference.failed_share();
+    let failed = (result.failed + reference.failed > 0).then_some(EntryChange {
+        metric: Metric::FailedShare,
+        effect: Effect {
+            ratio: None,
+            difference: Some(failed),
+            low: None,
+            high: None,
+        },
+    });
+    [
+        ratio(Metric::RatePerS, result.ok_per_s, reference.ok_per_s),
+        failed,
+        time(Metric::P50Us, "p50", new.p50, old.p50),
+        time(Metric::P99Us, "p99", new.p99, old.p99),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(ok_per_s: f64, failed: u64, p99: f64) -> EntryResult {
+        let mut result = EntryResult {
+            name: "GET /".to_owned(),
+            started: 100 + failed,
+            ok: 100,
+            failed,
+            ok_per_s,
+            ..EntryResult::default()
+        };
+        let times = &mut result.response_time_us;
+        (times.p50, times.p99, times.max) = (p99 / 2.0, p99, p99);
+        result
+    }
+
+    fn texts(result: &EntryResult, reference: &EntryResult) -> [String; 4] {
+        changes(result, reference).map(|it| it.map_or(String::new(), |it| it.text()))
+    }
+
+    #[test]
+    fn changes_are_ratios_and_points() {
+        let changes = texts(&result(90.0, 100, 3_000.0), &result(100.0, 0, 2_000.0));
+        assert_eq!(changes, ["−10.0%", "+50.0 points", "+50.0%", "+50.0%"]);
+    }
+
+    #[test]
+    fn figures_without_a_value_and_lower_bounds_have_no_change() {
+        let mut bound = result(90.0, 0, 3_000.0);
+        bound.response_time_us.at_least = vec!["p99".to_owned()];
+        let reference = result(0.0, 0, 2_000.0);
+        assert_eq!(texts(&bound, &reference), ["", "", "+50.0%", ""]);
+        assert_eq!(texts(&reference, &bound), ["", "", "−33.3%", ""]);
+        let unmeasured = result(1.0, 0, 0.0);
+        assert_eq!(texts(&unmeasured, &reference)[2..], ["", ""]);
+    }
+}

@@ -29,6 +29,10 @@ pub(crate) struct H3 {
     next_stream: Option<u64>,
     /// The streams for this side's control messages and for QPACK, once they are open.
     own: Option<OwnStreams>,
+    /// The largest number of requests that were in flight at once. When the server allows no more,
+    /// this is its limit: it is not a number of concurrent streams, but counts all streams, and is
+    /// raised as they end (RFC 9000 §4.6).
+    most_active: u32,
     /// Streams to be abandoned, with the error code.
     abandoned: Vec<(u64, H3ErrorCode)>,
     /// Number of request bytes that wait for flow control.
@@ -82,6 +86,7 @@ impl H3 {
             streams: streams.collect(),
             next_stream: None,
             own: None,
+            most_active: 0,
             abandoned: Vec::new(),
             unsent_bytes: 0,
             has_new_settings: false,
@@ -95,6 +100,7 @@ impl H3 {
         self.http.restart();
         self.next_stream = None;
         self.own = None;
+        self.most_active = 0;
         self.abandoned.clear();
         self.unsent_bytes = 0;
         self.has_new_settings = false;
@@ -133,11 +139,12 @@ impl H3 {
         if self.unsent_bytes >= UNSENT_BYTES_MAX {
             return RequestCapacity::Backpressured;
         }
+        let limit = StreamsLimit::Quic(self.most_active);
         match self.next_stream {
             Some(_) => RequestCapacity::Available,
             // One request waits for the server to allow a stream, and may time out.
-            None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(StreamsLimit::Quic(0)),
-            None => RequestCapacity::Full(StreamsLimit::Quic(in_flight)),
+            None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(limit),
+            None => RequestCapacity::Full(limit),
         }
     }
 
@@ -158,6 +165,7 @@ impl H3 {
         };
         self.http.start(request, stream, tag)?;
         self.next_stream = quic.open(StreamDirection::Both);
+        self.most_active = self.most_active.max(self.active());
         let slot = &mut self.streams[tag as usize];
         slot.stream = Some(stream);
         slot.response.start(expected);

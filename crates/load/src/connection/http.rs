@@ -130,6 +130,16 @@ impl HttpMachine {
         !matches!(self, HttpMachine::One(_))
     }
 
+    /// Number of requests in flight, if there are streams.
+    #[cfg(test)]
+    pub(crate) fn active(&self) -> Option<u32> {
+        match self {
+            HttpMachine::One(_) => None,
+            HttpMachine::Two(h2) => Some(h2.active()),
+            HttpMachine::Three(h3) => Some(h3.active()),
+        }
+    }
+
     /// The HTTP/2 machine, if this is HTTP/2.
     #[cfg(test)]
     pub(crate) fn h2(&self) -> Option<&H2> {

@@ -51,6 +51,8 @@ use rustls::pki_types::ServerName;
 
 pub(crate) use backend::Backend;
 pub(crate) use datagram::UdpDatagrams;
+#[cfg(test)]
+pub(crate) use datagram::simulated as simulated_datagrams;
 pub(crate) use poll::PollSockets;
 pub(crate) use quic::QuicSockets;
 #[cfg(target_os = "linux")]

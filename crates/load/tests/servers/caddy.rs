@@ -1,4 +1,4 @@
-//! Caddy, which uses Go's HTTP/2 implementation.
+//! Caddy, which uses Go's HTTP/2 implementation, and quic-go for HTTP/3.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ const CONFIGURATION: &str = "{
   auto_https off
   storage file_system {folder}/storage
   servers {
-    protocols h1 h2 h2c
+    protocols {protocols}
   }
 }
 (site) {
@@ -39,7 +39,21 @@ pub(crate) fn start() -> Server {
 
 /// Starts Caddy with further directives for its site.
 pub(crate) fn start_with(more: &str) -> Server {
-    let configuration = CONFIGURATION.replace("{more}", more);
+    start_speaking("h1 h2 h2c", more)
+}
+
+/// Starts Caddy with HTTP/3 on the UDP port with the number of its port for TLS.
+pub(crate) fn start_http3() -> Server {
+    let server = start_speaking("h1 h2 h3", "");
+    // Caddy accepts TCP connections before it has its UDP port.
+    server.wait_for_http3();
+    server
+}
+
+fn start_speaking(protocols: &str, more: &str) -> Server {
+    let configuration = CONFIGURATION
+        .replace("{protocols}", protocols)
+        .replace("{more}", more);
     let place = ServerSetup::new();
     let file = place.site.file("Caddyfile", &place.fill(&configuration));
     let mut command = Command::new(program(&["caddy"]));

@@ -10,6 +10,7 @@ mod apache;
 mod caddy;
 mod checks;
 mod haproxy;
+mod http3;
 mod http_proxy;
 mod hyper;
 mod limits;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use prony_load::wait_for_server;
 use prony_origin::{Config, Origin};
 use prony_record::Record;
 
@@ -139,6 +141,14 @@ impl Server {
         let mut words: Vec<&str> = words.split_whitespace().collect();
         words.extend(["--ca", text(&ca)]);
         load::run(&self.url(way, path), &words)
+    }
+
+    /// Waits until the server accepts QUIC connections on its port for TLS.
+    pub(crate) fn wait_for_http3(&self) {
+        let settings = load::settings(&["-n", "1", "--http", "3", "--insecure"]);
+        let spec = settings.resolve(Some(&self.url(Transport::Tls, "/")));
+        let limit = Duration::from_secs(60);
+        wait_for_server(&spec.unwrap(), limit, &|| false, &|_| {}).unwrap();
     }
 
     /// Returns the process group of the server's first process.

@@ -15,6 +15,8 @@
 //! 6. The backend is the clock of the worker and of QUIC. The former may be started again or stand
 //!    still; the latter, [`Datagrams::instant`], never goes back.
 
+#[cfg(test)]
+pub(crate) mod simulated;
 mod udp;
 
 use std::io;

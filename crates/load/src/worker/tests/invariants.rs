@@ -70,9 +70,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             "connection {index}"
         );
         if let ConnectionState::Ready(session) = &self.connections[index].state
-            && let Some(h2) = session.http.h2()
+            && let Some(active) = session.http.active()
         {
-            assert_eq!(h2.active(), in_flight, "connection {index}");
+            assert_eq!(active, in_flight, "connection {index}");
         }
     }
 

@@ -8,6 +8,7 @@ mod latency;
 mod pacing;
 mod pipelining;
 mod preconnect;
+mod quic;
 mod ramp;
 mod redirects;
 mod refusals;

@@ -1,0 +1,530 @@
+//! A link that loses, duplicates, delays and reorders datagrams, with a scripted HTTP/3 server at
+//! its other end. The clock is virtual.
+//!
+//! The server's QUIC is quinn-proto; its HTTP/3 is fixed bytes, which share no code with prony's.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use prony_record::Nanos;
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent as ServerEvent, Dir, EcnCodepoint, Endpoint,
+    EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{DatagramEvent, Datagrams, ReceivedDatagrams};
+use crate::quic::DatagramBatch;
+use crate::socket::{Key, Route};
+
+/// SETTINGS without any, at the beginning of a control stream (RFC 9114 §6.2.1).
+const CONTROL_STREAM: &[u8] = &[0x00, 0x04, 0x00];
+/// Limit on consecutive waits in which time did not advance. Reaching it means that the worker
+/// spins.
+const WAITS_AT_ONCE_MAX: u32 = 20_000;
+
+/// The link in each direction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkQuality {
+    /// Shortest time on the way.
+    pub(crate) delay: Duration,
+    /// Longest addition to it, drawn for each datagram, so that they overtake each other.
+    pub(crate) jitter: Duration,
+    /// Share of datagrams that are lost.
+    pub(crate) loss: f64,
+    /// Share of datagrams that arrive twice.
+    pub(crate) duplication: f64,
+}
+
+/// The response to a request.
+#[derive(Debug, Clone)]
+pub(crate) struct QuicReply {
+    /// Time until it is sent.
+    pub(crate) after: Duration,
+    /// Bytes on the request's stream.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) end: ReplyEnd,
+}
+
+/// The server's action after the bytes of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplyEnd {
+    /// Ends the stream.
+    Finish,
+    /// Resets the stream with this error code of HTTP/3.
+    Reset(u32),
+    /// Leaves the stream open.
+    Stall,
+    /// Sends this on the control stream instead, and ends the stream.
+    Announce(&'static [u8]),
+    /// Closes the connection with this error code of HTTP/3.
+    Close(u32),
+    /// The server disappears without a word, with everything that it knew.
+    Vanish,
+}
+
+/// A function from the number of a request, counted from 0, to its response.
+pub(crate) type QuicScript = Box<dyn FnMut(u64) -> QuicReply>;
+
+/// Counts of the server, for assertions.
+#[derive(Debug, Default)]
+pub(crate) struct QuicLog {
+    /// Complete requests.
+    pub(crate) requests: u64,
+    /// Bytes of request streams.
+    pub(crate) request_bytes: u64,
+    pub(crate) connections: u64,
+    /// Datagrams that the link lost.
+    pub(crate) lost: u64,
+}
+
+/// The simulated backend. See [`Datagrams`].
+pub(crate) struct SimulatedDatagrams {
+    clock: Duration,
+    /// Time 0.
+    epoch: Instant,
+    quality: LinkQuality,
+    random: ChaCha8Rng,
+    server: QuicServer,
+    /// Sockets of the client by index: key and port.
+    sockets: Vec<Option<(Key, u16)>>,
+    next_port: u16,
+    due: BinaryHeap<Reverse<OnTheWay>>,
+    sent: u64,
+    arrived: VecDeque<(Key, Vec<u8>, Option<EcnCodepoint>)>,
+    current: (Vec<u8>, Option<EcnCodepoint>),
+    waits_at_once: u32,
+    log: Rc<RefCell<QuicLog>>,
+}
+
+/// A datagram, in order of its arrival.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OnTheWay {
+    at: Duration,
+    order: u64,
+    /// The client's port.
+    port: u16,
+    is_to_server: bool,
+    bytes: Vec<u8>,
+    ecn: u8,
+}
+
+struct QuicServer {
+    endpoint: Endpoint,
+    connections: BTreeMap<usize, ServedConnection>,
+    script: QuicScript,
+    requests: u64,
+    /// Responses by time and order.
+    replies: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
+    pending: BTreeMap<u64, QuicReply>,
+    config: Arc<ServerConfig>,
+    has_vanished: bool,
+}
+
+struct ServedConnection {
+    connection: Connection,
+    port: u16,
+    control: Option<StreamId>,
+}
+
+impl SimulatedDatagrams {
+    /// A backend for up to `capacity` connections.
+    pub(crate) fn new(
+        capacity: usize,
+        quality: LinkQuality,
+        streams: u32,
+        seed: u64,
+        script: QuicScript,
+    ) -> SimulatedDatagrams {
+        SimulatedDatagrams {
+            clock: Duration::ZERO,
+            epoch: Instant::now(),
+            quality,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            server: QuicServer::new(streams, script),
+            sockets: vec![None; capacity],
+            next_port: 10_000,
+            due: BinaryHeap::new(),
+            sent: 0,
+            arrived: VecDeque::new(),
+            current: (Vec::new(), None),
+            waits_at_once: 0,
+            log: Rc::default(),
+        }
+    }
+
+    /// The counts of the server.
+    pub(crate) fn log(&self) -> Rc<RefCell<QuicLog>> {
+        self.log.clone()
+    }
+
+    /// Puts a datagram on the link, which may lose or duplicate it.
+    fn carry(&mut self, port: u16, is_to_server: bool, bytes: &[u8], ecn: Option<EcnCodepoint>) {
+        let copies = match self.random.random_bool(self.quality.duplication) {
+            true => 2,
+            false => 1,
+        };
+        for _ in 0..copies {
+            if self.random.random_bool(self.quality.loss) {
+                self.log.borrow_mut().lost += 1;
+                continue;
+            }
+            let jitter = self.quality.jitter.as_nanos() as u64;
+            let jitter = Duration::from_nanos(self.random.random_range(0..=jitter));
+            self.sent += 1;
+            self.due.push(Reverse(OnTheWay {
+                at: self.clock + self.quality.delay + jitter,
+                order: self.sent,
+                port,
+                is_to_server,
+                bytes: bytes.to_vec(),
+                ecn: ecn.map_or(0, |ecn| ecn as u8),
+            }));
+        }
+    }
+
+    /// Time of the next event on the link or at the server.
+    fn next_at(&mut self) -> Option<Duration> {
+        let link = self.due.peek().map(|Reverse(datagram)| datagram.at);
+        let server = self.server.next_at(self.epoch);
+        link.into_iter().chain(server).min()
+    }
+
+    /// Handles everything that is due.
+    fn step(&mut self) {
+        let now = self.epoch + self.clock;
+        while self
+            .due
+            .peek()
+            .is_some_and(|Reverse(datagram)| datagram.at <= self.clock)
+        {
+            let Some(Reverse(datagram)) = self.due.pop() else {
+                break;
+            };
+            let ecn = EcnCodepoint::from_bits(datagram.ecn);
+            if datagram.is_to_server {
+                let mut log = self.log.borrow_mut();
+                self.server
+                    .receive(&datagram.bytes, datagram.port, ecn, now, &mut log);
+            } else {
+                let mut sockets = self.sockets.iter().flatten();
+                if let Some((key, _)) = sockets.find(|(_, port)| *port == datagram.port) {
+                    self.arrived.push_back((*key, datagram.bytes, ecn));
+                }
+            }
+        }
+        let clock = self.clock;
+        self.server.reply(clock, now);
+        self.server.expire(now);
+        let out = self.server.drive(clock, now, &mut self.log.borrow_mut());
+        for (port, bytes, ecn) in out {
+            self.carry(port, false, &bytes, ecn);
+        }
+    }
+}
+
+impl QuicServer {
+    fn new(streams: u32, script: QuicScript) -> QuicServer {
+        let key = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        let private = rustls::pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![key.cert.der().clone()], private.unwrap())
+            .unwrap();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let crypto = QuicServerConfig::try_from(tls).unwrap();
+        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(VarInt::from_u32(streams))
+            .max_idle_timeout(None);
+        config.transport_config(Arc::new(transport));
+        let config = Arc::new(config);
+        QuicServer {
+            endpoint: QuicServer::endpoint(&config),
+            connections: BTreeMap::new(),
+            script,
+            requests: 0,
+            replies: BinaryHeap::new(),
+            pending: BTreeMap::new(),
+            config,
+            has_vanished: false,
+        }
+    }
+
+    fn endpoint(config: &Arc<ServerConfig>) -> Endpoint {
+        let endpoint = Arc::new(EndpointConfig::default());
+        Endpoint::new(endpoint, Some(config.clone()), true, None)
+    }
+
+    fn next_at(&mut self, epoch: Instant) -> Option<Duration> {
+        let timers = self.connections.values_mut();
+        let timer = timers
+            .filter_map(|served| served.connection.poll_timeout())
+            .min()
+            .map(|at| at.saturating_duration_since(epoch));
+        let reply = self.replies.peek().map(|Reverse((at, ..))| *at);
+        timer.into_iter().chain(reply).min()
+    }
+
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        port: u16,
+        ecn: Option<EcnCodepoint>,
+        now: Instant,
+        log: &mut QuicLog,
+    ) {
+        let remote = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut out = Vec::new();
+        let bytes = BytesMut::from(bytes);
+        match self
+            .endpoint
+            .handle(now, remote, None, ecn, bytes, &mut out)
+        {
+            Some(ServerEvent::NewConnection(incoming)) => {
+                let accepted = self.endpoint.accept(incoming, now, &mut out, None);
+                if let Ok((handle, connection)) = accepted {
+                    log.connections += 1;
+                    let served = ServedConnection {
+                        connection,
+                        port,
+                        control: None,
+                    };
+                    self.connections.insert(handle.0, served);
+                }
+            }
+            Some(ServerEvent::ConnectionEvent(handle, event)) => {
+                if let Some(served) = self.connections.get_mut(&handle.0) {
+                    served.connection.handle_event(event);
+                }
+            }
+            Some(ServerEvent::Response(_)) | None => {}
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        for served in self.connections.values_mut() {
+            if served.connection.poll_timeout().is_some_and(|at| at <= now) {
+                served.connection.handle_timeout(now);
+            }
+        }
+    }
+
+    /// Sends the responses that are due.
+    fn reply(&mut self, clock: Duration, now: Instant) {
+        while let Some(&Reverse((at, order, handle, stream))) = self.replies.peek()
+            && at <= clock
+        {
+            self.replies.pop();
+            let Some(reply) = self.pending.remove(&order) else {
+                continue;
+            };
+            let Some(served) = self.connections.get_mut(&handle) else {
+                continue;
+            };
+            let id = StreamId::from(VarInt::from_u64(stream).unwrap());
+            let mut response = served.connection.send_stream(id);
+            let written = response.write(&reply.bytes).unwrap_or(0);
+            match reply.end {
+                ReplyEnd::Finish => {
+                    // The windows of these tests are larger than the responses.
+                    assert_eq!(written, reply.bytes.len());
+                    let _ = response.finish();
+                }
+                ReplyEnd::Reset(code) => {
+                    let _ = response.reset(VarInt::from_u32(code));
+                }
+                ReplyEnd::Stall => {}
+                ReplyEnd::Announce(bytes) => {
+                    let _ = response.finish();
+                    if let Some(control) = served.control {
+                        let _ = served.connection.send_stream(control).write(bytes);
+                    }
+                }
+                ReplyEnd::Close(code) => {
+                    let code = VarInt::from_u32(code);
+                    served.connection.close(now, code, Bytes::new());
+                }
+                ReplyEnd::Vanish => {
+                    self.connections.clear();
+                    self.endpoint = QuicServer::endpoint(&self.config);
+                    self.has_vanished = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Handles the events of all connections. Returns the datagrams to be sent.
+    fn drive(
+        &mut self,
+        clock: Duration,
+        now: Instant,
+        log: &mut QuicLog,
+    ) -> Vec<(u16, Vec<u8>, Option<EcnCodepoint>)> {
+        let mut out = Vec::new();
+        let mut ended = Vec::new();
+        for (&handle, served) in &mut self.connections {
+            let mut complete = Vec::new();
+            served.poll(&mut complete, log);
+            for stream in complete {
+                let reply = (self.script)(self.requests);
+                log.requests += 1;
+                let due = (clock + reply.after, self.requests, handle, stream);
+                self.pending.insert(self.requests, reply);
+                self.replies.push(Reverse(due));
+                self.requests += 1;
+            }
+            let mut bytes = Vec::new();
+            while let Some(transmit) = served.connection.poll_transmit(now, 1, &mut bytes) {
+                out.push((served.port, std::mem::take(&mut bytes), transmit.ecn));
+            }
+            while let Some(event) = served.connection.poll_endpoint_events() {
+                if event.is_drained() {
+                    ended.push(handle);
+                }
+                if let Some(event) = self.endpoint.handle_event(ConnectionHandle(handle), event) {
+                    served.connection.handle_event(event);
+                }
+            }
+        }
+        for handle in ended {
+            self.connections.remove(&handle);
+        }
+        out
+    }
+}
+
+impl ServedConnection {
+    /// Handles the events of the connection. Adds the streams of complete requests.
+    fn poll(&mut self, complete: &mut Vec<u64>, log: &mut QuicLog) {
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected => {
+                    let control = self.connection.streams().open(Dir::Uni).unwrap();
+                    let mut stream = self.connection.send_stream(control);
+                    stream.write(CONTROL_STREAM).unwrap();
+                    self.control = Some(control);
+                }
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(stream) = self.connection.streams().accept(dir) {
+                        self.read(stream, complete, log);
+                    }
+                }
+                Event::Stream(StreamEvent::Readable { id }) => self.read(id, complete, log),
+                _ => {}
+            }
+        }
+    }
+
+    fn read(&mut self, stream: StreamId, complete: &mut Vec<u64>, log: &mut QuicLog) {
+        let mut received = self.connection.recv_stream(stream);
+        let Ok(mut chunks) = received.read(true) else {
+            return;
+        };
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    if stream.dir() == Dir::Bi {
+                        log.request_bytes += chunk.bytes.len() as u64;
+                    }
+                }
+                Ok(None) => {
+                    if stream.dir() == Dir::Bi {
+                        complete.push(VarInt::from(stream).into_inner());
+                    }
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Datagrams for SimulatedDatagrams {
+    fn now(&self) -> Nanos {
+        Nanos::from(self.clock)
+    }
+
+    fn instant(&self) -> Instant {
+        self.epoch + self.clock
+    }
+
+    fn open(&mut self, key: Key, _peer: SocketAddr, _route: &Route<'_>) -> io::Result<()> {
+        self.next_port += 1;
+        self.sockets[key.index as usize] = Some((key, self.next_port));
+        Ok(())
+    }
+
+    fn segments_max(&self, _key: Key) -> usize {
+        10
+    }
+
+    fn send(&mut self, key: Key, bytes: &[u8], batch: DatagramBatch) -> io::Result<bool> {
+        let open = self.sockets[key.index as usize].filter(|(of, _)| *of == key);
+        let (_, port) = open.expect("an open socket");
+        for datagram in bytes.chunks(batch.segment_bytes) {
+            self.carry(port, true, datagram, batch.ecn);
+        }
+        Ok(true)
+    }
+
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        let (_, port) = self.sockets[key.index as usize].filter(|(of, _)| *of == key)?;
+        Some(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    fn close(&mut self, key: Key) -> u64 {
+        let socket = &mut self.sockets[key.index as usize];
+        let _ = socket.take_if(|(of, _)| *of == key);
+        self.arrived.retain(|(of, ..)| *of != key);
+        0
+    }
+
+    fn calls(&self) -> (u64, u64) {
+        (self.sent, 0)
+    }
+
+    fn wait(&mut self, time: Duration) -> io::Result<()> {
+        let until = self.clock + time;
+        let before = self.clock;
+        self.step();
+        while self.arrived.is_empty() && self.clock < until {
+            self.clock = self.next_at().unwrap_or(until).clamp(self.clock, until);
+            self.step();
+        }
+        match self.clock == before {
+            true => self.waits_at_once += 1,
+            false => self.waits_at_once = 0,
+        }
+        assert!(self.waits_at_once < WAITS_AT_ONCE_MAX, "the worker spins");
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<DatagramEvent> {
+        let (key, bytes, ecn) = self.arrived.pop_front()?;
+        self.current = (bytes, ecn);
+        Some(DatagramEvent::Received(key))
+    }
+
+    fn received(&self) -> ReceivedDatagrams<'_> {
+        ReceivedDatagrams {
+            bytes: &self.current.0,
+            segment_bytes: self.current.0.len(),
+            ecn: self.current.1,
+        }
+    }
+}

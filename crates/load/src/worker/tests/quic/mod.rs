@@ -1,0 +1,243 @@
+//! Loads over HTTP/3 and a simulated link, in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use prony_record::{Outcome, Record};
+
+use crate::progress::{Control, Counter};
+use crate::quic::QuicClient;
+use crate::run::merge;
+use crate::settings::LoadSettings;
+use crate::shard::Shard;
+use crate::socket::QuicSockets;
+use crate::socket::simulated_datagrams::{
+    LinkQuality, QuicLog, QuicReply, QuicScript, ReplyEnd, SimulatedDatagrams,
+};
+use crate::worker::Worker;
+
+const GOOD: LinkQuality = LinkQuality {
+    delay: Duration::from_millis(5),
+    jitter: Duration::ZERO,
+    loss: 0.0,
+    duplication: 0.0,
+};
+
+/// A response with status 200 and this body.
+fn ok(body: &[u8]) -> Vec<u8> {
+    // HEADERS: no dynamic table, and entry 25 of the static one (RFC 9204 appendix A).
+    let mut bytes = vec![0x01, 3, 0, 0, 0xd9, 0x00];
+    match body.len() {
+        short @ 0..64 => bytes.push(short as u8),
+        long => bytes.extend((long as u32 | 0x8000_0000).to_be_bytes()),
+    }
+    bytes.extend(body);
+    bytes
+}
+
+fn finish(bytes: Vec<u8>) -> QuicReply {
+    QuicReply {
+        after: Duration::from_millis(1),
+        bytes,
+        end: ReplyEnd::Finish,
+    }
+}
+
+fn end(end: ReplyEnd) -> QuicReply {
+    QuicReply {
+        end,
+        ..finish(Vec::new())
+    }
+}
+
+fn always(reply: QuicReply) -> QuicScript {
+    Box::new(move |_| reply.clone())
+}
+
+struct QuicOutcomes {
+    record: Record,
+    log: Rc<RefCell<QuicLog>>,
+}
+
+impl QuicOutcomes {
+    fn all(&self) -> Vec<(Outcome, u64)> {
+        self.record.outcomes.clone().into_iter().collect()
+    }
+
+    fn errors(&self) -> &str {
+        let mut findings = self.record.findings.iter();
+        let found = findings.find(|finding| finding.id.as_str() == "errors");
+        found.map_or("", |finding| &finding.text)
+    }
+}
+
+/// Runs a load of one worker.
+fn simulate(words: &str, link: LinkQuality, streams: u32, script: QuicScript) -> QuicOutcomes {
+    let words = format!("--threads 1 --http 3 --insecure {words}");
+    let spec = LoadSettings::typed(&words)
+        .resolve(Some("https://127.0.0.1:1/"))
+        .unwrap();
+    let shard = Shard { worker: 0, of: 1 };
+    let slots = spec.connections_max(shard) as usize;
+    let datagrams = SimulatedDatagrams::new(slots, link, streams, spec.seed, script);
+    let log = datagrams.log();
+    let tls = spec.tls.as_ref().unwrap().client(slots);
+    let client = QuicClient::new(&tls).unwrap();
+    let sockets = QuicSockets::new(datagrams, client, slots);
+    let worked = Worker::new(&spec, shard, sockets)
+        .run(&Control::new(1), &Counter::default())
+        .unwrap();
+    // Merging asserts that every started request has exactly one outcome.
+    let record = merge(&spec, vec![worked], SystemTime::UNIX_EPOCH);
+    let record = record.unwrap().record;
+    QuicOutcomes { record, log }
+}
+
+#[test]
+fn response_times_have_the_delay_of_the_link_and_of_the_server() {
+    let load = simulate("-n 100 -c 1", GOOD, 100, always(finish(ok(b"hi"))));
+    assert_eq!(load.all(), [(Outcome::Ok, 100)], "{}", load.errors());
+    assert_eq!(load.record.totals.body_bytes_in, 200);
+    let times = &load.record.service_time_us;
+    // There and back, and a millisecond at the server.
+    for time in [times.p50, times.p99] {
+        assert!((11_000.0..11_100.0).contains(&time), "{time}");
+    }
+    // One round trip for the handshake.
+    let connect = load.record.connect_time_us.p50;
+    assert!((10_000.0..10_100.0).contains(&connect), "{connect}");
+    assert_eq!(load.log.borrow().requests, 100);
+}
+
+#[test]
+fn an_open_loop_counts_from_the_schedule() {
+    let load = simulate(
+        "-r 200 -d 2s -c 1 --streams 100",
+        GOOD,
+        100,
+        always(finish(ok(b"hi"))),
+    );
+    assert_eq!(load.record.totals.ok + load.record.totals.unfinished, 400);
+    let time = load.record.response_time_us.p99;
+    // The first requests wait for the handshake.
+    assert!((11_000.0..22_000.0).contains(&time), "{time}");
+}
+
+#[test]
+fn nothing_is_lost_on_a_bad_link() {
+    for (seed, loss, jitter) in [(1, 0.02, 0), (2, 0.1, 2), (3, 0.0, 20), (4, 0.2, 10)] {
+        let link = LinkQuality {
+            jitter: Duration::from_millis(jitter),
+            loss,
+            duplication: 0.1,
+            ..GOOD
+        };
+        let words = format!("-n 300 -c 3 --streams 8 --timeout 0 --seed {seed}");
+        let load = simulate(&words, link, 100, always(finish(ok(&[b'x'; 3000]))));
+        assert_eq!(load.all(), [(Outcome::Ok, 300)], "{}", load.errors());
+        assert_eq!(load.record.totals.body_bytes_in, 900_000);
+        assert_eq!(load.log.borrow().requests, 300);
+        if loss > 0.05 {
+            let quic = load.record.quic.as_ref().unwrap();
+            assert!(quic.packets_lost > 0 && load.log.borrow().lost > 0);
+        }
+    }
+}
+
+#[test]
+fn resets_stalls_and_closes_end_their_requests_only() {
+    // H3_INTERNAL_ERROR.
+    let load = simulate(
+        "-n 20 -c 2 --streams 2",
+        GOOD,
+        100,
+        always(end(ReplyEnd::Reset(0x102))),
+    );
+    assert_eq!(load.all(), [(Outcome::Reset, 20)]);
+    assert!(
+        load.errors().contains("H3_INTERNAL_ERROR"),
+        "{}",
+        load.errors()
+    );
+    assert_eq!(load.log.borrow().connections, 2);
+
+    let stall = always(end(ReplyEnd::Stall));
+    let load = simulate("-n 20 -c 2 --streams 2 --timeout 1s", GOOD, 100, stall);
+    assert_eq!(load.all(), [(Outcome::Timeout, 20)]);
+
+    let mixed = Box::new(|number| match number % 4 {
+        0 => end(ReplyEnd::Reset(0x102)),
+        1 => end(ReplyEnd::Stall),
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 400 -c 2 --streams 4 --timeout 1s", GOOD, 100, mixed);
+    let totals = &load.record.totals;
+    assert_eq!((totals.ok, totals.failed), (200, 200), "{:?}", load.all());
+
+    let closing = Box::new(|number| match number % 10 {
+        9 => end(ReplyEnd::Close(0x100)),
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 100 -c 1 --streams 1", GOOD, 100, closing);
+    let totals = &load.record.totals;
+    assert_eq!(totals.ok + totals.failed, 100, "{:?}", load.all());
+    assert!(totals.ok >= 90, "{:?}", load.all());
+    assert!(load.log.borrow().connections > 5);
+}
+
+#[test]
+fn refused_requests_are_sent_again_on_another_connection() {
+    // GOAWAY of the control stream with identifier 0: no request is processed.
+    const GOAWAY: &[u8] = &[0x07, 1, 0];
+    let goaway = Box::new(|number| match number {
+        3 => QuicReply {
+            bytes: ok(b"hi"),
+            ..end(ReplyEnd::Announce(GOAWAY))
+        },
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 50 -c 1 --streams 4", GOOD, 100, goaway);
+    assert_eq!(load.record.totals.failed, 0, "{}", load.errors());
+    assert_eq!(load.record.totals.ok, 50);
+    assert_eq!(load.log.borrow().connections, 2);
+    // H3_REQUEST_REJECTED: once, a request is sent again.
+    let rejecting = Box::new(|number| match number {
+        0..4 => end(ReplyEnd::Reset(0x10b)),
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 20 -c 1 --streams 4", GOOD, 100, rejecting);
+    assert_eq!(load.all(), [(Outcome::Ok, 20)], "{}", load.errors());
+    assert_eq!(load.record.totals.retried, 4);
+}
+
+#[test]
+fn a_limit_of_streams_is_kept_and_reported() {
+    let load = simulate(
+        "-n 200 -c 1 --streams 20",
+        GOOD,
+        3,
+        always(finish(ok(b"hi"))),
+    );
+    assert_eq!(load.all(), [(Outcome::Ok, 200)], "{}", load.errors());
+    let mut findings = load.record.findings.iter();
+    let limited = findings.find(|finding| finding.id.as_str() == "streams-limited");
+    assert!(
+        limited.unwrap().text.contains("no more than 3 streams"),
+        "{limited:?}"
+    );
+    let none = simulate("-n 4 -c 2 --timeout 1s", GOOD, 0, always(finish(ok(b"hi"))));
+    assert_eq!(none.all(), [(Outcome::Timeout, 4)]);
+}
+
+#[test]
+fn a_server_that_disappears_ends_by_timeouts_and_new_connections() {
+    let vanishing = Box::new(|number| match number {
+        30 => end(ReplyEnd::Vanish),
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 100 -c 2 --streams 2 --timeout 2s", GOOD, 100, vanishing);
+    let totals = &load.record.totals;
+    assert_eq!(totals.ok + totals.failed, 100, "{:?}", load.all());
+    assert!(totals.failed <= 8, "{:?}: {}", load.all(), load.errors());
+}

@@ -8,7 +8,9 @@ use prony_experiment::capacity::{
 };
 use prony_experiment::runner::Interrupt;
 use prony_experiment::system::this_machine;
-use prony_load::{Arrivals, Control, LoadSettings, LoadSpec, NotReady, wait_for_server};
+use prony_load::{
+    Arrivals, Control, LoadSettings, LoadSpec, NotReady, RunError, run_scripted, wait_for_server,
+};
 use prony_record::Record;
 use prony_report::{Document, number, text};
 use prony_stats::capacity::{
@@ -23,7 +25,7 @@ use crate::ending::{Ending, Failure};
 use crate::load::resolve;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::{signals, terminal};
+use crate::{scripts, signals, terminal};
 
 /// Finds the capacity.
 pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
@@ -213,8 +215,11 @@ impl ProbeLoads for LocalLoads<'_> {
         resolve(self.url, &load.settings(&self.settings))
     }
 
-    fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, Failure> {
-        prony_load::run(spec, control).map_err(Failure::refused)
+    fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, Failure> {
+        run_scripted(spec, control, Some(&scripts::QUIET_LOADER)).map_err(|error| match error {
+            RunError::Script(_) => Failure::wrong(error),
+            error => Failure::refused(error),
+        })
     }
 }
 

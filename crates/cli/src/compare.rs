@@ -13,7 +13,7 @@ use crate::gating::{self, Gating};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::servers::{self, AbortKeys, SearchKeys, Servers};
-use crate::{dry_run, experiment, plan_file, runs_folder};
+use crate::{dry_run, experiment, plan_file, runs_folder, scripts};
 
 /// Runs an experiment.
 pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
@@ -99,6 +99,7 @@ pub(crate) fn gated(
     settings: &RunSettings,
     typed: &RunArgs,
 ) -> Result<Ending, Failure> {
+    scripts::check_plan(plan)?;
     let gating = Gating::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
     let hosts = Hosts::of_plan(plan, &typed.hosts)?;
     if typed.dry_run {

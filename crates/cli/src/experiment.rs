@@ -14,6 +14,7 @@ use prony_experiment::runner::{
 use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
+use prony_load::RunError;
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
@@ -26,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use crate::watch::ExperimentWatcher;
-use crate::{live, outlook, replaced_file, signals, terminal};
+use crate::{live, outlook, replaced_file, scripts, signals, terminal};
 
 /// The settings of an experiment with the folder `out`, from the typed options.
 pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
@@ -83,6 +84,7 @@ pub(crate) fn run(
     let machines = Machines {
         host: &mut *host,
         load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
+        scripts: Some(&scripts::QUIET_LOADER),
     };
     let interrupt = Arc::new(Interrupt::default());
     let (stopping, messages) = (interrupt.clone(), progress.clone());
@@ -196,7 +198,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     // Resuming would only repeat the error, unless a remote machine caused it, which can recover.
     let failed = finished.failed.as_ref().map(|failed| &*failed.error);
     let hopeless = match failed {
-        Some(TrialError::NothingSucceeded(_)) => true,
+        Some(TrialError::NothingSucceeded(_) | TrialError::Engine(RunError::Script(_))) => true,
         None | Some(TrialError::Agents(_) | TrialError::Host(HostError::Elsewhere { .. })) => false,
         Some(_) => blocks == 0,
     };
@@ -210,7 +212,10 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     }
     match (finished.interrupted, failed) {
         (true, _) => Ending::Interrupted,
-        (false, Some(TrialError::NothingSucceeded(_))) => Ending::Doubtful,
+        (
+            false,
+            Some(TrialError::NothingSucceeded(_) | TrialError::Engine(RunError::Script(_))),
+        ) => Ending::Doubtful,
         (false, Some(TrialError::Aborted { .. })) => Ending::Aborted,
         (false, Some(_)) => Ending::CutShort,
         (false, None) if document.is_none_or(is_withheld) => Ending::Doubtful,

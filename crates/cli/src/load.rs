@@ -7,8 +7,13 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::abort::{self, AbortRules};
 use prony_experiment::system::this_machine;
-use prony_load::{Control, LoadSettings, LoadSpec, NotReady, SpecError, wait_for_server};
-use prony_record::{LoadAbort, Record};
+use prony_fleet::coordinator::AgentChoice;
+use prony_load::{
+    Control, LoadSettings, LoadSpec, LoadedScript, NotReady, RunError, ScriptLoader, ScriptedRun,
+    SpecError, wait_for_server,
+};
+use prony_lua::LuaLoader;
+use prony_record::LoadAbort;
 use prony_report::number;
 use prony_stats::gate::LoadCondition;
 
@@ -22,50 +27,80 @@ use crate::load_results::{LoadOutputs, ending};
 use crate::metrics::Metrics;
 use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
-use crate::signals;
+use crate::{scripts, signals};
 
 /// The time between lines of progress.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a load.
 pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
-    let conditions = conditions(typed)?;
-    let abort_rules = AbortRules::read(&typed.abort_if, typed.abort_window)
-        .map_err(|error| Failure::wrong_abort_rules(&error))?;
-    let places = [
+    let rules = LoadRules {
+        conditions: conditions(typed)?,
+        abort: AbortRules::read(&typed.abort_if, typed.abort_window)
+            .map_err(|error| Failure::wrong_abort_rules(&error))?,
+    };
+    scripts::check_syntax(&typed.load.settings)?;
+    match &typed.agents.agents {
+        Some(choice) => by_agents(typed, choice, &rules),
+        None => here(typed, &rules),
+    }
+}
+
+/// The conditions that a load is judged by.
+struct LoadRules {
+    /// `--fail-if` and `--require`.
+    conditions: Vec<LoadCondition>,
+    /// `--abort-if`.
+    abort: Option<AbortRules>,
+}
+
+/// The outputs of a load, each with its option.
+fn outputs(typed: &LoadArgs) -> Result<LoadOutputs, Failure> {
+    LoadOutputs::open([
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
         ("--html", typed.html.as_deref()),
         ("--timeline", typed.timeline.as_deref()),
-    ];
-    if let Some(choice) = &typed.agents.agents {
-        if typed.load.settings.wait_for_server.is_some() {
-            return Err(Failure::wrong(
-                "--wait-for-server with --agents: agents don't wait (leave one of the two out)",
-            ));
-        }
-        let outputs = LoadOutputs::open(places)?;
-        let progress = Progress::new(typed.progress);
-        let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
-        let view = fleet::RunView {
-            progress: &progress,
-            metrics: metrics.as_ref(),
-            abort_rules: abort_rules.as_ref(),
-        };
-        let ended = fleet::load::run(typed, choice, &view)?;
-        let Some((mut record, interrupted)) = ended else {
-            return Ok(Ending::Interrupted);
-        };
-        record.command = Some(command_line::of_load(
-            typed.url.as_deref(),
-            &typed.load.settings,
+    ])
+}
+
+/// Runs a load on agents.
+fn by_agents(typed: &LoadArgs, choice: &AgentChoice, rules: &LoadRules) -> Result<Ending, Failure> {
+    let settings = &typed.load.settings;
+    if settings.script.is_some() {
+        return Err(Failure::wrong(
+            "--script with --agents: agents run no scripts, because a script can start any program \
+             (run the script from this machine, or describe the requests with --urls)",
         ));
-        let ending = ending(&record, &conditions, interrupted, &progress);
-        outputs.write(&record, &typed.percentiles, &conditions)?;
-        return Ok(ending);
     }
-    let spec = resolve(typed.url.as_deref(), &typed.load.settings)?;
-    let outputs = LoadOutputs::open(places)?;
+    if settings.wait_for_server.is_some() {
+        return Err(Failure::wrong(
+            "--wait-for-server with --agents: agents don't wait (leave one of the two out)",
+        ));
+    }
+    let outputs = outputs(typed)?;
+    let progress = Progress::new(typed.progress);
+    let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
+    let view = fleet::RunView {
+        progress: &progress,
+        metrics: metrics.as_ref(),
+        abort_rules: rules.abort.as_ref(),
+    };
+    let ended = fleet::load::run(typed, choice, &view)?;
+    let Some((mut record, interrupted)) = ended else {
+        return Ok(Ending::Interrupted);
+    };
+    record.command = Some(command_line::of_load(typed.url.as_deref(), settings));
+    let ending = ending(&record, &rules.conditions, interrupted, &progress);
+    outputs.write(&record, &typed.percentiles, &rules.conditions)?;
+    Ok(ending)
+}
+
+/// Runs a load in this process.
+fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
+    let settings = &typed.load.settings;
+    let spec = resolve(typed.url.as_deref(), settings)?;
+    let outputs = outputs(typed)?;
     let progress = Progress::new(typed.progress);
     for finding in spec.forecast() {
         progress.warn(&format!("prony: {}", finding.text));
@@ -73,7 +108,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let control = Arc::new(Control::new(spec.info().threads));
     let stop = control.clone();
     signals::stop_then_exit(move || stop.stop())?;
-    if let Some(limit) = typed.load.settings.wait_for_server {
+    if let Some(limit) = settings.wait_for_server {
         let report = |text: &str| progress.line(&format!("prony: {text}"));
         match wait_for_server(&spec, limit, &|| control.is_stopped(), &report) {
             Ok(()) => {}
@@ -84,29 +119,86 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
             }
         }
     }
+    let script = match load_script(&spec, &control, outputs.uses_stdout())? {
+        LoadedOrStopped::Stopped => return Ok(Ending::Interrupted),
+        LoadedOrStopped::Loaded(script) => script,
+    };
+    let load = PreparedLoad {
+        spec: &spec,
+        control: &control,
+        script: script.as_deref(),
+    };
     let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
     if let Some(metrics) = &metrics {
         metrics.running(RunningLoad::here(&control, spec.info()));
     }
-    let (record, aborted) = match &abort_rules {
-        None => (watched(&spec, &control, &progress), None),
+    let (ran, aborted) = match &rules.abort {
+        None => (load.watched(&progress), None),
         Some(rules) => {
-            let load = RunningLoad::here(&control, spec.info());
+            let running_load = RunningLoad::here(&control, spec.info());
             let stop = |_: &LoadAbort| control.stop();
-            rules.watch(&load, &stop, || watched(&spec, &control, &progress))
+            rules.watch(&running_load, &stop, || load.watched(&progress))
         }
     };
-    let mut record = record?;
-    let interrupted = control.is_stopped() && aborted.is_none();
+    let ScriptedRun {
+        mut record,
+        failure,
+    } = ran?;
+    let interrupted = control.is_stopped() && aborted.is_none() && failure.is_none();
     abort::note(aborted, &mut record);
-    record.command = Some(command_line::of_load(
-        typed.url.as_deref(),
-        &typed.load.settings,
-    ));
+    record.command = Some(command_line::of_load(typed.url.as_deref(), settings));
     record.machine = Some(command_line::machine(&this_machine()));
-    let ending = ending(&record, &conditions, interrupted, &progress);
-    outputs.write(&record, &typed.percentiles, &conditions)?;
-    Ok(ending)
+    let ending = ending(&record, &rules.conditions, interrupted, &progress);
+    outputs.write(&record, &typed.percentiles, &rules.conditions)?;
+    Ok(match end_script(script.as_deref(), failure) {
+        Ok(()) => ending,
+        Err(text) => {
+            progress.warn(&format!("prony: {text}"));
+            Ending::Doubtful
+        }
+    })
+}
+
+/// Passes the results to the script, unless it has failed. Returns its error, if there is one.
+fn end_script(script: Option<&dyn LoadedScript>, failure: Option<String>) -> Result<(), String> {
+    match (failure, script) {
+        (Some(text), _) => Err(text),
+        (None, Some(script)) => script.done(),
+        (None, None) => Ok(()),
+    }
+}
+
+/// The script of a load, or the end of a load that was interrupted before it began.
+enum LoadedOrStopped {
+    Loaded(Option<Box<dyn LoadedScript>>),
+    Stopped,
+}
+
+/// Loads the script of a load, if it has one. It prints to standard error if standard output
+/// carries data.
+fn load_script(
+    spec: &LoadSpec,
+    control: &Arc<Control>,
+    is_stdout_used: bool,
+) -> Result<LoadedOrStopped, Failure> {
+    if spec.script().is_none() {
+        return Ok(LoadedOrStopped::Loaded(None));
+    }
+    let loader = LuaLoader {
+        prints_to_stderr: is_stdout_used,
+    };
+    match loader.load(spec, control) {
+        Ok(script) => Ok(LoadedOrStopped::Loaded(Some(script))),
+        Err(_) if control.is_stopped() => Ok(LoadedOrStopped::Stopped),
+        Err(text) => Err(Failure::wrong(text)),
+    }
+}
+
+/// A load that is ready to run.
+struct PreparedLoad<'a> {
+    spec: &'a LoadSpec,
+    control: &'a Arc<Control>,
+    script: Option<&'a dyn LoadedScript>,
 }
 
 /// The conditions of `--fail-if` and `--require`.
@@ -128,24 +220,35 @@ pub(crate) fn resolve(url: Option<&str>, settings: &LoadSettings) -> Result<Load
     })
 }
 
-/// Runs the load and shows its progress.
-fn watched(
-    spec: &LoadSpec,
-    control: &Arc<Control>,
-    progress: &Progress,
-) -> Result<Record, Failure> {
-    let run = || prony_load::run(spec, control);
-    let result = match progress.mode() {
-        ProgressMode::View => {
-            let planned = spec.planned().map(Duration::from);
-            let running_load = RunningLoad::here(control, spec.info());
-            let mut follower = Follower::new(running_load, planned, spec.forecast());
-            live::with_view(progress, &mut follower, &|| control.stop(), run)
+impl PreparedLoad<'_> {
+    /// Runs the load and shows its progress.
+    fn watched(&self, progress: &Progress) -> Result<ScriptedRun, Failure> {
+        let PreparedLoad { spec, control, .. } = *self;
+        let result = match progress.mode() {
+            ProgressMode::View => {
+                let planned = spec.planned().map(Duration::from);
+                let running_load = RunningLoad::here(control, spec.info());
+                let mut follower = Follower::new(running_load, planned, spec.forecast());
+                live::with_view(progress, &mut follower, &|| control.stop(), || self.run())
+            }
+            ProgressMode::Lines => with_lines(spec, control, progress, || self.run()),
+            ProgressMode::Nothing => self.run(),
+        };
+        result.map_err(|error| match error {
+            RunError::Script(_) => Failure::wrong(error),
+            error => Failure::refused(error),
+        })
+    }
+
+    fn run(&self) -> Result<ScriptedRun, RunError> {
+        match self.script {
+            Some(script) => script.run(self.spec, self.control),
+            None => prony_load::run(self.spec, self.control).map(|record| ScriptedRun {
+                record,
+                failure: None,
+            }),
         }
-        ProgressMode::Lines => with_lines(spec, control, progress, run),
-        ProgressMode::Nothing => run(),
-    };
-    result.map_err(Failure::refused)
+    }
 }
 
 /// Runs `work` and prints a line of progress every few seconds.

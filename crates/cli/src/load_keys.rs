@@ -108,6 +108,8 @@ fn load_example(name: &str) -> &'static str {
         "body" => "\"a=1\"",
         "urls" => "\"urls.txt\"",
         "data" => "\"users.csv\"",
+        "script" => "\"load.lua\"",
+        "script_args" => "[\"a\", \"b\"]",
         "http" => "\"2\"",
         "streams" => "32",
         "proxy" => "\"10.0.0.3:3128\"",

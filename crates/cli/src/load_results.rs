@@ -78,6 +78,12 @@ impl LoadOutputs {
         })
     }
 
+    /// True if standard output carries data instead of the summary.
+    pub(crate) fn uses_stdout(&self) -> bool {
+        let outputs = [&self.json, &self.csv].into_iter().flatten();
+        outputs.into_iter().any(Output::is_standard)
+    }
+
     /// Writes the outputs. The summary is omitted if standard output carries data.
     pub(crate) fn write(
         self,
@@ -85,10 +91,7 @@ impl LoadOutputs {
         percentiles: &[f64],
         conditions: &[LoadCondition],
     ) -> Result<(), Failure> {
-        let is_data = [&self.json, &self.csv]
-            .into_iter()
-            .flatten()
-            .any(Output::is_standard);
+        let is_data = self.uses_stdout();
         let percentiles = match percentiles {
             [] => &PERCENTILES[..],
             asked => asked,

@@ -41,6 +41,7 @@ mod report;
 mod running_load;
 mod runs;
 mod runs_folder;
+mod scripts;
 mod servers;
 mod setups;
 mod signals;

@@ -72,6 +72,10 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
         timeout_s: settings.timeout().as_secs_f64(),
         entries: urls.entries.clone(),
+        script: settings
+            .script
+            .as_ref()
+            .map(|file| file.display().to_string()),
         proxy_protocol: settings.proxy_protocol.map(|it| it.name().to_owned()),
         ..LoadInfo::default()
     }

@@ -18,7 +18,7 @@
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
 //! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
-//! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness` |
+//! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
 
 mod address_list;
 mod connection;
@@ -56,6 +56,7 @@ pub mod response_head;
 mod run;
 mod scope;
 pub mod script;
+mod scripted;
 mod sequence;
 mod settings;
 mod shard;
@@ -92,6 +93,7 @@ pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
 pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use scope::LoadScope;
+pub use scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
 pub use settings::{
     ArrivalRate, CoreList, DataOrder, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings,
     PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage,

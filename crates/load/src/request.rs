@@ -39,8 +39,8 @@ pub struct Request {
     pub(crate) method: String,
     /// The whole URL.
     pub(crate) url: String,
-    /// Parts that the request was encoded from; `None` if neither redirects nor cookies need them,
-    /// or if the request is raw bytes.
+    /// Parts that the request was encoded from; `None` if neither redirects, cookies nor a script need
+    /// them, or if the request is raw bytes.
     pub(crate) origin: Option<Arc<RequestParts>>,
 }
 
@@ -177,6 +177,11 @@ impl<'a> SerializedParts<'a> {
     }
 }
 
+/// Returns true if redirects, cookies or a script need the parts of requests.
+fn keeps_parts(settings: &LoadSettings) -> bool {
+    settings.follow.unwrap_or(0) > 0 || settings.cookies || settings.script.is_some()
+}
+
 /// Serializes a request.
 pub(crate) fn encode(
     draft: &RequestDraft,
@@ -218,7 +223,7 @@ pub(crate) fn encode(
         frames,
         bytes_in_frames,
         http3,
-        origin: (settings.follow.unwrap_or(0) > 0 || settings.cookies).then(|| {
+        origin: keeps_parts(settings).then(|| {
             Arc::new(RequestParts {
                 url: draft.url.clone(),
                 headers: parts.headers.to_vec(),

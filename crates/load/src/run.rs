@@ -127,6 +127,23 @@ pub fn run_in_slices(
     run_on_course(spec, control, None, &begin, Some(slices)).map(|loaded| loaded.record)
 }
 
+/// Checks that a load with a script has a director, and that it has none of the settings that
+/// scripts replace.
+fn check_director(spec: &LoadSpec, director: Option<&dyn Director>) -> Result<(), RunError> {
+    if director.is_some() && spec.has_cookies {
+        let text = "cookies can't be combined with a script, which has its own";
+        return Err(RunError::Script(text.to_owned()));
+    }
+    match (&spec.script, director) {
+        (Some(script), None) => {
+            let file = script.file.display();
+            let text = format!("{file}: scripts are not supported here");
+            Err(RunError::Script(text))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn run_on_course(
     spec: &LoadSpec,
     control: &Control,
@@ -134,10 +151,7 @@ fn run_on_course(
     begin: &dyn Fn() -> Option<Instant>,
     slices: Option<&Slices>,
 ) -> Result<RunResult, RunError> {
-    if director.is_some() && spec.has_cookies {
-        let text = "cookies can't be combined with a script, which has its own";
-        return Err(RunError::Script(text.to_owned()));
-    }
+    check_director(spec, director)?;
     if spec.transport.protocols.is_three() {
         // Without TCP, a server that isn't there is silent. One connection shows more than the
         // timeouts of all.

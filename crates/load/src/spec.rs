@@ -1,6 +1,7 @@
 //! A load that is ready to run: its settings resolved, its requests serialized, and its host names
 //! looked up.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
@@ -107,6 +108,32 @@ pub(crate) struct Placement {
     pub(crate) fallback: Option<String>,
 }
 
+/// A script that the settings name.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedScript {
+    pub(crate) file: PathBuf,
+    pub(crate) arguments: Vec<String>,
+}
+
+impl NamedScript {
+    /// The script of the settings. `has_templates` is true if requests contain placeholders.
+    fn of(
+        settings: &LoadSettings,
+        has_templates: bool,
+    ) -> Result<Option<NamedScript>, SettingsError> {
+        if settings.script.is_some() && has_templates {
+            let error = SettingsError::of("script");
+            return Err(error.text(
+                " can't be combined with placeholders such as {{seq}}, because the script writes \
+                 the requests; put changing values into the script",
+            ));
+        }
+        let arguments = settings.script_args.clone();
+        let file = settings.script.clone();
+        Ok(file.map(|file| NamedScript { file, arguments }))
+    }
+}
+
 /// A load that is ready to run; see [`crate::run`].
 #[derive(Clone)]
 pub struct LoadSpec {
@@ -136,6 +163,8 @@ pub struct LoadSpec {
     pub(crate) transport: TransportOptions,
     pub(crate) responses: ResponseRules,
     pub(crate) placement: Placement,
+    /// The script that writes the requests, if there is one.
+    pub(crate) script: Option<NamedScript>,
     pub(crate) info: LoadInfo,
 }
 
@@ -194,6 +223,7 @@ impl LoadSettings {
         let (backend, fallback) =
             Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
                 .map_err(SpecError::Environment)?;
+        let script = NamedScript::of(settings, listed.templates.is_some())?;
         let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         let mut spec = LoadSpec {
             entries: Entries::of(methods_and_urls),
@@ -231,6 +261,7 @@ impl LoadSettings {
                 backend,
                 fallback,
             },
+            script,
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -312,8 +343,12 @@ impl LoadSpec {
         self.requests.len()
     }
 
-    /// Indices of the requests that change nothing on the server, judged by their method.
+    /// Indices of the requests that change nothing on the server, judged by their method. The
+    /// requests of a script are unknown.
     pub fn safe_requests(&self) -> Vec<usize> {
+        if self.script.is_some() {
+            return Vec::new();
+        }
         let safe =
             |request: &Request| matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
         (0..self.requests.len())

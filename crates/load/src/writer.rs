@@ -90,6 +90,11 @@ impl Writer {
         })))
     }
 
+    /// The load's settings.
+    pub(crate) fn settings(&self) -> &LoadSettings {
+        &self.0.settings
+    }
+
     /// Serializes a request with these headers only: headers in the load's settings are not added.
     /// Host, User-Agent, Accept and the length of a body are added unless `headers` contains them.
     ///

@@ -1,18 +1,70 @@
 //! Describes errors of scripts.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A script's error message, with its position if Lua reports one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptFault(pub(crate) String);
+pub struct ScriptFault {
+    text: String,
+    is_interrupt: bool,
+}
 
-impl fmt::Display for ScriptFault {
+/// The error of a script that is stopped from outside.
+#[derive(Debug)]
+pub(crate) struct StoppedScript {
+    /// File and line.
+    pub(crate) position: String,
+    pub(crate) cause: StopCause,
+}
+
+/// The reason why a script is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopCause {
+    /// The load was interrupted.
+    Interrupt,
+    /// A call of the script took longer than this.
+    TooLong(Duration),
+}
+
+impl fmt::Display for StoppedScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self.cause {
+            StopCause::Interrupt => write!(f, "{}: interrupted", self.position),
+            StopCause::TooLong(limit) => write!(
+                f,
+                "{}: the call did not return within {limit:?}; it may be an endless loop",
+                self.position
+            ),
+        }
     }
 }
 
+impl std::error::Error for StoppedScript {}
+
+impl fmt::Display for ScriptFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Name of the parts of a state that are not the script's, in error positions.
+pub(crate) const OWN_CHUNK: &str = "wrk";
+
 impl ScriptFault {
+    /// Creates an error from its message.
+    pub(crate) fn new(text: String) -> ScriptFault {
+        ScriptFault {
+            text,
+            is_interrupt: false,
+        }
+    }
+
+    /// True if the script was stopped because the load was interrupted.
+    pub fn is_interrupt(&self) -> bool {
+        self.is_interrupt
+    }
+
     /// Converts an error. If one of our functions raised it, Lua's message has no position, and the
     /// innermost line of Lua on the stack is used.
     pub(super) fn of(error: &mlua::Error) -> ScriptFault {
@@ -26,6 +78,12 @@ impl ScriptFault {
             place = place.or_else(|| innermost(traceback));
             cause = inner;
         }
+        if let Some(stopped) = cause.downcast_ref::<StoppedScript>() {
+            return ScriptFault {
+                text: stopped.to_string(),
+                is_interrupt: stopped.cause == StopCause::Interrupt,
+            };
+        }
         let text = match cause {
             mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
                 text.clone()
@@ -36,7 +94,7 @@ impl ScriptFault {
             Some((text, _)) => text.to_owned(),
             None => text,
         };
-        ScriptFault(match place {
+        ScriptFault::new(match place {
             Some(place) => format!("{place}: {text}"),
             None => text,
         })
@@ -49,6 +107,6 @@ fn innermost(traceback: &str) -> Option<String> {
         let (place, _) = line.trim_start().split_once(": in ")?;
         let (file, number) = place.rsplit_once(':')?;
         let is_line = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        (is_line && file != "wrk").then(|| place.to_owned())
+        (is_line && file != OWN_CHUNK).then(|| place.to_owned())
     })
 }

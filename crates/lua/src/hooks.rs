@@ -1,5 +1,6 @@
 //! Connects a script's hooks to the load's workers.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,11 +17,7 @@ use crate::scripts::{LuaScripts, ScriptThread};
 pub struct LuaHooks<'a> {
     scripts: &'a LuaScripts,
     writer: Writer,
-    /// URLs of threads whose connections go to a server other than the load's.
-    elsewhere: Vec<Option<String>>,
-    has: DefinedHooks,
-    /// Requests per batch of a script.
-    batch: u32,
+    settings: HookSettings,
     counted: BatchCounts,
     failure: Failure,
 }
@@ -53,6 +50,34 @@ impl DefinedHooks {
     }
 }
 
+/// The rules by which a load uses its script.
+#[derive(Debug, Clone)]
+pub struct HookSettings {
+    /// URLs of threads whose connections go to a server other than the load's, each with a slash
+    /// at its end.
+    pub elsewhere: Vec<Option<String>>,
+    /// The hooks of the script.
+    pub has: DefinedHooks,
+    /// Requests that the script returns at once.
+    pub batch: u32,
+    /// The form in which requests are sent.
+    pub form: RequestForm,
+    /// The part of each body that `response` receives.
+    pub body_bytes_max: usize,
+}
+
+/// The form in which the requests of a script are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestForm {
+    /// The bytes that the script returns, over HTTP/1.1.
+    Bytes,
+    /// Parsed, and written for the HTTP version of the connection.
+    Written,
+}
+
+/// Maximum number of written requests that a thread keeps, because scripts often repeat a few.
+const WRITTEN_MAX: usize = 256;
+
 /// Responses within batches, which the load counts as one each.
 #[derive(Default)]
 struct BatchCounts {
@@ -69,22 +94,12 @@ struct Failure {
 }
 
 impl<'a> LuaHooks<'a> {
-    /// Creates the hooks of a load whose requests `writer` writes. `elsewhere` has a URL for each
-    /// thread whose connections go to a server other than the load's; `batch` is the number of
-    /// requests that the script returns at once.
-    pub fn new(
-        scripts: &'a LuaScripts,
-        writer: Writer,
-        elsewhere: Vec<Option<String>>,
-        has: DefinedHooks,
-        batch: u32,
-    ) -> LuaHooks<'a> {
+    /// Creates the hooks of a load whose requests `writer` writes.
+    pub fn new(scripts: &'a LuaScripts, writer: Writer, settings: HookSettings) -> LuaHooks<'a> {
         LuaHooks {
             scripts,
             writer,
-            elsewhere,
-            has,
-            batch,
+            settings,
             counted: BatchCounts::default(),
             failure: Failure::default(),
         }
@@ -92,7 +107,7 @@ impl<'a> LuaHooks<'a> {
 
     /// Requests per batch of a script.
     pub fn batch(&self) -> u32 {
-        self.batch
+        self.settings.batch
     }
 
     /// With batches: complete responses, and those with a status over 399.
@@ -102,7 +117,7 @@ impl<'a> LuaHooks<'a> {
             responses,
             not_fine,
         } = &self.counted;
-        (self.batch > 1).then(|| (of(responses), of(not_fine)))
+        (self.settings.batch > 1).then(|| (of(responses), of(not_fine)))
     }
 
     /// True after a script failed; no more requests are sent then.
@@ -136,14 +151,19 @@ impl Director for LuaHooks<'_> {
         let mut hooked = Hooked {
             hooks: self,
             thread,
-            elsewhere: self.elsewhere.get(worker).and_then(Option::as_deref),
+            elsewhere: self
+                .settings
+                .elsewhere
+                .get(worker)
+                .and_then(Option::as_deref),
             only: None,
+            written: HashMap::new(),
             first_user: users.first,
             has_rested: vec![false; users.count as usize],
             responses: 0,
             not_fine: 0,
         };
-        if !self.has.request {
+        if !self.settings.has.request {
             let only = hooked.request().map_err(|fault| fault.to_string())?;
             hooked.only = Some(only);
         }
@@ -151,11 +171,15 @@ impl Director for LuaHooks<'_> {
     }
 
     fn capture(&self) -> CaptureSpec {
+        let settings = &self.settings;
         CaptureSpec {
             ends: false,
             // Heads are needed for the `response` hook and for counting the responses of a batch.
-            heads: self.has.response || self.batch > 1,
-            body_bytes: if self.has.response { usize::MAX } else { 0 },
+            heads: settings.has.response || settings.batch > 1,
+            body_bytes: match settings.has.response {
+                true => settings.body_bytes_max,
+                false => 0,
+            },
         }
     }
 }
@@ -167,6 +191,8 @@ struct Hooked<'a> {
     elsewhere: Option<&'a str>,
     /// The thread's request, if it never changes.
     only: Option<Arc<Request>>,
+    /// Written requests by the script's bytes.
+    written: HashMap<Vec<u8>, Arc<Request>>,
     first_user: u32,
     /// Connections whose delay is over, by index within the worker.
     has_rested: Vec<bool>,
@@ -176,39 +202,69 @@ struct Hooked<'a> {
 }
 
 impl Hooked<'_> {
-    fn request(&self) -> Result<Arc<Request>, ScriptFault> {
-        let LuaHooks {
-            scripts,
-            writer,
-            batch,
-            ..
-        } = self.hooks;
+    fn request(&mut self) -> Result<Arc<Request>, ScriptFault> {
         let bytes = self.thread.request()?;
-        let wrong = |what: String| self.thread.request_fault(&what);
+        let written = match self.hooks.settings.form {
+            RequestForm::Bytes => self.raw(bytes),
+            RequestForm::Written => self.written(bytes),
+        };
+        written.map_err(|what| self.thread.request_fault(&what))
+    }
+
+    /// The request that consists of these bytes.
+    fn raw(&self, bytes: Vec<u8>) -> Result<Arc<Request>, String> {
+        let LuaHooks {
+            scripts, writer, ..
+        } = self.hooks;
+        let batch = self.hooks.batch();
         // A single request is sent unchanged. For a batch, the number of expected responses is needed.
-        if *batch > 1 {
-            let count = request::count(&bytes).map_err(wrong)?;
-            if count != *batch {
-                let what = format!("it gave {count} requests at once, and {batch} before");
-                return Err(wrong(what));
+        if batch > 1 {
+            let count = request::count(&bytes)?;
+            if count != batch {
+                return Err(format!(
+                    "it gave {count} requests at once, and {batch} before"
+                ));
             }
         }
-        let method = request::method(&bytes).map_err(wrong)?.to_owned();
+        let method = request::method(&bytes)?.to_owned();
         let request = match self.elsewhere {
             None => writer.raw(&method, bytes),
             Some(url) => writer
                 .raw_to(url, &method, bytes)
-                .map_err(|error| wrong(scripts.message_of(&error)))?,
+                .map_err(|error| scripts.message_of(&error))?,
         };
-        Ok(match *batch {
+        Ok(match batch {
             1 => request,
             several => writer.batch(request, several),
         })
     }
 
+    /// The request that these bytes describe, for any HTTP version.
+    fn written(&mut self, bytes: Vec<u8>) -> Result<Arc<Request>, String> {
+        if let Some(request) = self.written.get(&bytes) {
+            return Ok(request.clone());
+        }
+        let LuaHooks {
+            scripts, writer, ..
+        } = self.hooks;
+        let parts = request::parse(&bytes)?;
+        let url = match self.elsewhere {
+            None => parts.path.to_owned(),
+            Some(url) => format!("{}{}", url.trim_end_matches('/'), parts.path),
+        };
+        let request = writer
+            .request(parts.method, &url, &parts.headers, parts.body)
+            .map_err(|error| scripts.message_of(&error))?;
+        if self.written.len() >= WRITTEN_MAX {
+            self.written.clear();
+        }
+        self.written.insert(bytes, request.clone());
+        Ok(request)
+    }
+
     fn step(&mut self, user: u32) -> Result<UserStep, ScriptFault> {
         let index = (user - self.first_user) as usize;
-        if self.hooks.has.delay && !self.has_rested[index] {
+        if self.hooks.settings.has.delay && !self.has_rested[index] {
             let delay = self.thread.delay_ms()?;
             if delay >= 1.0 {
                 self.has_rested[index] = true;
@@ -218,9 +274,11 @@ impl Hooked<'_> {
             }
         }
         self.has_rested[index] = false;
-        let only = self.only.clone();
-        only.map_or_else(|| self.request(), Ok)
-            .map(UserStep::Request)
+        let request = match &self.only {
+            Some(only) => only.clone(),
+            None => self.request()?,
+        };
+        Ok(UserStep::Request(request))
     }
 
     fn is_over(&self) -> bool {
@@ -242,7 +300,7 @@ impl Script for Hooked<'_> {
     fn responded(&mut self, _user: u32, response: &ResponseView<'_>) {
         self.responses += 1;
         self.not_fine += u64::from(response.status > 399);
-        if self.is_over() || !self.hooks.has.response {
+        if self.is_over() || !self.hooks.settings.has.response {
             return;
         }
         let called = self

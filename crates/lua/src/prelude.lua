@@ -21,7 +21,7 @@ end
 
 -- In the main state, for each thread.
 function wrk.setup(thread)
-   thread.addr = wrk.addrs[1]
+   if wrk.addrs[1] then thread.addr = wrk.addrs[1] end
    if type(setup) == "function" then setup(thread) end
 end
 

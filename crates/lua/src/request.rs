@@ -25,6 +25,58 @@ pub fn method(bytes: &[u8]) -> Result<&str, String> {
     }
 }
 
+/// The parts of a single request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestParts<'a> {
+    pub(crate) method: &'a str,
+    /// Path and query.
+    pub(crate) path: &'a str,
+    /// The header fields without Content-Length.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: &'a [u8],
+}
+
+/// Parses a single request.
+///
+/// # Errors
+///
+/// Returns the reason if it is not one complete request for a path.
+pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
+    if count(bytes)? > 1 {
+        return Err("it gave several requests at once".to_owned());
+    }
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    let Ok(httparse::Status::Complete(head)) = request.parse(bytes) else {
+        return Err("it gave an incomplete request".to_owned());
+    };
+    let path = request.path.unwrap_or_default();
+    if !path.starts_with('/') {
+        return Err(format!("the path \"{path}\" does not begin with a slash"));
+    }
+    let mut headers = Vec::new();
+    for field in request.headers.iter() {
+        if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
+            return Err(
+                "a body in chunks can only be sent over HTTP/1.1 without redirects, a proxy \
+                        or a connection for each request (give it a Content-Length)"
+                    .to_owned(),
+            );
+        }
+        let value = std::str::from_utf8(field.value)
+            .map_err(|_| format!("the value of {} is not UTF-8", field.name))?;
+        if !field.name.eq_ignore_ascii_case("Content-Length") {
+            headers.push((field.name.to_owned(), value.to_owned()));
+        }
+    }
+    Ok(RequestParts {
+        method: request.method.unwrap_or_default(),
+        path,
+        headers,
+        body: &bytes[head..],
+    })
+}
+
 /// The number of concatenated requests.
 ///
 /// # Errors
@@ -142,6 +194,33 @@ mod tests {
             (format!("{post}{get}{chunked}{post}"), 4),
         ] {
             assert_eq!(count(text.as_bytes()), Ok(counted), "{text}");
+        }
+    }
+
+    #[test]
+    fn single_requests_have_parts() {
+        let text = "POST /a?b HTTP/1.1\r\nHost: h\r\ncontent-length: 3\r\nA: b \r\n\r\nabc";
+        let parts = parse(text.as_bytes()).unwrap();
+        assert_eq!(
+            (parts.method, parts.path, parts.body),
+            ("POST", "/a?b", &b"abc"[..])
+        );
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(parts.headers, [field("Host", "h"), field("A", "b")]);
+        let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        for (text, expected_text) in [
+            (get.repeat(2), "several requests"),
+            (
+                get.replace(" / ", " http://h/ "),
+                "does not begin with a slash",
+            ),
+            (
+                get.replace("Host: h", "Transfer-Encoding: chunked") + "0\r\n\r\n",
+                "a body in chunks",
+            ),
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(error.contains(expected_text), "{text:?}: {error}");
         }
     }
 

@@ -26,8 +26,21 @@ pub struct ScriptThread {
     pub(crate) handle: ThreadHandle,
 }
 
+/// The addresses from which threads get theirs.
+#[derive(Debug, Clone, Copy)]
+pub enum ServerAddresses<'a> {
+    /// All addresses of the URL's host that accept connections at this port, or that of `http` or
+    /// `https`.
+    LookedUp {
+        /// The port or scheme.
+        service: &'a str,
+    },
+    /// The address of the load, if it is one of TCP.
+    Known(Option<Address>),
+}
+
 impl LuaScripts {
-    /// Runs the script in the main state and once per thread, looks up the server's addresses, and
+    /// Runs the script in the main state and once per thread, determines the server's addresses, and
     /// calls `setup` and `init`.
     ///
     /// # Errors
@@ -35,20 +48,28 @@ impl LuaScripts {
     /// Returns the first error that the script raised. `Ok(None)` means that there is no address.
     pub fn load(
         seed: &ScriptSeed<'_>,
-        service: &str,
+        addresses: ServerAddresses<'_>,
         threads: u64,
         arguments: &[String],
     ) -> Result<Option<LuaScripts>, ScriptFault> {
         let main = LuaState::new(seed)?;
         let wrk = main.wrk()?;
-        main.call::<()>(
-            "wrk.resolve",
-            wrk.get("resolve"),
-            (seed.url.host.as_str(), service),
-        )?;
-        let addresses: Table = main.checked(wrk.get("addrs"))?;
-        if addresses.raw_len() == 0 {
-            return Ok(None);
+        match addresses {
+            ServerAddresses::LookedUp { service } => {
+                main.call::<()>(
+                    "wrk.resolve",
+                    wrk.get("resolve"),
+                    (seed.url.host.as_str(), service),
+                )?;
+                let found: Table = main.checked(wrk.get("addrs"))?;
+                if found.raw_len() == 0 {
+                    return Ok(None);
+                }
+            }
+            ServerAddresses::Known(address) => {
+                let known = main.lua().create_sequence_from(address);
+                main.checked(known.and_then(|known| wrk.set("addrs", known)))?;
+            }
         }
         let mut all = Vec::new();
         for _ in 0..threads {
@@ -77,6 +98,11 @@ impl LuaScripts {
     /// See [`ScriptSeed::message_of`].
     pub(crate) fn message_of(&self, error: &SpecError) -> String {
         (self.message_of)(error)
+    }
+
+    /// An error at a position that Lua does not report.
+    pub(crate) fn fault(&self, text: String) -> ScriptFault {
+        self.main.fault(text)
     }
 
     /// Flushes the output of scripts, which has a buffer of its own.

@@ -1,8 +1,9 @@
 //! Manages a Lua state that contains wrk's table and the script.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use mlua::debug::Debug;
 use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, LuaString, Table, VmState};
@@ -10,7 +11,7 @@ use prony_load::SpecError;
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
 use crate::address::Address;
-use crate::fault::ScriptFault;
+use crate::fault::{OWN_CHUNK, ScriptFault, StopCause, StoppedScript};
 use crate::{bits, shell};
 
 /// The text of a script, and its name in error messages.
@@ -30,8 +31,24 @@ impl ScriptSource {
         let name = file.display().to_string();
         match input_file::read(file, TEXT_BYTES_MAX) {
             Ok(text) => Ok(ScriptSource { name, text }),
-            Err(error) => Err(ScriptFault(format!("{name}: cannot be read: {error}"))),
+            Err(error) => Err(ScriptFault::new(format!("{name}: cannot be read: {error}"))),
         }
+    }
+
+    /// Checks the syntax without running anything.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the syntax.
+    pub fn check(&self) -> Result<(), ScriptFault> {
+        let lua = Lua::new();
+        let compiled = self.chunk(&lua).into_function();
+        compiled.map(drop).map_err(|error| ScriptFault::of(&error))
+    }
+
+    fn chunk(&self, lua: &Lua) -> mlua::chunk::Chunk<'static> {
+        let text = without_first_comment(&self.text).to_vec();
+        lua.load(text).set_name(format!("@{}", self.name))
     }
 }
 
@@ -58,8 +75,25 @@ pub struct ScriptSeed<'a> {
     pub headers: &'a [(String, String)],
     /// Stops the script.
     pub interrupt: &'a Arc<ScriptInterrupt>,
+    /// Method of the requests.
+    pub method: &'a str,
+    /// Body of the requests.
+    pub body: &'a [u8],
     /// Describes an address that the load may not use.
     pub message_of: fn(&SpecError) -> String,
+    /// Limits of each state.
+    pub limits: ScriptLimits,
+    /// The script prints to standard error, because standard output has other content.
+    pub prints_to_stderr: bool,
+}
+
+/// Limits of a Lua state. By default it has none.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ScriptLimits {
+    /// Longest time of one call.
+    pub call_time: Option<Duration>,
+    /// Largest amount of memory.
+    pub memory_bytes: Option<usize>,
 }
 
 /// Stops scripts that don't end by themselves.
@@ -88,17 +122,53 @@ impl ScriptInterrupt {
     }
 }
 
-/// Lua instructions between checks for a stop: a few milliseconds.
-const INSTRUCTIONS_BETWEEN_LOOKS: u32 = 1_000_000;
+/// Watches the calls of one state.
+struct CallWatch {
+    interrupt: Arc<ScriptInterrupt>,
+    call_time_max: Option<Duration>,
+    /// Number of calls so far.
+    calls: Arc<AtomicU64>,
+    /// The last call that was seen, and the time when it was first seen.
+    seen: Mutex<Option<(u64, Instant)>>,
+}
+
+impl CallWatch {
+    /// The reason to stop the current call, if there is one.
+    fn stop_cause(&self) -> Option<StopCause> {
+        if self.interrupt.is_due() {
+            return Some(StopCause::Interrupt);
+        }
+        let limit = self.call_time_max?;
+        let call = self.calls.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match *seen {
+            Some((last, since)) if last == call => {
+                (since.elapsed() > limit).then_some(StopCause::TooLong(limit))
+            }
+            _ => {
+                *seen = Some((call, Instant::now()));
+                None
+            }
+        }
+    }
+}
+
+/// Lua instructions between checks for a stop: about a millisecond.
+const INSTRUCTIONS_BETWEEN_CHECKS: u32 = 100_000;
+/// Maximum number of calls that are searched for the script's own line.
+const STACK_LEVELS_MAX: usize = 1000;
 
 /// The Lua part of the initial state. Error positions never refer to this chunk.
 const DIALECT: &str = include_str!("dialect.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
+const PRINT_TO_STDERR: &str = include_str!("stderr.lua");
 
 /// A state in which the script has run.
 pub(crate) struct LuaState {
     lua: Lua,
     script: String,
+    limits: ScriptLimits,
+    calls: Arc<AtomicU64>,
 }
 
 impl LuaState {
@@ -110,28 +180,39 @@ impl LuaState {
         let state = LuaState {
             lua,
             script: seed.source.name.clone(),
+            limits: seed.limits,
+            calls: Arc::default(),
         };
         state.checked(state.prepare(seed))?;
-        let text = without_first_comment(&seed.source.text);
-        let chunk = state.lua.load(text).set_name(format!("@{}", state.script));
-        state.checked(chunk.exec())?;
+        state.checked(seed.source.chunk(&state.lua).exec())?;
         Ok(state)
     }
 
     fn prepare(&self, seed: &ScriptSeed<'_>) -> mlua::Result<()> {
         let lua = &self.lua;
-        let interrupt = seed.interrupt.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_BETWEEN_LOOKS);
-        lua.set_global_hook(triggers, move |_, place| match interrupt.is_due() {
-            true => Err(interrupted(place)),
-            false => Ok(VmState::Continue),
+        if let Some(limit) = self.limits.memory_bytes {
+            lua.set_memory_limit(limit)?;
+        }
+        let watch = CallWatch {
+            interrupt: seed.interrupt.clone(),
+            call_time_max: self.limits.call_time,
+            calls: self.calls.clone(),
+            seen: Mutex::new(None),
+        };
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_BETWEEN_CHECKS);
+        lua.set_global_hook(triggers, move |lua, _| match watch.stop_cause() {
+            Some(cause) => Err(stopped(lua, cause)),
+            None => Ok(VmState::Continue),
         })?;
         let message_of = seed.message_of;
         let wrk = lua.create_table()?;
         wrk.set("scheme", seed.url.scheme.as_str())?;
         wrk.set("host", seed.url.host.as_str())?;
         wrk.set("port", seed.url.port.map(|port| port.to_string()))?;
-        wrk.set("method", "GET")?;
+        wrk.set("method", seed.method)?;
+        if !seed.body.is_empty() {
+            wrk.set("body", lua.create_string(seed.body)?)?;
+        }
         wrk.set("path", seed.url.path.as_str())?;
         let headers = seed
             .headers
@@ -157,8 +238,15 @@ impl LuaState {
             Ok(shell::execute(command.as_deref()))
         })?;
         os.set("execute", execute)?;
-        lua.load(DIALECT).set_name("=wrk").exec()?;
-        lua.load(PRELUDE).set_name("=wrk").exec()
+        lua.load(DIALECT).set_name(format!("={OWN_CHUNK}")).exec()?;
+        lua.load(PRELUDE).set_name(format!("={OWN_CHUNK}")).exec()?;
+        match seed.prints_to_stderr {
+            true => lua
+                .load(PRINT_TO_STDERR)
+                .set_name(format!("={OWN_CHUNK}"))
+                .exec(),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn lua(&self) -> &Lua {
@@ -182,18 +270,25 @@ impl LuaState {
         function: mlua::Result<Function>,
         arguments: impl IntoLuaMulti,
     ) -> Result<R, ScriptFault> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let function =
             function.map_err(|_| self.fault(format!("{name} is not a function any more")))?;
         self.checked(function.call(arguments))
     }
 
     pub(crate) fn checked<T>(&self, result: mlua::Result<T>) -> Result<T, ScriptFault> {
-        result.map_err(|error| ScriptFault::of(&error))
+        result.map_err(|error| match (&error, self.limits.memory_bytes) {
+            (mlua::Error::MemoryError(_), Some(limit)) => self.fault(format!(
+                "the script needs more memory than the {} MiB that each of its states may use",
+                limit >> 20
+            )),
+            _ => ScriptFault::of(&error),
+        })
     }
 
     /// An error at a position that Lua does not report.
     pub(crate) fn fault(&self, text: String) -> ScriptFault {
-        ScriptFault(format!("{}: {text}", self.script))
+        ScriptFault::new(format!("{}: {text}", self.script))
     }
 
     /// Flushes C's output buffer, which all states share.
@@ -203,10 +298,16 @@ impl LuaState {
     }
 }
 
-fn interrupted(place: &Debug<'_>) -> mlua::Error {
-    let file = place.source().short_src.unwrap_or_default().into_owned();
-    let line = place.current_line().unwrap_or_default();
-    mlua::Error::runtime(format!("{file}:{line}: interrupted"))
+/// The error of a script that is stopped, at the innermost line that is the script's own.
+fn stopped(lua: &Lua, cause: StopCause) -> mlua::Error {
+    let position_of = |place: &Debug<'_>| {
+        let file = place.source().short_src?.into_owned();
+        let line = place.current_line()?;
+        (file != OWN_CHUNK).then(|| format!("{file}:{line}"))
+    };
+    let levels = (0..STACK_LEVELS_MAX).map_while(|level| lua.inspect_stack(level, position_of));
+    let position = levels.flatten().next().unwrap_or_default();
+    mlua::Error::external(StoppedScript { position, cause })
 }
 
 /// Removes a first line that begins with `#`, as Lua does when it reads files.
@@ -217,5 +318,81 @@ fn without_first_comment(text: &[u8]) -> &[u8] {
             .position(|byte| *byte == b'\n')
             .map_or(b"", |end| &text[end..]),
         _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a script within limits.
+    fn run(text: &str, limits: ScriptLimits) -> Result<LuaState, ScriptFault> {
+        let source = ScriptSource {
+            name: "s.lua".to_owned(),
+            text: text.as_bytes().to_vec(),
+        };
+        LuaState::new(&ScriptSeed {
+            source: &source,
+            url: &ScriptUrl::default(),
+            headers: &[],
+            interrupt: &ScriptInterrupt::new(|| false),
+            method: "GET",
+            body: b"",
+            message_of: |error| error.to_string(),
+            limits,
+            prints_to_stderr: false,
+        })
+    }
+
+    fn message(text: &str, limits: ScriptLimits) -> String {
+        run(text, limits).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_endless_loop_is_stopped_at_its_line() {
+        let limits = ScriptLimits {
+            call_time: Some(Duration::from_millis(20)),
+            ..ScriptLimits::default()
+        };
+        for (text, line) in [
+            ("\nwhile true do end", 2),
+            (
+                "local function f()\n  for i = 1, math.huge do end\nend\nf()",
+                2,
+            ),
+            // The loop calls functions of our own.
+            ("while true do\n  string.rep(\"x\", 2, \",\")\nend", 2),
+        ] {
+            let message = message(text, limits);
+            let expected = format!("s.lua:{line}: the call did not return within 20ms");
+            assert!(message.starts_with(&expected), "{text}: {message}");
+        }
+        let state = run("function f() while true do end end", limits).unwrap();
+        let called = state.call::<()>("f", Ok(state.hook("f").unwrap()), ());
+        let fault = called.unwrap_err();
+        assert!(fault.to_string().starts_with("s.lua:1: "), "{fault}");
+        assert!(!fault.is_interrupt());
+    }
+
+    #[test]
+    fn a_script_that_needs_too_much_memory_fails() {
+        let limits = ScriptLimits {
+            memory_bytes: Some(8 << 20),
+            ..ScriptLimits::default()
+        };
+        let text = "local all = {}\nwhile true do all[#all + 1] = (\"x\"):rep(10000) .. #all end";
+        let message = message(text, limits);
+        let expected = "s.lua: the script needs more memory than the 8 MiB";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(run("local all = (\"x\"):rep(10000)", limits).is_ok());
+    }
+
+    #[test]
+    fn a_first_line_for_the_shell_is_skipped_and_counted() {
+        let limits = ScriptLimits::default();
+        assert!(run("#!/usr/bin/lua\nlocal x = 1", limits).is_ok());
+        assert!(run("#!", limits).is_ok());
+        let message = message("#!/usr/bin/lua\nerror(\"x\")", limits);
+        assert_eq!(message, "s.lua:2: x");
     }
 }

@@ -149,6 +149,9 @@ pub struct LoadInfo {
     /// HTTP proxy of the load, without its password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
+    /// File of the script that wrote the requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
     /// Number of distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,

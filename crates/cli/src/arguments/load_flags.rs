@@ -207,6 +207,28 @@ struct LoadFlags {
     /// Order in which requests take the rows of --data [default: sequence]
     #[arg(long, requires = "data", value_parser = choice::<DataOrder>(DATA_ORDERS), help_heading = "Request")]
     data_order: Option<DataOrder>,
+    /// A Lua script with wrk's hooks that writes the requests: request(), response(), delay(), done()
+    #[arg(long, value_name = "FILE", help_heading = "Request")]
+    script: Option<PathBuf>,
+    /// Argument for init() of the script; repeatable, or all of them after -- at the end
+    #[arg(
+        long,
+        value_name = "ARG",
+        requires = "script",
+        allow_hyphen_values = true,
+        help_heading = "Request"
+    )]
+    script_args: Vec<String>,
+    /// Arguments for init() of the script
+    #[arg(
+        last = true,
+        value_name = "SCRIPT_ARGS",
+        requires = "script",
+        conflicts_with = "script_args",
+        help_heading = "Request",
+        hide = true
+    )]
+    words_of_script: Vec<String>,
 
     /// Connect to this UNIX socket; the URL then only names host and path
     #[arg(
@@ -358,6 +380,11 @@ impl From<LoadFlags> for LoadSettings {
             order: flags.order,
             data: flags.data,
             data_order: flags.data_order,
+            script: flags.script,
+            script_args: match flags.script_args.is_empty() {
+                true => flags.words_of_script,
+                false => flags.script_args,
+            },
             unix: flags.unix,
             proxy: flags.proxy,
             source: flags.source,
@@ -480,6 +507,7 @@ mod tests {
         "--proxy https://h:1",
         "--proxy h:1 --unix /s",
         "--proxy-source 127.0.0.2",
+        "--script-args a",
         "--body x --body-file f",
     ];
 

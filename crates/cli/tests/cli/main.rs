@@ -29,6 +29,7 @@ mod profiles;
 #[allow(dead_code)]
 mod recorder;
 mod running;
+mod scripts;
 mod statuses;
 mod stored_runs;
 mod studies;

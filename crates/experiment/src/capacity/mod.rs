@@ -21,7 +21,7 @@
 //! ```
 //!
 //! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`] into a spec by
-//! `probe_load.settings(&load).resolve(url)`, and runs it with `prony_load::run`: for a named place,
+//! `probe_load.settings(&load).resolve(url)`, and runs it with `prony_load::run_scripted`: for a named place,
 //! both inside its network.
 //!
 //! [`SearchReport`]: prony_stats::capacity::SearchReport

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use std::sync::Arc;
+
 use prony_load::{ArrivalRate, Arrivals, Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 use prony_stats::capacity::Probe;
@@ -47,12 +49,13 @@ pub trait ProbeLoads {
     /// The settings are invalid.
     fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Self::Error>;
 
-    /// Runs a load until it ends or `control` stops it, usually by [`prony_load::run`].
+    /// Runs a load until it ends or `control` stops it, usually by
+    /// [`prony_load::run_scripted`].
     ///
     /// # Errors
     ///
     /// The load has no record.
-    fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, Self::Error>;
+    fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, Self::Error>;
 }
 
 impl ProbeLoad {

@@ -1,5 +1,6 @@
 //! Searches of servers whose records are made up. No time passes and nothing is sent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prony_load::{Control, LoadSettings, LoadSpec};
@@ -39,7 +40,7 @@ impl ProbeLoads for MadeUpLoads {
             .map_err(|error| error.to_string())
     }
 
-    fn run(&mut self, spec: &LoadSpec, _: &Control) -> Result<Record, String> {
+    fn run(&mut self, spec: &LoadSpec, _: &Arc<Control>) -> Result<Record, String> {
         let mut record = Record {
             load: spec.info().clone(),
             ..Record::default()

@@ -113,6 +113,9 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
             "{load} has think times, which slices would interrupt"
         ));
     }
+    if let Some(load) = all.loads(|variant| variant.load.settings.script.is_some()) {
+        return Some(format!("{load} has a script, which slices would interrupt"));
+    }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
     Some(format!("{load} ends after a number of requests"))
 }

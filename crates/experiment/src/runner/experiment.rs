@@ -228,6 +228,7 @@ impl<'a> Experiment<'a> {
                 Some(load) => Some(&mut **load),
                 None => None,
             },
+            scripts: machines.scripts,
             interrupt,
             stored: &mut self.stored,
             on: &mut *self.on,

@@ -250,6 +250,8 @@ pub fn probe_block_time(
             plan,
             host: &mut *host,
             load: None,
+            // Loads with a script are not probed.
+            scripts: None,
             interrupt,
             stored: &mut stored,
             on: &mut |_| {},

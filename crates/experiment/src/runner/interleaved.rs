@@ -125,6 +125,7 @@ impl InterleavedBlock<'_> {
             plan: trial.plan,
             host: &mut host,
             load: None,
+            scripts: trial.scripts,
             interrupt: trial.interrupt,
             stored: &mut *trial.stored,
             on: &mut *trial.on,

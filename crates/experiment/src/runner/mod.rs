@@ -41,6 +41,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use prony_load::ScriptLoader;
 use prony_stats::{Design, Factor, VerdictDocument};
 
 use crate::host::Host;
@@ -156,6 +157,8 @@ pub struct Machines<'a> {
     pub host: &'a mut dyn Host,
     /// Runs loads on agents; `None` if the plan needs no agents.
     pub load: Option<&'a mut dyn AgentLoadRunner>,
+    /// Runs the scripts of loads; `None` if no load has one.
+    pub scripts: Option<&'a dyn ScriptLoader>,
 }
 
 /// Runs an experiment whose load comes from this process; see [`run_on`].
@@ -170,7 +173,11 @@ pub fn run(
     interrupt: &Interrupt,
     on: &mut dyn FnMut(ExperimentEvent<'_>),
 ) -> Result<ExperimentOutcome, RunnerError> {
-    let machines = Machines { host, load: None };
+    let machines = Machines {
+        host,
+        load: None,
+        scripts: None,
+    };
     run_on(plan, machines, settings, interrupt, on)
 }
 

@@ -256,6 +256,7 @@ fn one_agent_loads_what_another_one_serves() {
         reservations: None,
     };
     let machines = Machines {
+        scripts: None,
         host: &mut host,
         load: Some(&mut load),
     };

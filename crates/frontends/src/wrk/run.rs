@@ -7,7 +7,8 @@ use prony_load::StatusSet;
 use prony_load::{ArrivalRate, HttpVersion, LoadSettings, LoadSpec, SpecError};
 use prony_lua::request::{count, method};
 use prony_lua::{
-    Address, DefinedHooks, LuaHooks, LuaScripts, ScriptInterrupt, ScriptSeed, ScriptSource,
+    Address, DefinedHooks, HookSettings, LuaHooks, LuaScripts, RequestForm, ScriptInterrupt,
+    ScriptLimits, ScriptSeed, ScriptSource, ServerAddresses,
 };
 
 use super::arguments::WrkArguments;
@@ -39,7 +40,11 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Str
                 url: &arguments.url.0,
                 headers: &arguments.headers,
                 interrupt: &interrupt,
+                method: "GET",
+                body: &[],
                 message_of,
+                limits: ScriptLimits::default(),
+                prints_to_stderr: false,
             };
             Some(load_scripts(&seed, arguments)?)
         }
@@ -138,7 +143,8 @@ fn cause(error: &std::io::Error) -> String {
 
 fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaScripts, String> {
     let service = arguments.url.service();
-    let loaded = LuaScripts::load(seed, &service, arguments.threads, &arguments.words);
+    let addresses = ServerAddresses::LookedUp { service: &service };
+    let loaded = LuaScripts::load(seed, addresses, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
         // The script can't see the reason, so connecting is tried again to report it.
@@ -189,7 +195,17 @@ fn with_script(
         })
         .collect();
     let is_plain = batch == 1 && !has.any() && elsewhere.iter().all(Option::is_none);
-    let hooks = LuaHooks::new(scripts, spec.writer(), elsewhere, has, batch);
+    let hooks = LuaHooks::new(
+        scripts,
+        spec.writer(),
+        HookSettings {
+            elsewhere,
+            has,
+            batch,
+            form: RequestForm::Bytes,
+            body_bytes_max: usize::MAX,
+        },
+    );
     let only = given
         .first()
         .filter(|first| is_plain && given.iter().all(|it| it == *first));

@@ -133,6 +133,16 @@ pub struct LoadSettings {
     /// Order in which requests take the rows of `data`; by default as in the file.
     #[serde(skip_serializing_if = "is_none")]
     pub data_order: Option<DataOrder>,
+    /// File of a script that writes the requests.
+    #[serde(
+        deserialize_with = "text::path",
+        serialize_with = "text::write_path",
+        skip_serializing_if = "is_none"
+    )]
+    pub script: Option<PathBuf>,
+    /// Arguments of the script.
+    #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
+    pub script_args: Vec<String>,
 
     /// UNIX socket to connect to; the URL then only names host and path.
     #[serde(
@@ -312,6 +322,8 @@ impl LoadSettings {
         "order",
         "data",
         "data_order",
+        "script",
+        "script_args",
         "unix",
         "proxy",
         "source",
@@ -393,6 +405,7 @@ impl LoadSettings {
             &self.body_file,
             &self.urls,
             &self.data,
+            &self.script,
             &self.ca,
             &self.cert,
             &self.key,
@@ -433,11 +446,13 @@ impl LoadSettings {
                 return Err(error.name(other).text("; leave one out"));
             }
         }
+        self.check_script()?;
         if self.arrivals.is_some() && !self.is_open() {
             let error = SettingsError::of("arrivals").text(" needs ").name("rate");
             return Err(error.text(" or ").name("stages").text(" as well"));
         }
         let proxy_source = !self.proxy_source.is_empty();
+        let script_args = !self.script_args.is_empty();
         let (cert, key) = (self.cert.is_some(), self.key.is_some());
         let needing = [
             (
@@ -446,6 +461,7 @@ impl LoadSettings {
                 "data",
                 self.data.is_some(),
             ),
+            ("script_args", script_args, "script", self.script.is_some()),
             (
                 "proxy_source",
                 proxy_source,
@@ -462,6 +478,40 @@ impl LoadSettings {
             }
         }
         self.check_rate()
+    }
+
+    /// Checks that a script is not combined with another setting that decides about requests.
+    fn check_script(&self) -> Result<(), SettingsError> {
+        let excluding = [
+            (
+                "urls",
+                self.urls.is_some(),
+                "because the script chooses the requests; list them in the script",
+            ),
+            (
+                "data",
+                self.data.is_some(),
+                "because the script writes the requests; read the file in the script",
+            ),
+            (
+                "cookies",
+                self.cookies,
+                "because the script writes the header fields; set Cookie in the script",
+            ),
+            (
+                "think",
+                self.think.is_some(),
+                "because the script has pauses of its own; return them from delay()",
+            ),
+        ];
+        for (other, has_other, reason) in excluding {
+            if self.script.is_some() && has_other {
+                let error = SettingsError::of("script").text(" can't be combined with ");
+                let reason = format!(", {reason}, or leave one of the two out");
+                return Err(error.name(other).text(reason));
+            }
+        }
+        Ok(())
     }
 
     /// Connections to keep open.

@@ -58,6 +58,7 @@ const GOOD: &[&str] = &[
     "--order random",
     "--order weighted",
     "--data f --data-order random",
+    "--script f --script-args a --script-args b",
     "--unix /s",
     "--proxy h:3128",
     "--proxy http://u:p@[::1]:3128/",
@@ -129,6 +130,11 @@ const CONTRADICTORY: &[&str] = &[
     "--proxy-source 127.0.0.2",
     "--body x --body-file f",
     "--ca f --insecure",
+    "--script-args a",
+    "--script f --urls g",
+    "--script f --data g",
+    "--script f --cookies",
+    "--script f --think 1s",
 ];
 
 #[test]

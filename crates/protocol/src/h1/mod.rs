@@ -45,7 +45,8 @@ mod response;
 mod violation;
 
 pub use event::{Eof, Expects, Framing, Head, Limits, ResponseEvent, Version};
-pub(crate) use request::{BodyFraming, USER_AGENT, check_request, header_values, takes_away};
+pub use request::USER_AGENT;
+pub(crate) use request::{BodyFraming, check_request, header_values, takes_away};
 pub use request::{RequestError, RequestSpec, encode_request};
 pub use response::ResponseParser;
 pub use violation::H1Violation;

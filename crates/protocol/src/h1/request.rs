@@ -6,7 +6,7 @@ use super::Version;
 use crate::field::{is_token, is_value, trim};
 
 /// Default value of `User-Agent`.
-pub(crate) const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
+pub const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
 
 /// Content of one request.
 #[derive(Debug, Clone, Copy)]

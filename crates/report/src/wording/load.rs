@@ -73,6 +73,7 @@ pub(crate) fn how(record: &Record) -> String {
         parts.push(format!("{tls} {cipher}").trim_end().to_owned());
     }
     parts.push(number::plural(load.threads.into(), "thread", "threads"));
+    parts.extend(load.script.as_ref().map(|file| format!("script {file}")));
     if load.urls > 1 {
         parts.push(format!(
             "{} requests in the list",

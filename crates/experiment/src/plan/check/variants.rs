@@ -1,6 +1,7 @@
 //! Every variant rendered once with placeholder endpoints, before anything starts.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use prony_stats::Metric;
 
@@ -11,6 +12,14 @@ use crate::plan::render::{self, LoadModel, Rendered, Resolved, VariantLayout, ma
 use crate::plan::syntax::{PlanReader, TomlNode};
 
 impl Plan {
+    /// The files of the scripts that write the requests of the plan's loads.
+    pub fn scripts(&self) -> BTreeSet<PathBuf> {
+        // A plan that can't be rendered is reported by its trials.
+        let variants = self.with_placeholders().unwrap_or_default();
+        let scripts = variants.into_iter().map(|it| it.load.settings.script);
+        scripts.flatten().collect()
+    }
+
     /// Every variant, rendered with placeholder endpoints. No name is looked up.
     ///
     /// # Errors

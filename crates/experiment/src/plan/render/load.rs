@@ -36,7 +36,7 @@ pub(crate) const OWN_KEYS: &[&str] = &[
 ];
 
 /// Settings whose value is a file; relative paths start at the plan's folder.
-const FILES: &[&str] = &["urls", "data", "body_file", "ca", "cert", "key"];
+const FILES: &[&str] = &["urls", "data", "script", "body_file", "ca", "cert", "key"];
 
 /// Files that are not copied with the plan's other files: results are shared, and private keys must
 /// not be.
@@ -206,6 +206,13 @@ pub(crate) fn read_load(
     }
     if let Err(error) = model.sample(&settings).check() {
         lines.report(&error.into(), reader);
+    }
+    if settings.script.is_some() && around.layout.load_agents.is_some() {
+        let line = lines.0.get("script").copied().unwrap_or(0);
+        let message = "script with agents: agents run no scripts, because a script can start any \
+                       program";
+        let hint = "leave agents out, or describe the requests with urls";
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
     }
     let url = format!(
         "{}://{}{path}",

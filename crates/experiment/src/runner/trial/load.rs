@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSettings, LoadSpec, run as run_load};
+use prony_load::{Control, LoadSettings, LoadSpec, run_scripted};
 use prony_record::Record;
 
 use super::{Trial, inside};
@@ -93,6 +93,7 @@ impl Trial<'_> {
         let (done, from) = (OnceLock::new(), Mutex::new(None));
         let host = &mut *self.host;
         let agents_runner = &mut self.load;
+        let scripts = self.scripts;
         let load_control = control.clone();
         let (record, samples) = std::thread::scope(|scope| {
             let (done, from) = (&done, &from);
@@ -114,7 +115,7 @@ impl Trial<'_> {
                         info: spec.info(),
                     };
                     abort::run(load.abort_rules.as_ref(), local, || {
-                        inside(netns, || run_load(spec, &control))
+                        inside(netns, || run_scripted(spec, &control, scripts))
                             .and_then(|record| record.map_err(TrialError::Engine))
                     })
                 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_load::{LoadSpec, NotReady as WaitError, wait_for_server};
+use prony_load::{LoadSpec, NotReady as WaitError, ScriptLoader, wait_for_server};
 use prony_record::{Finding, FindingId, Record, Severity};
 
 use super::folder::ExperimentFolder;
@@ -76,6 +76,7 @@ pub(crate) struct Trial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) host: &'a mut dyn Host,
     pub(crate) load: Option<&'a mut dyn AgentLoadRunner>,
+    pub(crate) scripts: Option<&'a dyn ScriptLoader>,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) stored: &'a mut ExperimentFolder,
     pub(crate) on: &'a mut dyn FnMut(ExperimentEvent<'_>),

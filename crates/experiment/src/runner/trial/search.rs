@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSettings, LoadSpec, run as run_load};
+use prony_load::{Control, LoadSettings, LoadSpec, ScriptLoader, run_scripted};
 use prony_record::Record;
 use prony_stats::capacity::SearchOutcome;
 
@@ -44,6 +44,7 @@ impl Trial<'_> {
             url: &load.url,
             settings,
             netns: running.netns.as_ref(),
+            scripts: self.scripts,
             rate_per_s: None,
             records: Vec::new(),
         };
@@ -110,6 +111,7 @@ struct VariantLoads<'a> {
     url: &'a str,
     settings: LoadSettings,
     netns: Option<&'a NetnsHandle>,
+    scripts: Option<&'a dyn ScriptLoader>,
     /// Rate of the load that was resolved last; `None` for a closed loop.
     rate_per_s: Option<f64>,
     /// Records of all loads with their rates.
@@ -129,8 +131,9 @@ impl ProbeLoads for VariantLoads<'_> {
         inside(self.netns, || settings.resolve(Some(self.url)))?.map_err(TrialError::Load)
     }
 
-    fn run(&mut self, spec: &LoadSpec, control: &Control) -> Result<Record, TrialError> {
-        let record = inside(self.netns, || run_load(spec, control))?.map_err(TrialError::Engine)?;
+    fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, TrialError> {
+        let run = || run_scripted(spec, control, self.scripts);
+        let record = inside(self.netns, run)?.map_err(TrialError::Engine)?;
         self.records.push((self.rate_per_s, record.clone()));
         Ok(record)
     }

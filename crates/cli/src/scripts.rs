@@ -1,0 +1,40 @@
+//! Lua scripts that write the requests of loads.
+
+use std::path::Path;
+
+use prony_experiment::plan::Plan;
+use prony_load::LoadSettings;
+use prony_lua::{LuaLoader, ScriptSource};
+
+use crate::ending::Failure;
+
+/// Loads scripts that print to standard error, because results are printed to standard output.
+pub(crate) const QUIET_LOADER: LuaLoader = LuaLoader {
+    prints_to_stderr: true,
+};
+
+/// Like [`check_syntax`], for all scripts of a plan.
+///
+/// # Errors
+///
+/// The first error, with its file and line.
+pub(crate) fn check_plan(plan: &Plan) -> Result<(), Failure> {
+    plan.scripts().iter().try_for_each(|file| check_file(file))
+}
+
+/// Checks that the script of a load can be read and has no syntax error.
+///
+/// # Errors
+///
+/// The first error, with its file and line.
+pub(crate) fn check_syntax(settings: &LoadSettings) -> Result<(), Failure> {
+    match &settings.script {
+        Some(file) => check_file(file),
+        None => Ok(()),
+    }
+}
+
+fn check_file(file: &Path) -> Result<(), Failure> {
+    let source = ScriptSource::read(file).map_err(Failure::wrong)?;
+    source.check().map_err(Failure::wrong)
+}

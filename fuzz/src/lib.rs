@@ -5,6 +5,7 @@
 
 pub mod drive;
 pub mod h2;
+pub mod h3;
 pub mod operations;
 pub mod request;
 pub mod response;

@@ -14,8 +14,11 @@
 //!   a loop without progress, or memory use beyond the limits.
 //! - An exchange in the steady state allocates nothing.
 //!
-//! Each version of HTTP has its own module, [`h1`] and [`h2`]. `field` contains their common syntax
-//! of fields (RFC 9110 §5). Both encode the same description of a request, [`h1::RequestSpec`].
+//! Each version of HTTP has its own module, [`h1`], [`h2`] and [`h3`]. All encode the same
+//! description of a request, [`h1::RequestSpec`]. `field` contains their common syntax of fields
+//! (RFC 9110 §5). HTTP/2 and HTTP/3 share `compression`, the common parts of HPACK and QPACK;
+//! `request_fields` and `field_pattern`, the fields of requests; and `response_stage`, the structure
+//! of a response.
 
 mod compression;
 mod decimal;

@@ -38,17 +38,18 @@ impl H3Settings {
 
     /// Appends the SETTINGS frame. Settings with their default value are omitted.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let mut payload = Vec::new();
+        // Fewer than 64 bytes follow, so their length takes one byte.
+        frame::write_header(out, H3FrameType::Settings, 0);
+        let start = out.len();
         let table_bytes = u64::from(self.header_table_bytes);
         let section_bytes = u64::from(limits::FIELD_SECTION_BYTES_MAX);
         if table_bytes > 0 {
-            varint::write(id::QPACK_MAX_TABLE_CAPACITY, &mut payload);
-            varint::write(table_bytes, &mut payload);
+            varint::write(id::QPACK_MAX_TABLE_CAPACITY, out);
+            varint::write(table_bytes, out);
         }
-        varint::write(id::MAX_FIELD_SECTION_SIZE, &mut payload);
-        varint::write(section_bytes, &mut payload);
-        frame::write_header(out, H3FrameType::Settings, payload.len() as u64);
-        out.extend_from_slice(&payload);
+        varint::write(id::MAX_FIELD_SECTION_SIZE, out);
+        varint::write(section_bytes, out);
+        out[start - 1] = (out.len() - start) as u8;
     }
 }
 

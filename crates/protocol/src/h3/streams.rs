@@ -41,6 +41,8 @@ impl H3Streams {
                 self.close(slot);
             }
         }
+        // The same order as at first, so that nothing depends on the previous connection.
+        self.vacant.sort_unstable_by(|one, other| other.cmp(one));
     }
 
     /// Number of live streams.

@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 mod h1;
 mod h2;
+mod h3;
 
 thread_local! {
     /// Allocations of this thread; the test harness has threads of its own.

@@ -1,0 +1,107 @@
+//! A client under test and its scripted server, described in short lines.
+
+use prony_protocol::h3::H3Settings;
+
+use crate::bodies::h3::drive::{self, Seen, Step};
+use crate::bodies::h3::frames;
+
+/// Settings for a few streams.
+pub(crate) const SMALL: H3Settings = H3Settings {
+    streams: 4,
+    header_table_bytes: 4_096,
+};
+
+/// Streams of the server.
+pub(crate) const CONTROL: u64 = 3;
+pub(crate) const ENCODER: u64 = 7;
+pub(crate) const DECODER: u64 = 11;
+pub(crate) const OTHER: u64 = 15;
+
+/// A client with an established connection.
+pub(crate) struct Client {
+    pub(crate) inner: drive::Client,
+}
+
+impl Client {
+    pub(crate) fn new() -> Client {
+        Client::with(SMALL, &[])
+    }
+
+    pub(crate) fn with(settings: H3Settings, peer: &[(u64, u64)]) -> Client {
+        let mut client = Client::fresh(settings);
+        let events = client.receive(CONTROL, &frames::control(peer));
+        assert_eq!(events, ["settings"]);
+        client.inner.send();
+        client
+    }
+
+    /// A client that has received nothing yet.
+    pub(crate) fn fresh(settings: H3Settings) -> Client {
+        Client {
+            inner: drive::Client::new(settings),
+        }
+    }
+
+    /// Starts a request; returns its stream.
+    pub(crate) fn start(&mut self, method: &str, tag: u32) -> u64 {
+        let stream = self.inner.start(method, b"", tag);
+        stream.expect("it can be started")
+    }
+
+    pub(crate) fn get(&mut self, tag: u32) -> u64 {
+        self.start("GET", tag)
+    }
+
+    /// Events of these bytes on a stream.
+    pub(crate) fn receive(&mut self, stream: u64, bytes: &[u8]) -> Vec<String> {
+        self.step(|client| client.receive(stream, bytes))
+    }
+
+    /// Events of the end of a stream.
+    pub(crate) fn finish(&mut self, stream: u64) -> Vec<String> {
+        self.step(|client| client.finish(stream))
+    }
+
+    /// Events of these bytes, which end the stream.
+    pub(crate) fn respond(&mut self, stream: u64, bytes: &[u8]) -> Vec<String> {
+        self.step(|client| {
+            client.receive(stream, bytes);
+            client.finish(stream);
+        })
+    }
+
+    /// Events of a step.
+    pub(crate) fn step(&mut self, run: impl FnOnce(&mut drive::Client)) -> Vec<String> {
+        let before = self.inner.seen.len();
+        run(&mut self.inner);
+        lines_of(&self.inner.seen[before..])
+    }
+
+    /// New output on the decoder stream.
+    pub(crate) fn decoder_output(&mut self) -> Vec<u8> {
+        let before = self.inner.decoder.len();
+        self.inner.send();
+        self.inner.decoder[before..].to_vec()
+    }
+
+    /// Runs a GET to its end, to check that the connection works.
+    pub(crate) fn check_works(&mut self) {
+        let stream = self.get(999);
+        let events = self.respond(stream, &frames::headers(frames::OK));
+        assert_eq!(events, ["999: head 200", "999: end"]);
+    }
+}
+
+pub(crate) fn lines_of(seen: &[Seen]) -> Vec<String> {
+    seen.iter().map(Seen::to_string).collect()
+}
+
+/// Steps before those of a table's row: an established connection, with GET on streams 0 and 4,
+/// HEAD on 8 and CONNECT on 12, whose tags are 0 to 3.
+pub(crate) fn established() -> Vec<Step> {
+    let methods = (0..).zip(["GET", "GET", "HEAD", "CONNECT"]);
+    let starts = methods.map(|(tag, method)| Step::Start(method, tag));
+    let mut steps = vec![Step::Bytes(CONTROL, frames::control(&[]))];
+    steps.extend(starts);
+    steps
+}

@@ -1,0 +1,400 @@
+//! Feeds a server's streams to a connection piece by piece and records the events.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prony_protocol::h1::{RequestSpec, Version};
+use prony_protocol::h2::RequestScheme;
+use prony_protocol::h3::{H3Connection, H3ErrorCode, H3Event, H3Request, H3Settings, H3Violation};
+
+/// Recorded events, in order. Consecutive pieces of one body are joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    Event(H3Event<'static>),
+    Body { tag: u32, bytes: Vec<u8> },
+    Violation(H3Violation),
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
+            Seen::Violation(violation) => write!(f, "{violation:?}"),
+            Seen::Event(event) => match event {
+                H3Event::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
+                H3Event::Head { tag, status } => write!(f, "{tag}: head {status}"),
+                H3Event::End { tag } => write!(f, "{tag}: end"),
+                H3Event::Reset {
+                    tag,
+                    code,
+                    unprocessed: false,
+                } => write!(f, "{tag}: reset {code}"),
+                H3Event::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
+                H3Event::Broken { tag, violation, .. } => write!(f, "{tag}: {violation:?}"),
+                H3Event::GoAway { first_rejected } => write!(f, "goaway {first_rejected}"),
+                H3Event::Settings => write!(f, "settings"),
+                H3Event::Discard { stream, code } => write!(f, "discard {stream} {code}"),
+                H3Event::Ignored => write!(f, "ignored"),
+                H3Event::NeedMore | H3Event::Body { .. } => write!(f, "{event:?}"),
+            },
+        }
+    }
+}
+
+/// A request with this method and body.
+pub fn request(method: &str, body: &[u8]) -> H3Request {
+    let spec = RequestSpec {
+        method,
+        target: if method == "CONNECT" { "host:443" } else { "/" },
+        version: Version::Http11,
+        host: "host",
+        headers: &[],
+        body,
+        keep_alive: true,
+    };
+    H3Request::new(&spec, RequestScheme::Https).expect("a valid request")
+}
+
+/// Stage of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Started,
+    Headed,
+}
+
+/// A connection whose events are all checked against its state.
+pub struct Client {
+    pub connection: H3Connection,
+    /// Events so far.
+    pub seen: Vec<Seen>,
+    /// Output so far on the control stream and the decoder stream.
+    pub control: Vec<u8>,
+    pub decoder: Vec<u8>,
+    open: BTreeMap<u32, (u64, Stage)>,
+    next_stream: u64,
+}
+
+impl Client {
+    pub fn new(settings: H3Settings) -> Client {
+        Client::of(H3Connection::new(settings))
+    }
+
+    fn of(connection: H3Connection) -> Client {
+        Client {
+            connection,
+            seen: Vec::new(),
+            control: Vec::new(),
+            decoder: Vec::new(),
+            open: BTreeMap::new(),
+            next_stream: 0,
+        }
+    }
+
+    /// Restarts the connection with an empty record.
+    #[must_use]
+    pub fn restart(mut self) -> Client {
+        self.connection.restart();
+        Client::of(self.connection)
+    }
+
+    /// Streams of the requests in flight.
+    pub fn streams(&self) -> impl Iterator<Item = u64> {
+        self.open.values().map(|(stream, _)| *stream)
+    }
+
+    /// Identifier of the stream of the next request.
+    pub fn next_stream(&self) -> u64 {
+        self.next_stream
+    }
+
+    /// Starts a request if that is possible. Returns its stream.
+    pub fn start(&mut self, method: &str, body: &[u8], tag: u32) -> Option<u64> {
+        assert!(!self.open.contains_key(&tag), "a tag for each request");
+        let may = self.connection.can_start();
+        let stream = self.next_stream;
+        let result = self.connection.start(&request(method, body), stream, tag);
+        if may.is_err() {
+            assert_eq!(result, may);
+        }
+        result.ok()?;
+        assert_eq!(self.connection.tag_of(stream), Some(tag));
+        self.next_stream += 4;
+        self.open.insert(tag, (stream, Stage::Started));
+        Some(stream)
+    }
+
+    pub fn cancel(&mut self, tag: u32) {
+        let stream = self.open.remove(&tag).map(|(stream, _)| stream);
+        assert_eq!(self.connection.cancel(tag), stream);
+        self.check();
+    }
+
+    /// Records all events of these bytes on a stream.
+    pub fn receive(&mut self, stream: u64, mut input: &[u8]) {
+        loop {
+            let before = input.len();
+            match self.connection.next(stream, &mut input) {
+                Ok(H3Event::NeedMore) => {
+                    assert!(input.is_empty(), "more is needed, but not all was taken");
+                    break;
+                }
+                Ok(event) => {
+                    assert!(
+                        input.len() < before || is_late(event),
+                        "no progress: {event:?}"
+                    );
+                    self.note(event);
+                }
+                Err(violation) => {
+                    self.fail(violation);
+                    break;
+                }
+            }
+        }
+        self.check();
+    }
+
+    /// Records the event of the end of a stream.
+    pub fn finish(&mut self, stream: u64) {
+        let result = self.connection.finished(stream);
+        self.note_result(result);
+    }
+
+    /// Records the event of the reset of a stream by the server.
+    pub fn reset(&mut self, stream: u64, code: u64) {
+        let result = self.connection.reset(stream, H3ErrorCode(code));
+        self.note_result(result);
+    }
+
+    /// Records the event of STOP_SENDING by the server.
+    pub fn stop(&mut self, stream: u64) {
+        let result = self.connection.stopped(stream);
+        self.note_result(result);
+    }
+
+    fn note_result(&mut self, result: Result<H3Event<'static>, H3Violation>) {
+        match result {
+            Ok(event) => {
+                assert_ne!(event, H3Event::NeedMore);
+                self.note(event);
+            }
+            Err(violation) => self.fail(violation),
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        assert_eq!(self.connection.active() as usize, self.open.len());
+        let unfinished: Vec<u32> = self.connection.unfinished().map(|left| left.tag).collect();
+        assert!(unfinished.iter().all(|tag| self.open.contains_key(tag)));
+        assert_eq!(unfinished.len(), self.open.len());
+    }
+
+    fn note(&mut self, event: H3Event) {
+        let event = match event {
+            H3Event::NeedMore => return,
+            H3Event::Body { tag, bytes } => {
+                assert!(!bytes.is_empty());
+                assert!(matches!(self.open.get(&tag), Some((_, Stage::Headed))));
+                if let Some(Seen::Body {
+                    tag: last,
+                    bytes: body,
+                }) = self.seen.last_mut()
+                    && *last == tag
+                {
+                    body.extend_from_slice(bytes);
+                    return;
+                }
+                let bytes = bytes.to_vec();
+                self.seen.push(Seen::Body { tag, bytes });
+                return;
+            }
+            H3Event::Settings => {
+                assert!(self.connection.is_established());
+                H3Event::Settings
+            }
+            H3Event::GoAway { first_rejected } => {
+                assert!(self.connection.is_going_away());
+                H3Event::GoAway { first_rejected }
+            }
+            H3Event::Interim { tag, status } => {
+                assert!((100..200).contains(&status) && status != 101);
+                assert!(matches!(self.open.get(&tag), Some((_, Stage::Started))));
+                H3Event::Interim { tag, status }
+            }
+            H3Event::Head { tag, status } => {
+                assert!(!(100..200).contains(&status));
+                let (_, stage) = self.open.get_mut(&tag).expect("a request in flight");
+                assert_eq!(std::mem::replace(stage, Stage::Headed), Stage::Started);
+                H3Event::Head { tag, status }
+            }
+            H3Event::End { tag } => {
+                assert!(matches!(self.open.remove(&tag), Some((_, Stage::Headed))));
+                H3Event::End { tag }
+            }
+            H3Event::Reset {
+                tag,
+                code,
+                unprocessed,
+            } => {
+                assert!(self.open.remove(&tag).is_some());
+                assert!(!code.to_string().is_empty());
+                H3Event::Reset {
+                    tag,
+                    code,
+                    unprocessed,
+                }
+            }
+            H3Event::Broken {
+                tag,
+                stream,
+                violation,
+            } => {
+                let known = self.open.remove(&tag).map(|(stream, _)| stream);
+                assert_eq!(known, Some(stream));
+                assert!(!violation.to_string().is_empty());
+                assert!(!violation.code().is_no_error());
+                H3Event::Broken {
+                    tag,
+                    stream,
+                    violation,
+                }
+            }
+            H3Event::Discard { stream, code } => {
+                assert_eq!(stream % 4, 3);
+                H3Event::Discard { stream, code }
+            }
+            H3Event::Ignored => H3Event::Ignored,
+        };
+        self.seen.push(Seen::Event(event));
+    }
+
+    /// Checks that after a violation every call returns the same violation, and nothing can be
+    /// started.
+    fn fail(&mut self, violation: H3Violation) {
+        if self.seen.last() != Some(&Seen::Violation(violation)) {
+            self.seen.push(Seen::Violation(violation));
+        }
+        assert!(!violation.to_string().is_empty());
+        assert!(!violation.code().is_no_error());
+        assert!(self.connection.is_going_away());
+        for stream in [0, 1, 2, 3, 7, 400] {
+            let mut more = b"\x00\x04\x00".as_slice();
+            assert_eq!(self.connection.next(stream, &mut more), Err(violation));
+            assert_eq!(self.connection.finished(stream), Err(violation));
+            assert_eq!(self.connection.stopped(stream), Err(violation));
+            let reset = self.connection.reset(stream, H3ErrorCode::NO_ERROR);
+            assert_eq!(reset, Err(violation));
+        }
+    }
+
+    /// Takes the output.
+    pub fn send(&mut self) {
+        let had_output = self.connection.has_output();
+        let before = self.control.len() + self.decoder.len();
+        self.connection.take_control(&mut self.control);
+        self.connection.take_decoder(&mut self.decoder);
+        let sent = self.control.len() + self.decoder.len() - before;
+        assert_eq!(had_output, sent > 0);
+        assert!(sent < 17_000, "unread output is bounded");
+        assert!(!self.connection.has_output());
+    }
+
+    pub fn has_failed(&self) -> bool {
+        matches!(self.seen.last(), Some(Seen::Violation(_)))
+    }
+}
+
+/// Returns true if this event may occur without reading a byte.
+fn is_late(event: H3Event) -> bool {
+    matches!(
+        event,
+        H3Event::Reset {
+            unprocessed: true,
+            ..
+        }
+    )
+}
+
+/// Input of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Bytes on a stream of this identifier.
+    Bytes(u64, Vec<u8>),
+    /// The end of a stream.
+    Fin(u64),
+    /// RESET_STREAM with a code.
+    Reset(u64, u64),
+    /// STOP_SENDING.
+    Stop(u64),
+    /// A request with this method and tag.
+    Start(&'static str, u32),
+    /// Cancels the request with this tag, if it is in flight.
+    Cancel(u32),
+    /// Takes the output.
+    Send,
+}
+
+/// Runs these steps. `split` cuts the bytes of each one.
+pub fn run<'s, P: Iterator<Item = &'s [u8]>>(
+    client: &mut Client,
+    steps: &'s [Step],
+    split: impl Fn(&'s [u8]) -> P,
+) {
+    for step in steps {
+        match step {
+            Step::Bytes(stream, bytes) if bytes.is_empty() => client.receive(*stream, b""),
+            Step::Bytes(stream, bytes) => {
+                for piece in split(bytes) {
+                    client.receive(*stream, piece);
+                }
+            }
+            Step::Fin(stream) => client.finish(*stream),
+            Step::Reset(stream, code) => client.reset(*stream, *code),
+            Step::Stop(stream) => client.stop(*stream),
+            Step::Start(method, tag) => drop(client.start(method, b"", *tag)),
+            Step::Cancel(tag) if client.open.contains_key(tag) => client.cancel(*tag),
+            Step::Cancel(_) => {}
+            Step::Send => client.send(),
+        }
+        if client.has_failed() {
+            break;
+        }
+    }
+    client.send();
+}
+
+/// Events, and output on the control and decoder streams.
+pub type Trace = (Vec<Seen>, Vec<u8>, Vec<u8>);
+
+/// The record of a client.
+pub fn trace_of(client: &Client) -> Trace {
+    let Client {
+        seen,
+        control,
+        decoder,
+        ..
+    } = client;
+    (seen.clone(), control.clone(), decoder.clone())
+}
+
+/// Trace of these steps on a new connection.
+pub fn trace<'s, P: Iterator<Item = &'s [u8]>>(
+    settings: H3Settings,
+    steps: &'s [Step],
+    split: impl Fn(&'s [u8]) -> P,
+) -> Trace {
+    let mut client = Client::new(settings);
+    run(&mut client, steps, split);
+    trace_of(&client)
+}
+
+/// Like [`trace`] without splits, on a connection that has processed the steps before and was
+/// restarted.
+pub fn trace_again(settings: H3Settings, steps: &[Step]) -> Trace {
+    let mut client = Client::new(settings);
+    run(&mut client, steps, std::iter::once);
+    let mut client = client.restart();
+    run(&mut client, steps, std::iter::once);
+    trace_of(&client)
+}

@@ -1,0 +1,64 @@
+//! Arbitrary field sections and instructions, one after the other.
+
+use prony_protocol::h3::qpack::QpackDecoder;
+
+/// Pieces, separated by the byte 0x2f, which few sections need. A piece is a
+/// section if its first byte is even, otherwise a part of the encoder stream. A piece that is only `r` restarts
+/// the decoder, and one that is only `c` cancels a stream.
+///
+/// The same pieces are decoded by a decoder that has seen each of them before, by one that keeps
+/// text, and with instructions byte by byte, all with the same result. Returns the meaning of the
+/// pieces.
+pub fn run(data: &[u8]) -> Vec<String> {
+    let mut decoder = QpackDecoder::new(4_096, 65_536);
+    let first = decode(&mut decoder, data, usize::MAX);
+    decoder.restart();
+    let second = decode(&mut decoder, data, usize::MAX);
+    assert_eq!(first, second, "cached sections change nothing");
+    let mut decoder = QpackDecoder::new(4_096, 65_536);
+    decoder.keep_texts();
+    let third = decode(&mut decoder, data, 1);
+    assert_eq!(first, third, "text and splits change nothing");
+    first
+}
+
+fn decode(decoder: &mut QpackDecoder, data: &[u8], piece_bytes: usize) -> Vec<String> {
+    let mut results = Vec::new();
+    for piece in data.split(|&byte| byte == 0x2f) {
+        let error = match piece {
+            b"r" => {
+                decoder.restart();
+                None
+            }
+            b"c" => {
+                decoder.cancel(8);
+                None
+            }
+            [kind, section @ ..] if kind % 2 == 0 => {
+                let fields = decoder.decode(4, section);
+                results.push(format!("{fields:?}"));
+                fields.err()
+            }
+            [_, instructions @ ..] => {
+                let mut parts = instructions.chunks(piece_bytes.min(instructions.len()).max(1));
+                let error = parts.find_map(|part| decoder.read_instructions(part).err());
+                results.push(format!("{error:?}"));
+                error
+            }
+            [] => None,
+        };
+        let mut out = Vec::new();
+        if error.is_none() {
+            assert_eq!(decoder.has_output(), {
+                decoder.take_output(&mut out);
+                !out.is_empty()
+            });
+            results.push(format!("{out:?}"));
+        }
+        if let Some(error) = error {
+            assert!(!error.to_string().is_empty());
+            break;
+        }
+    }
+    results
+}

@@ -1,6 +1,7 @@
 //! Describes an experiment before it starts.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use prony_experiment::runner::{
     BlockTime, Forecast, PROBE_DURATION, RunSettings, UnknownTime, block_range, forecast,
 };
 use prony_experiment::schedule;
-use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind};
+use prony_experiment::service::{Allocated, Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use prony_experiment::topology::{AddressBlock, Topology};
 use prony_record::redact;
 use prony_report::number;
@@ -325,23 +326,16 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
 /// Placeholder endpoints.
 fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
-    let mut endpoint = |wanted: &Allocation, kind: ListenKind| match kind {
-        ListenKind::Tcp => {
-            let port = ports.next().unwrap_or(FIRST_PORT);
-            let is_own = wanted.exposed && wanted.place == PlaceKind::Native;
-            let address = is_own.then(|| address_of(wanted.host.as_deref())).flatten();
-            let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
-            Endpoint::Tcp(SocketAddr::new(address, port))
-        }
-        ListenKind::Unix => {
-            Endpoint::Unix(PathBuf::from(format!("/run/prony/{}.sock", wanted.service)))
-        }
-    };
     let allocated = wanted.iter().map(|wanted| {
-        let listen = wanted.listen.iter();
-        let endpoints = listen
-            .map(|(name, &kind)| (name.clone(), endpoint(wanted, kind)))
-            .collect();
+        let is_own = wanted.exposed && wanted.place == PlaceKind::Native;
+        let ip = is_own.then(|| address_of(wanted.host.as_deref())).flatten();
+        let ip = ip.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let address = |_: &[PortProtocol]| {
+            let port = ports.next().unwrap_or(FIRST_PORT);
+            Ok::<_, Infallible>(SocketAddr::new(ip, port))
+        };
+        let path = |_: &str| Ok(PathBuf::from(format!("/run/prony/{}.sock", wanted.service)));
+        let Ok(endpoints) = pick_endpoints(&wanted.listen, address, path);
         let files_dir = PathBuf::from("/run/prony").join(&wanted.service);
         (
             wanted.service.clone(),

@@ -17,6 +17,17 @@ pub enum ListenKind {
     Tcp,
     /// A UNIX stream socket, at a path that the host picks.
     Unix,
+    /// UDP, such as HTTP/3, on an address and port that the host picks.
+    Udp,
+}
+
+/// Protocol of a port. A TCP port and a UDP port of the same number are independent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
 }
 
 /// Address of a listener, picked by the host.
@@ -27,6 +38,59 @@ pub enum Endpoint {
     Tcp(SocketAddr),
     /// Path of a UNIX socket.
     Unix(PathBuf),
+    /// A UDP address.
+    Udp(SocketAddr),
+}
+
+/// Picks an endpoint for each listener. `address` returns an address whose port is free for all given
+/// protocols, and `path` the path of the listener's UNIX socket.
+///
+/// Servers of HTTP/3 usually have one port number for TCP and UDP. So the first UDP listener by name gets
+/// the number of the TCP listener `https`, or of the only TCP listener.
+///
+/// # Errors
+/// The first error of `address` or `path`.
+pub fn pick_endpoints<E>(
+    listen: &BTreeMap<String, ListenKind>,
+    mut address: impl FnMut(&[PortProtocol]) -> Result<SocketAddr, E>,
+    mut path: impl FnMut(&str) -> Result<PathBuf, E>,
+) -> Result<BTreeMap<String, Endpoint>, E> {
+    let (tcp, udp) = shared_port(listen).unzip();
+    let mut shared = None;
+    let mut endpoints = BTreeMap::new();
+    for (name, kind) in listen {
+        let shares = tcp == Some(name) || udp == Some(name);
+        let mut pick = |protocol| match shared {
+            Some(shared) if shares => Ok(shared),
+            None if shares => {
+                let picked = address(&[PortProtocol::Tcp, PortProtocol::Udp])?;
+                shared = Some(picked);
+                Ok(picked)
+            }
+            _ => address(&[protocol]),
+        };
+        let endpoint = match kind {
+            ListenKind::Tcp => Endpoint::Tcp(pick(PortProtocol::Tcp)?),
+            ListenKind::Udp => Endpoint::Udp(pick(PortProtocol::Udp)?),
+            ListenKind::Unix => Endpoint::Unix(path(name)?),
+        };
+        endpoints.insert(name.clone(), endpoint);
+    }
+    Ok(endpoints)
+}
+
+/// Returns the TCP and the UDP listener that have the same port number.
+fn shared_port(listen: &BTreeMap<String, ListenKind>) -> Option<(&String, &String)> {
+    let of_kind = |wanted| {
+        let found = listen.iter().filter(move |(_, kind)| **kind == wanted);
+        found.map(|(name, _)| name)
+    };
+    let https = of_kind(ListenKind::Tcp).find(|name| *name == "https");
+    let tcp = https.or_else(|| {
+        let mut all = of_kind(ListenKind::Tcp);
+        all.next().filter(|_| all.next().is_none())
+    })?;
+    Some((tcp, of_kind(ListenKind::Udp).next()?))
 }
 
 /// Place of a service's processes, or of the load.
@@ -135,5 +199,61 @@ impl ScopedName {
     pub(crate) fn parse(name: &str) -> Option<(&str, usize)> {
         let (service, variant) = name.rsplit_once('@')?;
         Some((service, variant.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The endpoints of a service, with ports from 1 on; a port that both protocols need has 100 more.
+    fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
+        let listen = listen
+            .iter()
+            .map(|(name, kind)| ((*name).to_owned(), *kind))
+            .collect();
+        let mut port = 0;
+        let address = |protocols: &[PortProtocol]| {
+            port += 1;
+            let both = if protocols.len() == 2 { 100 } else { 0 };
+            Ok::<_, ()>(SocketAddr::from(([127, 0, 0, 1], port + both)))
+        };
+        let path = |name: &str| Ok(PathBuf::from(name));
+        let endpoints = pick_endpoints(&listen, address, path).unwrap();
+        endpoints.into_iter().collect()
+    }
+
+    fn tcp(name: &str, port: u16) -> (String, Endpoint) {
+        let endpoint = Endpoint::Tcp(([127, 0, 0, 1], port).into());
+        (name.to_owned(), endpoint)
+    }
+
+    fn udp(name: &str, port: u16) -> (String, Endpoint) {
+        let endpoint = Endpoint::Udp(([127, 0, 0, 1], port).into());
+        (name.to_owned(), endpoint)
+    }
+
+    #[test]
+    fn a_udp_listener_has_the_number_of_the_tcp_listener_that_belongs_to_it() {
+        use ListenKind::{Tcp, Udp, Unix};
+        assert_eq!(
+            picked(&[("https", Tcp), ("quic", Udp)]),
+            [tcp("https", 101), udp("quic", 101)]
+        );
+        assert_eq!(
+            picked(&[("h3", Udp), ("http", Tcp), ("https", Tcp)]),
+            [udp("h3", 101), tcp("http", 2), tcp("https", 101)]
+        );
+        assert_eq!(
+            picked(&[("dns", Udp), ("quic", Udp), ("web", Tcp)]),
+            [udp("dns", 101), udp("quic", 2), tcp("web", 101)]
+        );
+        // With several TCP listeners, none called https belongs to it.
+        assert_eq!(
+            picked(&[("a", Tcp), ("b", Tcp), ("quic", Udp)]),
+            [tcp("a", 1), tcp("b", 2), udp("quic", 3)]
+        );
+        let unix = ("admin".to_owned(), Endpoint::Unix("admin".into()));
+        assert_eq!(picked(&[("admin", Unix), ("", Udp)]), [udp("", 1), unix]);
     }
 }

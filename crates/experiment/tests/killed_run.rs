@@ -96,6 +96,7 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
         let listen = match &allocated.endpoints[""] {
             Endpoint::Tcp(address) => address.to_string(),
             Endpoint::Unix(path) => format!("unix:{}", path.display()),
+            Endpoint::Udp(_) => unreachable!("no service of this run listens on UDP"),
         };
         files.insert(
             "nginx.conf".to_owned(),

@@ -1,4 +1,4 @@
-//! A readiness probe: one connection or one GET request to a service.
+//! A readiness probe: one connection or one GET request to a service, or a look at its UDP port.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -8,6 +8,7 @@ use prony_load::{LoadSettings, probe};
 use serde::{Deserialize, Serialize};
 
 use crate::service::Endpoint;
+use crate::system;
 
 /// Timeout of one probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -17,7 +18,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct ReadinessProbe {
     /// Listener to connect to.
     pub endpoint: Endpoint,
-    /// Path to request; `None`: an accepted connection is enough.
+    /// Path to request; `None`: an accepted connection, or a bound UDP port, is enough.
     pub get: Option<String>,
     /// Request the path over TLS. The certificate is not verified.
     pub https: bool,
@@ -31,10 +32,13 @@ impl ReadinessProbe {
     /// Why the service is not ready, as text for the user.
     pub fn run(&self) -> Result<Option<u16>, String> {
         let Some(path) = &self.get else {
-            return self.connects().map(|()| None);
+            return self.accepts().map(|()| None);
         };
         let (url, unix) = match &self.endpoint {
             Endpoint::Tcp(address) => (format!("{address}{path}"), None),
+            Endpoint::Udp(address) => {
+                return Err(format!("no request is possible over UDP {address}"));
+            }
             Endpoint::Unix(socket) => (format!("localhost{path}"), Some(socket.clone())),
         };
         let scheme = if self.https { "https" } else { "http" };
@@ -49,8 +53,15 @@ impl ReadinessProbe {
         probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
     }
 
-    fn connects(&self) -> Result<(), String> {
+    fn accepts(&self) -> Result<(), String> {
         match &self.endpoint {
+            // UDP has no connections: the port is bound, or it isn't.
+            Endpoint::Udp(address) => {
+                return match system::udp_is_bound(address.port()) {
+                    true => Ok(()),
+                    false => Err(format!("no socket is bound to UDP {address}")),
+                };
+            }
             Endpoint::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(drop),
             Endpoint::Unix(path) => UnixStream::connect(path).map(drop),
         }

@@ -177,11 +177,11 @@ fn blocks() -> Vec<ReferenceKey> {
 #[rustfmt::skip]
 fn service() -> Vec<ReferenceKey> {
     use ValueType::{Cores, Either, List, Path, Table, Text, TextTable};
-    let listen = Either(vec![choice(&["tcp", "unix"]), TextTable]);
+    let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
         key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ web.files['nginx.conf'] }}\"]", "program and arguments; no shell splits them"),
         key("remote", Text, "none", "\"10.0.0.2:80\"", "a server that already runs: host:port or unix:/path"),
-        key("listen", listen, "\"tcp\"", "{ http = \"tcp\", https = \"tcp\" }", "listeners for which prony picks addresses; a table names several"),
+        key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for which prony picks addresses; a table names several"),
         key("ready", Table, "the listener accepts", "{ get = \"/\", status = 200 }", "when the service counts as ready"),
         key("needs", List, "none", "[\"app\"]", "services that start first"),
         key("files", Table, "none", "{ \"nginx.conf\" = { template = \"nginx.conf\" } }", "files written before the service starts"),
@@ -204,10 +204,10 @@ fn ready() -> Vec<ReferenceKey> {
     use ValueType::{Either, List, Text, Time};
     let status = Either(vec![integer(100, 599), List]);
     vec![
-        key("get", Text, "none: accepting is enough", "\"/health\"", "path to request"),
+        key("get", Text, "none: accepting, or a bound udp port, is enough", "\"/health\"", "path to request"),
         key("status", status, "\"200-399\"", "200", "statuses that mean ready"),
         key("within", Time, "\"10s\"", "\"1m\"", "how long starting may take"),
-        key("listener", Text, "the first by name", "\"http\"", "listener to probe"),
+        key("listener", Text, "the first by name that is not udp", "\"http\"", "listener to probe"),
         key("scheme", choice(&["http", "https"]), "https where the listener speaks it", "\"http\"", "how to request the path"),
     ]
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::process::PortHolder;
 use super::program::MissingProgram;
-use crate::service::PlaceKind;
+use crate::service::{PlaceKind, PortProtocol};
 
 /// Reason why a host failed. In all variants the environment is at fault, not the plan.
 #[derive(Debug)]
@@ -25,10 +25,12 @@ pub enum HostError {
         service: String,
         /// The taken address.
         address: SocketAddr,
+        /// Protocol of its port.
+        protocol: PortProtocol,
         /// The process that holds it, if that is visible.
         holder: Option<PortHolder>,
     },
-    /// All ports are taken.
+    /// All ports of the protocol, or of both, are taken.
     NoFreePort,
     /// This machine does not support the place.
     Place {
@@ -117,15 +119,20 @@ impl fmt::Display for HostError {
             Self::PortTaken {
                 service,
                 address,
+                protocol,
                 holder,
             } => {
-                write!(f, "service {service}: {address} is in use")?;
+                let udp = match protocol {
+                    PortProtocol::Tcp => "",
+                    PortProtocol::Udp => "UDP ",
+                };
+                write!(f, "service {service}: {udp}{address} is in use")?;
                 match holder {
                     Some(holder) => write!(f, " by {holder}"),
                     None => write!(f, " (only root can see by which process)"),
                 }
             }
-            Self::NoFreePort => write!(f, "no TCP port is free"),
+            Self::NoFreePort => write!(f, "no port is free"),
             Self::Place { kind, reason } => {
                 write!(f, "place {kind}: {reason}")
             }

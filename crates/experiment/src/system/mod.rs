@@ -25,12 +25,12 @@ pub use error::HostError;
 #[cfg(target_os = "freebsd")]
 pub(crate) use freebsd::{
     SampledService, Sampler, allowed_cores, boot_id, environment, hardware, online_cores,
-    port_holder, processes, start_of,
+    port_holder, processes, start_of, udp_is_bound,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     SampledService, Sampler, allowed_cores, boot_id, environment, hardware, kernel_log,
-    online_cores, port_holder, processes, start_of,
+    online_cores, port_holder, processes, start_of, udp_is_bound,
 };
 
 /// Returns the memory that new processes can use without swapping; `None` if the system doesn't report it.

@@ -1,27 +1,37 @@
-//! Selection of free TCP ports, and the holder of a taken one.
+//! Selection of free ports, and the holder of a taken one.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::Mutex;
 
 use super::process::PortHolder;
+use crate::service::PortProtocol;
 
 /// Ports that this process has handed out. No port is handed out twice before the range is exhausted:
 /// a server that has just ended leaves connections in TIME_WAIT, and two hosts of one process must not
 /// get the same port.
 static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Picks a port that is free at `address`; `None` if all are taken.
+/// Picks a port that is free for all these protocols at `address`; `None` if all are taken.
 ///
 /// The port is below the range from which the kernel takes source ports, so that a connection of the
 /// load can't take a server's port.
 #[must_use]
-pub fn pick(address: IpAddr) -> Option<u16> {
+pub fn pick(address: IpAddr, protocols: &[PortProtocol]) -> Option<u16> {
     pick_where(&candidates(first_source_port()), |port| {
-        TcpListener::bind((address, port)).is_ok()
+        let mut protocols = protocols.iter();
+        protocols.all(|protocol| try_bind((address, port).into(), *protocol).is_ok())
     })
+}
+
+fn try_bind(address: SocketAddr, protocol: PortProtocol) -> io::Result<()> {
+    match protocol {
+        PortProtocol::Tcp => TcpListener::bind(address).map(drop),
+        PortProtocol::Udp => UdpSocket::bind(address).map(drop),
+    }
 }
 
 /// Picks a port for a network namespace in which no other service listens.
@@ -82,18 +92,18 @@ fn first_source_port() -> u16 {
 ///
 /// # Errors
 /// If the port is taken, with its holder if that is visible.
-pub fn check_free(address: SocketAddr) -> Result<(), Option<PortHolder>> {
-    match TcpListener::bind(address) {
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Err(holder(address)),
+pub fn check_free(address: SocketAddr, protocol: PortProtocol) -> Result<(), Option<PortHolder>> {
+    match try_bind(address, protocol) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(holder(address, protocol)),
         // The service reports any other error, such as a missing permission for a port below 1024.
         _ => Ok(()),
     }
 }
 
-/// Returns the process that listens on this address, or on the wildcard address with the same port.
+/// Returns the process that has bound this address, or on the wildcard address with the same port.
 #[must_use]
-pub fn holder(address: SocketAddr) -> Option<PortHolder> {
-    super::port_holder(address)
+pub fn holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {
+    super::port_holder(address, protocol)
 }
 
 #[cfg(test)]
@@ -105,7 +115,8 @@ mod tests {
         let first_source = first_source_port();
         let mut seen = BTreeSet::new();
         for _ in 0..50 {
-            let port = pick(IpAddr::from([127, 0, 0, 1])).unwrap();
+            let both = [PortProtocol::Tcp, PortProtocol::Udp];
+            let port = pick(IpAddr::from([127, 0, 0, 1]), &both).unwrap();
             assert!(
                 port < first_source || first_source < 12_000,
                 "{port} is a source port"
@@ -130,13 +141,21 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_holder_of_a_port_is_named() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let holder = check_free(address)
-            .unwrap_err()
-            .expect("this process can see its own sockets");
-        assert_eq!(holder.pid, i32::try_from(std::process::id()).unwrap());
-        drop(listener);
-        assert_eq!(check_free(address), Ok(()));
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let taken = [
+            (tcp.local_addr().unwrap(), PortProtocol::Tcp),
+            (udp.local_addr().unwrap(), PortProtocol::Udp),
+        ];
+        for (address, protocol) in taken {
+            let holder = check_free(address, protocol)
+                .unwrap_err()
+                .expect("this process can see its own sockets");
+            assert_eq!(holder.pid, i32::try_from(std::process::id()).unwrap());
+        }
+        drop((tcp, udp));
+        for (address, protocol) in taken {
+            assert_eq!(check_free(address, protocol), Ok(()));
+        }
     }
 }

@@ -298,6 +298,16 @@ pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
     tcp.lines().filter_map(of_line).collect()
 }
 
+/// Parses `net/udp` or `net/udp6`: returns true if a socket has the local port.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn has_udp_port(udp: &str, port: u16) -> bool {
+    let of_line = |line: &str| {
+        let (_, local) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
+        u16::from_str_radix(local, 16).ok()
+    };
+    udp.lines().any(|line| of_line(line) == Some(port))
+}
+
 /// Parses `ls -l /proc/[0-9]*/fd`: processes that hold one of these sockets. The listing has a heading for
 /// each folder, followed by its links.
 pub(crate) fn holders(listing: &str, inodes: &[u64]) -> Vec<i32> {

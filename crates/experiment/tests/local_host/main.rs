@@ -18,7 +18,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, HostError};
+use prony_experiment::host::{Host, HostError, ReadinessProbe};
 use prony_experiment::place;
 use prony_experiment::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
 use prony_experiment::topology::Topology;

@@ -146,9 +146,9 @@ fn services_in_namespaces_reach_each_other_and_native_ones() {
         .host
         .allocate(&order, &Topology::default())
         .unwrap_or_else(|error| panic!("{error}"));
-    let address = |service: &str| match allocated[service].endpoints[""] {
-        Endpoint::Tcp(address) => address,
-        Endpoint::Unix(_) => panic!("asked for TCP"),
+    let address = |service: &str| match &allocated[service].endpoints[""] {
+        Endpoint::Tcp(address) => *address,
+        other => panic!("{other:?}, though the test needs TCP"),
     };
     assert!(
         address("front").ip().is_loopback(),

@@ -299,3 +299,66 @@ fn foreign_cpu_is_not_the_services() {
     assert_eq!(top.name, "sh");
     std::io::stderr().flush().unwrap();
 }
+
+#[test]
+fn a_service_is_ready_when_its_udp_port_is_bound() {
+    for place in places() {
+        let mut bench = Bench::new();
+        let endpoints = bench.allocate(place, &[ListenKind::Tcp, ListenKind::Udp]);
+        let (Endpoint::Tcp(tcp), Endpoint::Udp(udp)) = (&endpoints[0], &endpoints[1]) else {
+            panic!("{endpoints:?}")
+        };
+        assert_eq!(tcp, udp);
+        let probe = ReadinessProbe {
+            endpoint: endpoints[1].clone(),
+            get: None,
+            https: false,
+        };
+        let program = "import socket,sys\n\
+            s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
+            s.bind((sys.argv[1],int(sys.argv[2])))\ns.recv(1)";
+        // The server waits for a file before it binds its port.
+        let gate = bench.folder.path().join("gate");
+        let script =
+            "while [ ! -e $GATE ]; do sleep 0.01; done; exec python3 -c \"$PROGRAM\" $HOST $PORT";
+        let mut spec = shell(place, script);
+        let variables = [
+            ("GATE", gate.display().to_string()),
+            ("PROGRAM", program.to_owned()),
+            ("HOST", udp.ip().to_string()),
+            ("PORT", udp.port().to_string()),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value));
+        spec.env.extend(variables);
+        let logs = bench.logs();
+        bench.host.start(&spec, &logs).unwrap();
+        let early = bench.host.probe_readiness("s", &probe).unwrap_err();
+        assert!(early.contains(&format!("UDP {udp}")), "{early}");
+        std::fs::write(&gate, "").unwrap();
+        wait_for(&format!("a bound port in {place:?}: {}", bench.log()), || {
+            bench.host.probe_readiness("s", &probe).ok()
+        });
+    }
+}
+
+#[test]
+fn a_taken_udp_port_is_named() {
+    let mut bench = Bench::new();
+    let endpoints = bench.allocate(PlaceKind::Native, &[ListenKind::Udp]);
+    let Endpoint::Udp(address) = endpoints[0] else {
+        panic!("{endpoints:?}")
+    };
+    let logs = bench.logs();
+    let _taken = std::net::UdpSocket::bind(address).unwrap();
+    let error = bench
+        .host
+        .start(&shell(PlaceKind::Native, "sleep 1"), &logs)
+        .unwrap_err()
+        .to_string();
+    let holder = format!("(process {})", std::process::id());
+    assert!(
+        error.contains(&format!("UDP {address} is in use")),
+        "{error}"
+    );
+    assert!(error.contains(&holder), "{error}");
+}

@@ -38,7 +38,8 @@ pub(super) fn check(
         for ((name, kind), endpoint) in wanted.listen.iter().zip(allocated.endpoints.values()) {
             let is_right = match (kind, endpoint) {
                 (ListenKind::Unix, Endpoint::Unix(path)) => path.is_absolute(),
-                (ListenKind::Tcp, Endpoint::Tcp(address)) => {
+                (ListenKind::Tcp, Endpoint::Tcp(address))
+                | (ListenKind::Udp, Endpoint::Udp(address)) => {
                     let ip = address.ip().to_canonical();
                     let is_own = addresses.contains(&ip) || (ip.is_loopback() && is_this_machine);
                     // Services that are not exposed are reached only from the same machine, whose
@@ -68,6 +69,7 @@ pub(super) fn check(
 fn shown(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Tcp(address) => address.to_string(),
+        Endpoint::Udp(address) => format!("UDP {address}"),
         Endpoint::Unix(path) => format!("{path:?}"),
     }
 }

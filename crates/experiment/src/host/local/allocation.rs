@@ -8,7 +8,7 @@ use super::service::LocalService;
 use crate::host::{HostError, launch};
 use crate::place::{self, NetworkTopology, Sandbox};
 use crate::run_state::{self, RunState};
-use crate::service::{Allocation, Endpoint, ListenKind, PlaceKind};
+use crate::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use crate::system::{self, port};
 use crate::topology::Topology;
 
@@ -81,15 +81,12 @@ impl LocalHost {
         run_state::make_folder(&files)?;
         run_state::make_folder(&files_dir)?;
         service.allocated.files_dir = files_dir;
-        for (name, kind) in &wanted.listen {
-            let endpoint = match kind {
-                ListenKind::Tcp => Endpoint::Tcp(pick_address(address, service.has_own_network())?),
-                ListenKind::Unix => {
-                    Endpoint::Unix(socket_path(&run.sockets(), &wanted.service, name, number)?)
-                }
-            };
-            service.allocated.endpoints.insert(name.clone(), endpoint);
-        }
+        let own_network = service.has_own_network();
+        service.allocated.endpoints = pick_endpoints(
+            &wanted.listen,
+            |protocols| pick_address(address, protocols, own_network),
+            |name| socket_path(&run.sockets(), &wanted.service, name, number),
+        )?;
         Ok(())
     }
 }
@@ -107,11 +104,15 @@ fn name_prefix(folder: &Path) -> String {
     format!("prony-{run}")
 }
 
-fn pick_address(address: IpAddr, own_network: bool) -> Result<SocketAddr, HostError> {
+fn pick_address(
+    address: IpAddr,
+    protocols: &[PortProtocol],
+    own_network: bool,
+) -> Result<SocketAddr, HostError> {
     let port = if own_network {
         port::pick_in_own_network()
     } else {
-        port::pick(address)
+        port::pick(address, protocols)
     };
     Ok(SocketAddr::new(address, port.ok_or(HostError::NoFreePort)?))
 }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
 
 use crate::host::HostError;
 use crate::host::launch::RunningService;
 use crate::place::Sandbox;
-use crate::service::{Allocated, Endpoint, Follow, PlaceKind};
+use crate::service::{Allocated, Endpoint, Follow, PlaceKind, PortProtocol};
 use crate::system::hardware::CounterGroup;
 use crate::system::port;
 
@@ -69,16 +70,28 @@ impl LocalService {
                     }
                     _ => {}
                 },
-                Endpoint::Tcp(address) if !self.has_own_network() => port::check_free(*address)
-                    .map_err(|holder| HostError::PortTaken {
-                        service: name.to_owned(),
-                        address: *address,
-                        holder,
-                    })?,
-                Endpoint::Tcp(_) => {}
+                Endpoint::Tcp(address) => self.check_port(name, *address, PortProtocol::Tcp)?,
+                Endpoint::Udp(address) => self.check_port(name, *address, PortProtocol::Udp)?,
             }
         }
         Ok(())
+    }
+
+    fn check_port(
+        &self,
+        name: &str,
+        address: SocketAddr,
+        protocol: PortProtocol,
+    ) -> Result<(), HostError> {
+        if self.has_own_network() {
+            return Ok(());
+        }
+        port::check_free(address, protocol).map_err(|holder| HostError::PortTaken {
+            service: name.to_owned(),
+            address,
+            protocol,
+            holder,
+        })
     }
 
     /// Lets every user connect to the service's UNIX sockets. The load and other services may run

@@ -1,11 +1,12 @@
 //! Placeholder endpoints, for rendering a variant before a host has allocated any.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crate::plan::render::{RemoteAddress, ServiceLayout, remote_allocated};
-use crate::service::{Allocated, Endpoint, ListenKind};
+use crate::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
 
 /// The port of the first endpoint.
 const FIRST_PORT: u16 = 20_000;
@@ -27,9 +28,9 @@ pub(crate) fn is_placeholder_path(path: &Path) -> bool {
 /// Endpoints of the right kind that no server listens on.
 pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
-    let mut tcp = || {
+    let mut address = |_: &[PortProtocol]| {
         let port = ports.next().unwrap_or(FIRST_PORT);
-        Endpoint::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        Ok::<_, Infallible>(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     };
     let mut all = BTreeMap::new();
     for service in services {
@@ -40,15 +41,10 @@ pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<Stri
                 SocketAddr::from((Ipv4Addr::LOCALHOST, *port)),
             )),
             None => {
-                let endpoints = service.listen.iter().map(|(name, kind)| {
-                    let endpoint = match kind {
-                        ListenKind::Tcp => tcp(),
-                        ListenKind::Unix => Endpoint::Unix(files_dir.join(format!("{name}.sock"))),
-                    };
-                    (name.clone(), endpoint)
-                });
+                let path = |name: &str| Ok(files_dir.join(format!("{name}.sock")));
+                let Ok(endpoints) = pick_endpoints(&service.listen, &mut address, path);
                 Allocated {
-                    endpoints: endpoints.collect(),
+                    endpoints,
                     files_dir,
                 }
             }

@@ -201,8 +201,10 @@ pub(crate) fn read_load(
     let endpoint = allocated.endpoints.get(listener)?;
     let line = rendered.line_of("target");
     let endpoint = target_endpoint(shape, endpoint, around.layout, line, reader)?;
-    if let Endpoint::Unix(path) = &endpoint {
-        settings.unix = Some(path.clone());
+    match &endpoint {
+        Endpoint::Unix(path) => settings.unix = Some(path.clone()),
+        Endpoint::Udp(_) => report_udp_target(shape, line, reader),
+        Endpoint::Tcp(_) => {}
     }
     if let Err(error) = model.sample(&settings).check() {
         lines.report(&error.into(), reader);
@@ -298,6 +300,18 @@ fn target_endpoint(
             None
         }
     }
+}
+
+/// Reports that the load's target is a UDP listener, which it can't use.
+fn report_udp_target(shape: &ServiceLayout, line: usize, reader: &mut PlanReader<'_>) {
+    let name = &shape.name;
+    let message = format!("the load can't use UDP, on which its target \"{name}\" listens");
+    let hint = match shape.accepting().next().map(String::as_str) {
+        None => "give the service a listener that is \"tcp\" or \"unix\"".to_owned(),
+        Some("") => format!("set target = \"{name}\""),
+        Some(listener) => format!("set target = \"{name}.{listener}\""),
+    };
+    reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
 }
 
 /// The load's cores, or those of its place.
@@ -396,8 +410,7 @@ fn read_target<'s>(
     let known: Vec<&str> = shape.listen.keys().map(String::as_str).collect();
     let found = match listener {
         Some(listener) => known.iter().find(|name| **name == listener),
-        None if known.len() == 1 => known.first(),
-        None => None,
+        None => only_listener(shape).and_then(|only| known.iter().find(|name| **name == only)),
     };
     if found.is_none() {
         let message = format!("the target \"{text}\" is not a listener of service \"{service}\"");
@@ -409,6 +422,17 @@ fn read_target<'s>(
         reader.report_with_hint(DiagnosticKind::Undefined, node.line, message, hint);
     }
     found.map(|listener| (shape, *listener))
+}
+
+/// The listener that a target without a listener's name means: the only one, or the only one that accepts
+/// connections.
+fn only_listener(shape: &ServiceLayout) -> Option<&String> {
+    let mut accepting = shape.accepting();
+    let first = accepting.next().filter(|_| accepting.next().is_none());
+    first.or_else(|| {
+        let mut all = shape.listen.keys();
+        all.next().filter(|_| all.next().is_none())
+    })
 }
 
 /// The entries that are settings of a load, with file paths as they are opened.
@@ -595,7 +619,7 @@ fn one_line(text: &str) -> String {
 fn authority(shape: &ServiceLayout, endpoint: &Endpoint) -> String {
     match (&shape.remote, endpoint) {
         (Some((written, RemoteAddress::Tcp { .. })), _) => written.clone(),
-        (_, Endpoint::Tcp(address)) => address.to_string(),
+        (_, Endpoint::Tcp(address) | Endpoint::Udp(address)) => address.to_string(),
         (_, Endpoint::Unix(_)) => "localhost".to_owned(),
     }
 }

@@ -8,6 +8,7 @@ use super::context::RenderContext;
 use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode};
+use crate::service::ListenKind;
 
 /// The keys of `ready`.
 pub(crate) const READY_KEYS: &[&str] = &["get", "status", "within", "listener", "scheme"];
@@ -21,7 +22,7 @@ pub struct ReadySettings {
     /// The listener to probe. If it is `None`, the service has no listener and counts as ready once
     /// it runs.
     pub listener: Option<String>,
-    /// The path to request. If it is `None`, accepting a connection is enough.
+    /// The path to request. If it is `None`, accepting a connection, or having bound a UDP port, is enough.
     pub get: Option<String>,
     /// Request the path over TLS, without verifying the certificate.
     pub https: bool,
@@ -49,7 +50,11 @@ pub(super) fn read_ready(
     reader: &mut PlanReader<'_>,
 ) -> ReadySettings {
     let mut ready = ReadySettings {
-        listener: layout.listen.keys().next().cloned(),
+        listener: layout
+            .accepting()
+            .chain(layout.listen.keys())
+            .next()
+            .cloned(),
         get: None,
         https: false,
         status: None,
@@ -80,6 +85,19 @@ pub(super) fn read_ready(
         if let Some(name) = reader.choice(node, &subject("listener"), &names) {
             ready.listener = Some(name.to_owned());
         }
+    }
+    if let (Some(get), Some(listener)) = (table.get("get"), &ready.listener)
+        && layout.listen.get(listener) == Some(&ListenKind::Udp)
+    {
+        let message = match listener.as_str() {
+            "" => format!("{owner} listens on UDP, over which readiness can't request a path"),
+            name => format!(
+                "listener \"{name}\" of {owner} is a UDP port, over which readiness can't request \
+                 a path"
+            ),
+        };
+        let hint = "set ready.listener to a TCP listener, or remove get: a bound port is enough";
+        reader.report_with_hint(DiagnosticKind::Structure, get.line, message, hint);
     }
     ready.https = match table.get("scheme") {
         Some(node) => reader.choice(node, &subject("scheme"), &["http", "https"]) == Some("https"),

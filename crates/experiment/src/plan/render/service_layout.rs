@@ -44,6 +44,13 @@ pub(crate) struct ServiceLayout {
 }
 
 impl ServiceLayout {
+    /// The names of the listeners that accept connections: those that are not UDP.
+    pub(crate) fn accepting(&self) -> impl Iterator<Item = &String> {
+        let listen = self.listen.iter();
+        let accepting = listen.filter(|(_, kind)| **kind != ListenKind::Udp);
+        accepting.map(|(name, _)| name)
+    }
+
     pub(crate) fn allocation(&self) -> Allocation {
         Allocation {
             service: self.name.clone(),
@@ -239,8 +246,9 @@ fn read_listen_kind(
     subject: &str,
     reader: &mut PlanReader<'_>,
 ) -> Option<ListenKind> {
-    match reader.choice(node, subject, &["tcp", "unix"])? {
+    match reader.choice(node, subject, &["tcp", "unix", "udp"])? {
         "unix" => Some(ListenKind::Unix),
+        "udp" => Some(ListenKind::Udp),
         _ => Some(ListenKind::Tcp),
     }
 }

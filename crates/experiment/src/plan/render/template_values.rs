@@ -109,7 +109,7 @@ fn service_value(
     value.into_iter().collect()
 }
 
-/// `host`, `port` and `address` of a TCP endpoint, or `path` and `address` of a UNIX socket. A remote
+/// `host`, `port` and `address` of a TCP or UDP endpoint, or `path` and `address` of a UNIX socket. A remote
 /// server keeps the host name that the plan has.
 fn endpoint_value(
     endpoint: &Endpoint,
@@ -124,7 +124,7 @@ fn endpoint_value(
                 ("address".to_owned(), address.into()),
             ]);
         }
-        Endpoint::Tcp(address) => address,
+        Endpoint::Tcp(address) | Endpoint::Udp(address) => address,
     };
     let port = address.port();
     let (host, address) = match remote {

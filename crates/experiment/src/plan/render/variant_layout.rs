@@ -2,7 +2,7 @@
 //! of them can reach each other.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use super::host_name::read_agents;
 use super::networks::{PlaceCores, read_links, read_places, read_sources};
@@ -66,8 +66,10 @@ impl VariantLayout {
     ) -> Result<Endpoint, String> {
         let is_unix = matches!(endpoint, Endpoint::Unix(_));
         check_host_reach(service, is_unix, viewer)?;
-        let Endpoint::Tcp(address) = endpoint else {
-            return Ok(endpoint.clone());
+        let (address, with_address): (_, fn(SocketAddr) -> Endpoint) = match endpoint {
+            Endpoint::Tcp(address) => (address, Endpoint::Tcp),
+            Endpoint::Udp(address) => (address, Endpoint::Udp),
+            Endpoint::Unix(_) => return Ok(endpoint.clone()),
         };
         let found = match (service.place, viewer.place) {
             (PlaceKind::Named(_), _) if viewer.service == Some(&service.name) => {
@@ -78,7 +80,7 @@ impl VariantLayout {
             _ => return Ok(endpoint.clone()),
         };
         match found {
-            Some(ip) => Ok(Endpoint::Tcp((ip, address.port()).into())),
+            Some(ip) => Ok(with_address((ip, address.port()).into())),
             None => Err(format!(
                 "no link leads from {} to {}, where service \"{}\" runs",
                 self.place_words(viewer.place, false),

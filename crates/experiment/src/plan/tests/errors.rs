@@ -152,8 +152,8 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "listen  = \"{{ socket }}\"",
-        "listen  = \"udp\"",
-        "@: listen of service \"app\" is \"udp\" (one of: tcp, unix)",
+        "listen  = \"sctp\"",
+        "@: listen of service \"app\" is \"sctp\" (one of: tcp, unix, udp)",
     ),
     (
         "needs   = [\"app\"]",

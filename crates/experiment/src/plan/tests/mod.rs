@@ -8,14 +8,16 @@ mod places;
 mod resolve;
 mod telemetry;
 mod tls;
+mod udp;
 mod variants;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::{MachineProfile, Plan, PlanErrors};
-use crate::service::{Allocated, Allocation, Endpoint, ListenKind};
+use crate::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
 
 /// The plan that the tests change.
 pub(super) const GOOD: &str = r#"
@@ -122,16 +124,14 @@ pub(super) fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
         .iter()
         .map(|allocation| {
             let files_dir = Path::new("/run").join(&allocation.service);
-            let endpoints = allocation.listen.iter().map(|(name, kind)| {
+            let address = |_: &[PortProtocol]| {
                 port += 1;
-                let endpoint = match kind {
-                    ListenKind::Tcp => Endpoint::Tcp(SocketAddr::from(([10, 0, 0, 1], port))),
-                    ListenKind::Unix => Endpoint::Unix(files_dir.join(format!("{name}.sock"))),
-                };
-                (name.clone(), endpoint)
-            });
+                Ok::<_, Infallible>(SocketAddr::from(([10, 0, 0, 1], port)))
+            };
+            let path = |name: &str| Ok(files_dir.join(format!("{name}.sock")));
+            let Ok(endpoints) = pick_endpoints(&allocation.listen, address, path);
             let given = Allocated {
-                endpoints: endpoints.collect(),
+                endpoints,
                 files_dir: files_dir.clone(),
             };
             (allocation.service.clone(), given)

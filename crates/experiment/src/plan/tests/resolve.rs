@@ -129,10 +129,10 @@ fn the_load_of_the_example_plan() {
     assert_eq!((load.service.as_str(), load.listener.as_str()), ("web", ""));
     assert_eq!(
         load.target_endpoint,
-        Endpoint::Tcp(([10, 0, 0, 1], 8002).into())
+        Endpoint::Tcp(([10, 0, 0, 1], 8001).into())
     );
     assert_eq!((load.scheme, load.model), (Scheme::Http, LoadModel::Closed));
-    assert_eq!(load.url, "http://10.0.0.1:8002/");
+    assert_eq!(load.url, "http://10.0.0.1:8001/");
     let settings = LoadSettings {
         connections: Some(10),
         cores: Some(CoreList(vec![1])),
@@ -266,14 +266,14 @@ fn several_listeners_and_a_unix_target() {
     assert_eq!(
         tls.services[0].spec.command[1..],
         [
-            "8002",
-            "10.0.0.1:8003",
+            "8001",
+            "10.0.0.1:8002",
             "/run/web/admin.sock",
             "1",
             "/run/web"
         ]
     );
-    assert_eq!(tls.load.url, "https://10.0.0.1:8003/");
+    assert_eq!(tls.load.url, "https://10.0.0.1:8002/");
     let plan = study
         .read(&text.replace("target = \"web\"", "target = \"web.admin\""))
         .unwrap();

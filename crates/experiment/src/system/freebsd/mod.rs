@@ -13,5 +13,5 @@ mod sampler;
 #[cfg(target_os = "freebsd")]
 pub(crate) use sampler::{
     FreeBsdSampler as Sampler, FreeBsdService as SampledService, allowed_cores, boot_id,
-    environment, online_cores, port_holder, processes, start_of,
+    environment, online_cores, port_holder, processes, start_of, udp_is_bound,
 };

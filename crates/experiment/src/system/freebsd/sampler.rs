@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::parse;
 use crate::environment::{Environment, MachineFacts};
-use crate::service::Follow;
+use crate::service::{Follow, PortProtocol};
 use crate::system::command::run;
 use crate::system::inspect::{LoadedProgram, programs};
 use crate::system::process::{PortHolder, Process, ProcessTable};
@@ -161,12 +161,22 @@ pub(crate) fn processes() -> ProcessTable {
         .collect()
 }
 
-/// Returns the process that listens on a TCP address.
-pub(crate) fn port_holder(address: SocketAddr) -> Option<PortHolder> {
+/// Returns the process that listens on a TCP address, or has bound a UDP address.
+pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {
+    let protocol = match protocol {
+        PortProtocol::Tcp => "tcp",
+        PortProtocol::Udp => "udp",
+    };
     parse::port_holder(
-        &output("sockstat", &["-4", "-6", "-l", "-P", "tcp"]),
+        &output("sockstat", &["-4", "-6", "-l", "-P", protocol]),
         address,
     )
+}
+
+/// Returns true if a socket is bound to the UDP port.
+pub(crate) fn udp_is_bound(port: u16) -> bool {
+    let any = (std::net::Ipv4Addr::UNSPECIFIED, port).into();
+    port_holder(any, PortProtocol::Udp).is_some()
 }
 
 /// Returns the cores that the calling thread may use; empty: any.

@@ -18,6 +18,7 @@ use procfs::process::FDTarget;
 
 use super::proc_files;
 use super::process::{PortHolder, Process, ProcessTable};
+use crate::service::PortProtocol;
 
 pub(crate) use facts::{environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};
@@ -75,23 +76,18 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Returns the process that listens on a TCP address: finds the socket's inode in the table of sockets, then
-/// the process that has it open.
-pub(crate) fn port_holder(address: SocketAddr) -> Option<PortHolder> {
-    let sockets = procfs::net::tcp()
+/// Returns the process that listens on a TCP address, or has bound a UDP address: finds the socket's inode
+/// in the table of sockets, then the process that has it open.
+pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {
+    let inodes: HashSet<u64> = bound_sockets(protocol)
         .into_iter()
-        .chain(procfs::net::tcp6())
-        .flatten();
-    let inodes: HashSet<u64> = sockets
-        .filter(|socket| socket.state == procfs::net::TcpState::Listen)
-        .filter(|socket| {
-            let local = socket.local_address;
+        .filter(|(local, _)| {
             local.port() == address.port()
                 && (local.ip().to_canonical() == address.ip()
                     || local.ip().is_unspecified()
                     || address.ip().is_unspecified())
         })
-        .map(|socket| socket.inode)
+        .map(|(_, inode)| inode)
         .collect();
     if inodes.is_empty() {
         return None;
@@ -111,6 +107,34 @@ pub(crate) fn port_holder(address: SocketAddr) -> Option<PortHolder> {
     Some(PortHolder {
         pid: holder.pid,
         name: holder.comm,
+    })
+}
+
+/// Returns the local addresses and inodes of listening TCP sockets, or of all UDP sockets.
+fn bound_sockets(protocol: PortProtocol) -> Vec<(SocketAddr, u64)> {
+    match protocol {
+        PortProtocol::Tcp => {
+            let all = procfs::net::tcp().into_iter().chain(procfs::net::tcp6());
+            let all = all.flatten();
+            all.filter(|socket| socket.state == procfs::net::TcpState::Listen)
+                .map(|socket| (socket.local_address, socket.inode))
+                .collect()
+        }
+        PortProtocol::Udp => {
+            let all = procfs::net::udp().into_iter().chain(procfs::net::udp6());
+            let all = all.flatten();
+            all.map(|socket| (socket.local_address, socket.inode))
+                .collect()
+        }
+    }
+}
+
+/// Returns true if a socket is bound to the UDP port in the network of the calling thread.
+pub(crate) fn udp_is_bound(port: u16) -> bool {
+    // Without `thread-self`, the tables would be those of the main thread's network.
+    ["udp", "udp6"].iter().any(|table| {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+        text.is_ok_and(|text| proc_files::has_udp_port(&text, port))
     })
 }
 

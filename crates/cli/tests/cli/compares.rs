@@ -419,3 +419,33 @@ fn studies_can_be_listed_shown_and_tried() {
     }
     assert_eq!(workdir.names(), Vec::<String>::new());
 }
+
+#[test]
+fn a_plan_compares_versions_of_http_on_one_port_number() {
+    let workdir = Workdir::new();
+    let plan = TINY
+        .replace("socket = \"unix\"", "http = \"2\"")
+        .replace(
+            "socket = [\"tcp\", \"unix\"]",
+            "http = [{ name = \"2\", listener = \"https\" }, { name = \"3\", listener = \"quic\" }]",
+        )
+        .replace(
+            "\"--listen\", \"{{ origin.address }}\"]",
+            "\"--tls\", \"--listen\", \"{{ origin.https.address }}\", \"--quic={{ origin.quic.address }}\"]",
+        )
+        .replace("\"{{ socket }}\"", "{ https = \"tcp\", quic = \"udp\" }")
+        .replace(
+            "target      = \"origin\"",
+            "target      = \"origin.{{ http.listener }}\"\ninsecure = true\nscheme = \"https\"",
+        );
+    let ready = "ready = { listener = \"quic\", get = \"/\" }\n\n[load]";
+    workdir.write("http.toml", &plan.replace("[load]", ready));
+    let output = workdir.run(&["compare", "http.toml", "--out", "r"]);
+    let verdict = workdir.json("r/verdict.json");
+    expect_status_of(output, &verdict);
+    for (trial, version) in [("1-2", "HTTP/2"), ("1-3", "HTTP/3")] {
+        let record = workdir.json(&format!("r/trials/{trial}/record.json"));
+        assert_eq!(record["negotiated"]["http"], version, "{trial}");
+        assert_eq!(record["totals"]["failed"], 0, "{trial}");
+    }
+}

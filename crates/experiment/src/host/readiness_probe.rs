@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use prony_load::{LoadSettings, probe};
+use prony_load::{HttpVersion, LoadSettings, probe};
 use serde::{Deserialize, Serialize};
 
 use crate::service::Endpoint;
@@ -20,7 +20,7 @@ pub struct ReadinessProbe {
     pub endpoint: Endpoint,
     /// Path to request; `None`: an accepted connection, or a bound UDP port, is enough.
     pub get: Option<String>,
-    /// Request the path over TLS. The certificate is not verified.
+    /// Request the path over TLS. The certificate is not verified. True for UDP, which means HTTP/3.
     pub https: bool,
 }
 
@@ -34,16 +34,15 @@ impl ReadinessProbe {
         let Some(path) = &self.get else {
             return self.accepts().map(|()| None);
         };
-        let (url, unix) = match &self.endpoint {
-            Endpoint::Tcp(address) => (format!("{address}{path}"), None),
-            Endpoint::Udp(address) => {
-                return Err(format!("no request is possible over UDP {address}"));
-            }
-            Endpoint::Unix(socket) => (format!("localhost{path}"), Some(socket.clone())),
+        let (url, unix, http) = match &self.endpoint {
+            Endpoint::Tcp(address) => (format!("{address}{path}"), None, None),
+            Endpoint::Udp(address) => (format!("{address}{path}"), None, Some(HttpVersion::Http3)),
+            Endpoint::Unix(socket) => (format!("localhost{path}"), Some(socket.clone()), None),
         };
         let scheme = if self.https { "https" } else { "http" };
         let settings = LoadSettings {
             unix,
+            http,
             // Readiness does not depend on the certificate.
             insecure: true,
             ..LoadSettings::from_environment()
@@ -51,6 +50,11 @@ impl ReadinessProbe {
         let spec = settings.resolve(Some(&format!("{scheme}://{url}")));
         let spec = spec.map_err(|error| error.to_string())?;
         probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
+    }
+
+    /// Returns true if the probe looks at the service's network instead of sending something there.
+    pub(super) fn looks_at_ports(&self) -> bool {
+        self.get.is_none() && matches!(self.endpoint, Endpoint::Udp(_))
     }
 
     fn accepts(&self) -> Result<(), String> {

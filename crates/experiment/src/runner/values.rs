@@ -1,5 +1,6 @@
 //! Metrics of a trial, from its record and its telemetry.
 
+use prony_load::HttpVersion;
 use prony_record::Record;
 use prony_stats::{Metric, Values};
 
@@ -130,7 +131,8 @@ fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) 
         return Values::new();
     };
     let is_one_network = target.place == load.place && target.place != PlaceKind::Namespace;
-    let by_tcp = matches!(load.target_endpoint, Endpoint::Tcp(_));
+    let is_http3 = load.settings.http == Some(HttpVersion::Http3);
+    let by_tcp = matches!(load.target_endpoint, Endpoint::Tcp(_)) && !is_http3;
     let own = match is_one_network && by_tcp {
         true => record.totals.connections_opened,
         false => 0,

@@ -335,9 +335,10 @@ fn a_service_is_ready_when_its_udp_port_is_bound() {
         let early = bench.host.probe_readiness("s", &probe).unwrap_err();
         assert!(early.contains(&format!("UDP {udp}")), "{early}");
         std::fs::write(&gate, "").unwrap();
-        wait_for(&format!("a bound port in {place:?}: {}", bench.log()), || {
-            bench.host.probe_readiness("s", &probe).ok()
-        });
+        wait_for(
+            &format!("a bound port in {place:?}: {}", bench.log()),
+            || bench.host.probe_readiness("s", &probe).ok(),
+        );
     }
 }
 

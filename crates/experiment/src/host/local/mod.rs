@@ -171,6 +171,22 @@ impl LocalHost {
         })
     }
 
+    /// The network from which the service is probed; `None`: this process's own. Requests reach a sandbox
+    /// from outside, but its ports are visible only inside.
+    fn network_for(
+        &self,
+        service: &LocalService,
+        probe: &ReadinessProbe,
+    ) -> Result<Option<NetnsHandle>, HostError> {
+        #[cfg(target_os = "linux")]
+        if let Some(sandbox) = service.sandbox.as_ref().filter(|_| probe.looks_at_ports()) {
+            let handle = NetnsHandle::to(&sandbox.entry()?);
+            let failed = HostError::file("open", Path::new("network namespace"));
+            return handle.map(Some).map_err(failed);
+        }
+        self.netns_handle(service.place)
+    }
+
     /// TCP ports of the services' listeners.
     #[cfg(target_os = "linux")]
     fn ports(&self) -> BTreeMap<u16, String> {
@@ -398,8 +414,9 @@ impl Host for LocalHost {
         name: &str,
         probe: &ReadinessProbe,
     ) -> Result<Option<u16>, String> {
-        let place = self.services.get(name).map(|service| service.place);
-        let netns = place.map(|place| self.netns_handle(place)).transpose();
+        let service = self.services.get(name);
+        let netns = service.map(|service| self.network_for(service, probe));
+        let netns = netns.transpose();
         let entering = |error: &dyn std::fmt::Display| format!("entering its place: {error}");
         match netns.map_err(|error| entering(&error))?.flatten() {
             Some(netns) => netns

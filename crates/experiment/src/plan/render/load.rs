@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use prony_load::{CoreList, LoadSettings, Notation, SpecError, is_one_word};
+use prony_load::{CoreList, HttpVersion, LoadSettings, Notation, SpecError, is_one_word};
 use prony_record::quantity;
 
 use super::capacity_load::{self, CapacityLoad};
@@ -16,7 +16,7 @@ use crate::place;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::{PlanFolder, TrialSettings};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
-use crate::service::{Allocated, Endpoint, PlaceKind};
+use crate::service::{Allocated, Endpoint, ListenKind, PlaceKind};
 
 /// Keys that are not settings of a load.
 pub(crate) const OWN_KEYS: &[&str] = &[
@@ -189,11 +189,7 @@ pub(crate) fn read_load(
     }
     let tables = (&rendered, &given, &lines);
     let model = read_model(tables, &mut settings, load_context, around, reader)?;
-    let scheme = read_scheme(
-        &rendered,
-        target.as_ref().map(|(_, listener)| *listener),
-        reader,
-    );
+    let scheme = read_scheme(&rendered, target, reader);
     let path = read_path(&rendered, reader);
     let abort_rules = read_abort_rules(&rendered, reader);
     let (shape, listener) = target?;
@@ -203,7 +199,15 @@ pub(crate) fn read_load(
     let endpoint = target_endpoint(shape, endpoint, around.layout, line, reader)?;
     match &endpoint {
         Endpoint::Unix(path) => settings.unix = Some(path.clone()),
-        Endpoint::Udp(_) => report_udp_target(shape, line, reader),
+        Endpoint::Udp(_) => {
+            let target = format!("{}.{listener}", shape.name);
+            use_http3(
+                &mut settings,
+                &rendered,
+                target.trim_end_matches('.'),
+                reader,
+            );
+        }
         Endpoint::Tcp(_) => {}
     }
     if let Err(error) = model.sample(&settings).check() {
@@ -302,16 +306,20 @@ fn target_endpoint(
     }
 }
 
-/// Reports that the load's target is a UDP listener, which it can't use.
-fn report_udp_target(shape: &ServiceLayout, line: usize, reader: &mut PlanReader<'_>) {
-    let name = &shape.name;
-    let message = format!("the load can't use UDP, on which its target \"{name}\" listens");
-    let hint = match shape.accepting().next().map(String::as_str) {
-        None => "give the service a listener that is \"tcp\" or \"unix\"".to_owned(),
-        Some("") => format!("set target = \"{name}\""),
-        Some(listener) => format!("set target = \"{name}.{listener}\""),
-    };
-    reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+/// Sets HTTP/3, which is the only version for a UDP listener.
+fn use_http3(
+    settings: &mut LoadSettings,
+    table: &TomlTable,
+    target: &str,
+    reader: &mut PlanReader<'_>,
+) {
+    let http = settings.http.get_or_insert(HttpVersion::Http3);
+    if *http != HttpVersion::Http3 {
+        let message = format!("the target \"{target}\" is a UDP listener, which means HTTP/3");
+        let hint = "take http out, or set another target";
+        let line = table.line_of("http");
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+    }
 }
 
 /// The load's cores, or those of its place.
@@ -564,13 +572,19 @@ fn read_loop(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) 
     }
 }
 
-fn read_scheme(table: &TomlTable, listener: Option<&str>, reader: &mut PlanReader<'_>) -> Scheme {
-    let word = match table.get("scheme") {
-        Some(node) => reader.choice(node, "scheme of [load]", &["http", "https"]),
-        // A listener called https uses HTTPS.
-        None => listener.filter(|name| *name == "https"),
+fn read_scheme(
+    table: &TomlTable,
+    target: Option<(&ServiceLayout, &str)>,
+    reader: &mut PlanReader<'_>,
+) -> Scheme {
+    let is_https = match table.get("scheme") {
+        Some(node) => reader.choice(node, "scheme of [load]", &["http", "https"]) == Some("https"),
+        // A listener called https uses HTTPS, and so does HTTP/3.
+        None => target.is_some_and(|(shape, listener)| {
+            listener == "https" || shape.listen.get(listener) == Some(&ListenKind::Udp)
+        }),
     };
-    if word == Some("https") {
+    if is_https {
         Scheme::Https
     } else {
         Scheme::Http

@@ -86,20 +86,10 @@ pub(super) fn read_ready(
             ready.listener = Some(name.to_owned());
         }
     }
-    if let (Some(get), Some(listener)) = (table.get("get"), &ready.listener)
-        && layout.listen.get(listener) == Some(&ListenKind::Udp)
-    {
-        let message = match listener.as_str() {
-            "" => format!("{owner} listens on UDP, over which readiness can't request a path"),
-            name => format!(
-                "listener \"{name}\" of {owner} is a UDP port, over which readiness can't request \
-                 a path"
-            ),
-        };
-        let hint = "set ready.listener to a TCP listener, or remove get: a bound port is enough";
-        reader.report_with_hint(DiagnosticKind::Structure, get.line, message, hint);
-    }
+    let kind = ready.listener.as_ref().and_then(|it| layout.listen.get(it));
     ready.https = match table.get("scheme") {
+        // A request over UDP is one of HTTP/3.
+        _ if kind == Some(&ListenKind::Udp) => true,
         Some(node) => reader.choice(node, &subject("scheme"), &["http", "https"]) == Some("https"),
         // A listener uses TLS if it has the name "https", or if the load reaches it over TLS.
         None => ready.listener.as_ref().is_some_and(|listener| {

@@ -1,5 +1,7 @@
 //! UDP listeners.
 
+use prony_load::HttpVersion;
+
 use super::Study;
 use super::resolve::{resolved, small};
 
@@ -49,32 +51,31 @@ fn a_service_with_only_udp_is_ready_when_its_port_is_bound() {
     let plan = resolved(&study.read(&text).unwrap(), "1");
     let dns = plan.services.iter().find(|it| it.spec.name == "dns");
     assert_eq!(dns.unwrap().ready.listener.as_deref(), Some(""));
-    let request = text.replace(
-        "listen = \"udp\"",
-        "listen = \"udp\"\nready = { get = \"/\" }",
-    );
-    let messages = study.diagnostics(&request).join("\n");
-    assert!(
-        messages.contains(
-            "service \"dns\" listens on UDP, over which readiness can't request a path (set \
-             ready.listener to a TCP listener, or remove get: a bound port is enough)"
-        ),
-        "{messages}"
-    );
+    let request = text.replace("\"udp\"", "\"udp\"\nready = { get = \"/\" }");
+    let plan = resolved(&study.read(&request).unwrap(), "1");
+    let dns = plan.services.iter().find(|it| it.spec.name == "dns");
+    let ready = &dns.unwrap().ready;
+    assert_eq!((ready.get.as_deref(), ready.https), (Some("/"), true));
 }
 
 #[test]
-fn the_load_targets_no_udp_listener() {
+fn a_load_of_a_udp_listener_is_http3() {
     let study = Study::new();
     let text = with(
         "{ https = \"tcp\", quic = \"udp\" }",
         "env = { A = \"{{ a }}\" }",
     );
-    let quic = text.replace("target = \"web\"", "target = \"web.quic\"");
-    let messages = study.diagnostics(&quic).join("\n");
+    let text = text.replace("target = \"web\"", "target = \"web.quic\"\ninsecure = true");
+    let load = resolved(&study.read(&text).unwrap(), "1").load;
+    assert_eq!(load.url, "https://10.0.0.1:8001/");
+    assert_eq!(load.settings.http, Some(HttpVersion::Http3));
+    let messages = study
+        .diagnostics(&format!("{text}http = \"2\"\n"))
+        .join("\n");
     assert!(
         messages.contains(
-            "the load can't use UDP, on which its target \"web\" listens (set target = \"web.https\")"
+            "the target \"web.quic\" is a UDP listener, which means HTTP/3 (take http out, or \
+             set another target)"
         ),
         "{messages}"
     );

@@ -449,6 +449,7 @@ impl Agent {
             generator: Generator::default(),
             response_time_us: None,
             negotiated: Negotiated::default(),
+            quic: None,
             sources: None,
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),

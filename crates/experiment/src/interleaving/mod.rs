@@ -14,6 +14,7 @@ pub(crate) mod test_plans;
 #[cfg(test)]
 mod tests;
 
+use prony_load::HttpVersion;
 use prony_record::quantity;
 use prony_stats::TrialMode;
 
@@ -115,6 +116,12 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     }
     if let Some(load) = all.loads(|variant| variant.load.settings.script.is_some()) {
         return Some(format!("{load} has a script, which slices would interrupt"));
+    }
+    let is_quic = |variant: &Resolved| variant.load.settings.http == Some(HttpVersion::Http3);
+    if let Some(load) = all.loads(is_quic) {
+        return Some(format!(
+            "{load} uses QUIC, whose acknowledgments would be late between slices"
+        ));
     }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
     Some(format!("{load} ends after a number of requests"))

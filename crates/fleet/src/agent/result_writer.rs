@@ -124,6 +124,7 @@ impl ResultWriter {
             generator: Generator::default(),
             response_time_us: None,
             negotiated: Negotiated::default(),
+            quic: None,
             sources: None,
             findings: Vec::new(),
             started_at: String::new(),
@@ -179,6 +180,7 @@ impl ResultWriter {
         end.generator = loaded.record.generator;
         end.response_time_us = Some(loaded.record.response_time_us);
         end.negotiated = loaded.record.negotiated;
+        end.quic = loaded.record.quic;
         end.sources = loaded.record.sources;
         let findings = loaded.record.findings.into_iter();
         end.findings

@@ -152,6 +152,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
             generator: Generator::default(),
             response_time_us: None,
             negotiated: Negotiated::default(),
+            quic: None,
             sources: None,
             findings: vec![Finding::new(FindingId::AgentLost, Severity::Error, text)],
             started_at: String::new(),

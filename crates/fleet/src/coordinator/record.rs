@@ -43,6 +43,12 @@ pub(super) fn build(
         .find(|it| **it != Negotiated::default())
         .cloned()
         .unwrap_or_default();
+    record.quic = ends()
+        .filter_map(|end| end.quic.clone())
+        .reduce(|mut sum, quic| {
+            sum.merge(&quic);
+            sum
+        });
     record.sources = summary::sources(ends().filter_map(|end| end.sources.as_ref()));
     let fleet = fleet(manifest, collector);
     record.findings = findings::all(manifest, collector, in_flight, after);

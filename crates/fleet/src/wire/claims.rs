@@ -4,7 +4,7 @@
 //! here, reach a terminal unfiltered, or make a figure absurd.
 
 use prony_record::{
-    Finding, Generator, Negotiated, SourceSpread, SourceTotals, SourceUse, Summary,
+    Finding, Generator, Negotiated, QuicUse, SourceSpread, SourceTotals, SourceUse, Summary,
 };
 
 use super::legible::{FINDING_TEXT_MAX, legible, short};
@@ -58,6 +58,7 @@ pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
             .response_time_us
             .filter(|times| is_plausible(times, latest_ns)),
         negotiated: negotiated(&claimed.negotiated),
+        quic: claimed.quic.as_ref().map(quic),
         sources: claimed.sources.as_ref().map(sources),
         findings: findings(claimed.findings),
         started_at: if is_moment {
@@ -119,6 +120,21 @@ fn negotiated(claimed: &Negotiated) -> Negotiated {
     }
 }
 
+fn quic(claimed: &QuicUse) -> QuicUse {
+    let count = |count: u64| count.min(COUNT_MAX);
+    QuicUse {
+        version: claimed.version,
+        packets_sent: count(claimed.packets_sent),
+        packets_lost: count(claimed.packets_lost),
+        datagrams_sent: count(claimed.datagrams_sent),
+        datagrams_received: count(claimed.datagrams_received),
+        datagrams_dropped: count(claimed.datagrams_dropped),
+        send_calls: count(claimed.send_calls),
+        receive_calls: count(claimed.receive_calls),
+        mtu_bytes: claimed.mtu_bytes,
+    }
+}
+
 fn sources(claimed: &SourceUse) -> SourceUse {
     let count = |count: u64| count.min(COUNT_MAX);
     let totals = |totals: SourceTotals| SourceTotals {
@@ -166,6 +182,7 @@ mod tests {
             },
             response_time_us: None,
             negotiated: Negotiated::default(),
+            quic: None,
             sources: None,
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),

@@ -1,6 +1,6 @@
 //! The results that an agent sends of a run.
 
-use prony_record::{EncodedDelta, Finding, Generator, Negotiated, SourceUse, Summary};
+use prony_record::{EncodedDelta, Finding, Generator, Negotiated, QuicUse, SourceUse, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{AgentName, RunId};
@@ -37,6 +37,9 @@ pub struct PartEnd {
     pub response_time_us: Option<Summary>,
     /// Negotiated protocol parameters.
     pub negotiated: Negotiated,
+    /// Packets and system calls, if the load used QUIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicUse>,
     /// Use of each source address.
     pub sources: Option<SourceUse>,
     /// Findings that qualify the agent's figures.

@@ -337,6 +337,7 @@ impl ScriptedLoad {
                 ..Generator::default()
             },
             negotiated: Negotiated::default(),
+            quic: None,
             sources: None,
             findings: self.script.findings.clone(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),

@@ -1,7 +1,8 @@
 //! Sentences about one load.
 
 use prony_record::{
-    FleetAgent, FleetUse, LoadInfo, Outcome, Record, Severity, SourceSpread, SourceUse, Summary,
+    FleetAgent, FleetUse, LoadInfo, Outcome, QuicUse, Record, Severity, SourceSpread, SourceUse,
+    Summary,
 };
 
 use super::captions;
@@ -293,6 +294,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(String, String)> {
         );
     }
     facts.push(("connections", connections));
+    facts.extend(record.quic.as_ref().map(|used| ("QUIC", quic(used))));
     facts.extend(
         record
             .sources
@@ -304,6 +306,26 @@ pub(crate) fn facts(record: &Record) -> Vec<(String, String)> {
     facts.extend(starts(record).map(|starts| ("starts", starts)));
     let facts = facts.into_iter();
     facts.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// Packets, losses and system calls of QUIC.
+fn quic(used: &QuicUse) -> String {
+    let per_call =
+        |datagrams: u64, calls: u64| number::significant(datagrams as f64 / calls.max(1) as f64, 2);
+    let share = used.packets_lost as f64 / used.packets_sent.max(1) as f64;
+    let lost = match used.packets_lost {
+        0 => "none lost".to_owned(),
+        lost => format!("{} lost ({})", number::count(lost), number::share(share)),
+    };
+    format!(
+        "{} packets sent, {lost}; {} datagrams received; {} datagrams per system call out, {} in; \
+         datagrams of up to {} bytes",
+        number::count(used.packets_sent),
+        number::count(used.datagrams_received),
+        per_call(used.datagrams_sent, used.send_calls),
+        per_call(used.datagrams_received, used.receive_calls),
+        number::count(used.mtu_bytes.into()),
+    )
 }
 
 /// The number of source addresses used, and the spread over them.

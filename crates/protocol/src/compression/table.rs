@@ -31,10 +31,12 @@ impl Table {
         }
     }
 
-    /// Empties the table, as for a new connection, and sets its size. The generation continues.
+    /// Empties the table, as for a new connection, and sets its size. The generation changes, even
+    /// if the table was empty.
     pub(crate) fn restart(&mut self, most_bytes: u32) {
         self.resize(0);
         self.most_bytes = most_bytes;
+        self.generation += 1;
     }
 
     /// Entry at an index, which starts at 0.

@@ -35,7 +35,7 @@ struct UntypedStream {
     length: usize,
 }
 
-/// Standing of a unidirectional stream.
+/// Role of a unidirectional stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerStream {
     /// Its type hasn't arrived.

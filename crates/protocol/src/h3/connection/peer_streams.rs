@@ -15,7 +15,7 @@ impl H3Connection {
         stream: u64,
         input: &mut &'a [u8],
     ) -> Result<H3Event<'a>, H3Violation> {
-        let standing = match self.peer_streams.get(stream) {
+        let role = match self.peer_streams.get(stream) {
             PeerStream::Untyped if input.is_empty() => return Ok(H3Event::NeedMore),
             PeerStream::Untyped => {
                 let begun = self.peer_streams.begin(stream, input)?;
@@ -29,9 +29,9 @@ impl H3Connection {
                 }
                 begun
             }
-            standing => standing,
+            role => role,
         };
-        match standing {
+        match role {
             PeerStream::Critical(CriticalStream::Control) => return self.read_control(input),
             PeerStream::Critical(CriticalStream::Encoder) => {
                 let instructions = self

@@ -544,6 +544,21 @@ mod tests {
     }
 
     #[test]
+    fn a_section_that_needs_insertions_is_not_known_on_the_next_connection() {
+        let mut decoder = decoder();
+        // An entry that is evicted at once, and a section that needs it but has no reference.
+        let instructions = b"\x3f\xe1\x1f\x41a\x01b\x20";
+        assert_eq!(decoder.read_instructions(instructions), Ok(3));
+        let section = b"\x02\x00\xd9";
+        for _ in 0..2 {
+            assert!(decoder.decode(0, section).is_ok());
+        }
+        decoder.restart();
+        assert_eq!(decoder.decode(0, section), Err(QpackError::Blocked));
+        assert_eq!(output(&mut decoder), b"");
+    }
+
+    #[test]
     fn insertions_are_acknowledged_once() {
         let mut decoder = decoder();
         let inserts = b"\x3f\xe1\x1f\x41a\x01b\x41a\x01c\x41a\x01d";

@@ -223,3 +223,54 @@ fn settings_that_quic_excludes_are_refused_by_name() {
         "--http 3 needs https:// URLs, because QUIC is always encrypted"
     );
 }
+
+/// A datagram that rejects the client's version and offers another one (RFC 9000 §17.2.1).
+fn version_negotiation(initial: &[u8]) -> Vec<u8> {
+    let to_bytes = usize::from(initial[5]);
+    let to = &initial[6..6 + to_bytes];
+    let from_bytes = usize::from(initial[6 + to_bytes]);
+    let from = &initial[7 + to_bytes..7 + to_bytes + from_bytes];
+    let mut datagram = vec![0x80, 0, 0, 0, 0, from_bytes as u8];
+    datagram.extend(from);
+    datagram.push(to_bytes as u8);
+    datagram.extend(to);
+    datagram.extend([0x0a, 0x1a, 0x2a, 0x3a]);
+    datagram
+}
+
+/// Starts a load of a peer that responds to each datagram with others. Returns the reason why it
+/// did not begin.
+fn refusal_by(response: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> String {
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = peer.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2000];
+        while let Ok((length, from)) = peer.recv_from(&mut buffer) {
+            for datagram in response(&buffer[..length]) {
+                let _ = peer.send_to(&datagram, from);
+            }
+        }
+    });
+    let words = ["-n", "1", "--http", "3", "--insecure"];
+    let spec = resolve(&format!("https://{address}/"), &words).unwrap();
+    run(&spec, &Control::new(1)).unwrap_err().to_string()
+}
+
+#[test]
+fn other_versions_and_garbage_over_udp_end_before_the_load() {
+    let text = refusal_by(|initial| vec![version_negotiation(initial)]);
+    assert!(text.contains("no version of QUIC"), "{text}");
+    // The datagrams are ignored, as if they came from somebody else (RFC 9000 §5.2).
+    let text = refusal_by(|initial| {
+        let mut reflected = initial.to_vec();
+        reflected[0] ^= 0x10;
+        vec![
+            vec![0xff; 1200],
+            vec![0x40; 30],
+            vec![0],
+            reflected,
+            initial.to_vec(),
+        ]
+    });
+    assert!(text.contains("within 5s"), "{text}");
+}

@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 use prony_record::Nanos;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent as ServerEvent, Dir, EcnCodepoint, Endpoint,
-    EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
+    Connection, ConnectionError, ConnectionHandle, DatagramEvent as ServerEvent, Dir, EcnCodepoint,
+    Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -85,6 +85,8 @@ pub(crate) struct QuicLog {
     pub(crate) connections: u64,
     /// Datagrams that the link lost.
     pub(crate) lost: u64,
+    /// Error codes of HTTP/3 with which the client closed its connections.
+    pub(crate) close_codes: Vec<u64>,
 }
 
 /// The simulated backend. See [`Datagrams`].
@@ -425,6 +427,9 @@ impl ServedConnection {
                     }
                 }
                 Event::Stream(StreamEvent::Readable { id }) => self.read(id, complete, log),
+                Event::ConnectionLost {
+                    reason: ConnectionError::ApplicationClosed(close),
+                } => log.close_codes.push(close.error_code.into_inner()),
                 _ => {}
             }
         }

@@ -241,3 +241,74 @@ fn a_server_that_disappears_ends_by_timeouts_and_new_connections() {
     assert_eq!(totals.ok + totals.failed, 100, "{:?}", load.all());
     assert!(totals.failed <= 8, "{:?}: {}", load.all(), load.errors());
 }
+
+#[test]
+fn violations_on_the_control_stream_end_the_connection_with_their_reason() {
+    for (bytes, reason) in [
+        // A second SETTINGS.
+        (&[0x04, 0x00][..], "H3_FRAME_UNEXPECTED"),
+        // DATA.
+        (&[0x00, 0x01, 0xff], "H3_FRAME_UNEXPECTED"),
+        // A frame type of HTTP/2 (PING).
+        (&[0x06, 0x00], "H3_FRAME_UNEXPECTED"),
+        // MAX_PUSH_ID, which only clients send.
+        (&[0x0d, 0x01, 0x00], "H3_FRAME_UNEXPECTED"),
+        // GOAWAY with the identifier of a stream that no request uses.
+        (&[0x07, 0x01, 0x02], "H3_ID_ERROR"),
+        // GOAWAY with a higher identifier than before.
+        (&[0x07, 0x01, 0x04, 0x07, 0x01, 0x08], "H3_ID_ERROR"),
+    ] {
+        let script = Box::new(move |number| match number {
+            0 => end(ReplyEnd::Announce(bytes)),
+            _ => QuicReply {
+                after: Duration::from_secs(1),
+                ..finish(ok(b"hi"))
+            },
+        });
+        let load = simulate("-n 12 -c 1 --streams 4 --timeout 5s", GOOD, 100, script);
+        let totals = &load.record.totals;
+        assert_eq!(totals.ok + totals.failed, 12, "{reason}: {:?}", load.all());
+        assert!(totals.failed >= 1, "{reason}: {:?}", load.all());
+        assert!(
+            load.errors().contains("protocol"),
+            "{reason}: {}",
+            load.errors()
+        );
+        assert!(load.log.borrow().connections > 1, "{reason}");
+        let code = load.log.borrow().close_codes.first().copied();
+        let name = code.map(|code| prony_protocol::h3::H3ErrorCode(code).to_string());
+        assert!(
+            name.is_some_and(|name| name.contains(reason)),
+            "{reason}: {code:?}"
+        );
+    }
+}
+
+#[test]
+fn invalid_responses_fail_their_request_or_their_connection() {
+    let data_first = vec![0x00, 0x01, 0xff];
+    let cut_frame = [&ok(b"hi")[..7], &[][..]].concat();
+    // An entry of the dynamic table, which is empty.
+    let unknown_entry = vec![0x01, 3, 1, 0, 0x80];
+    // A literal field without a status.
+    let no_status = vec![0x01, 6, 0, 0, 0x21, b'x', 0x01, b'y'];
+    // A head that announces more than any head may have.
+    let bomb = [&[0x01, 0x80, 0xff, 0xff, 0xff][..], &vec![0; 200_000]].concat();
+    for (name, bytes) in [
+        ("DATA first", data_first),
+        ("a frame cut by the end of the stream", cut_frame),
+        ("an unknown entry", unknown_entry),
+        ("no status", no_status),
+        ("a head of 8 MB", bomb),
+        ("nothing", Vec::new()),
+    ] {
+        let words = "-n 20 -c 2 --streams 2 --timeout 5s";
+        let load = simulate(words, GOOD, 100, always(finish(bytes)));
+        assert_eq!(
+            load.all(),
+            [(Outcome::Protocol, 20)],
+            "{name}: {}",
+            load.errors()
+        );
+    }
+}

@@ -35,6 +35,10 @@ pub(crate) fn check_syntax(settings: &LoadSettings) -> Result<(), Failure> {
 }
 
 fn check_file(file: &Path) -> Result<(), Failure> {
+    // Only the load can read a pipe.
+    if file.metadata().is_ok_and(|it| !it.is_file()) {
+        return Ok(());
+    }
     let source = ScriptSource::read(file).map_err(Failure::wrong)?;
     source.check().map_err(Failure::wrong)
 }

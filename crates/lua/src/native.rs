@@ -69,6 +69,13 @@ impl LuaLoad {
         prints_to_stderr: bool,
     ) -> Result<LuaLoad, ScriptFault> {
         let source = ScriptSource::read(setup.file)?;
+        if source.is_empty() {
+            let text = format!(
+                "{}: the script is empty (a pipe can be read only once; use a file)",
+                setup.file.display()
+            );
+            return Err(ScriptFault::new(text));
+        }
         let url = ScriptUrl {
             scheme: if setup.tls { "https" } else { "http" }.to_owned(),
             host: setup.host.to_owned(),

@@ -46,6 +46,11 @@ impl ScriptSource {
         compiled.map(drop).map_err(|error| ScriptFault::of(&error))
     }
 
+    /// True if the file has no content.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     fn chunk(&self, lua: &Lua) -> mlua::chunk::Chunk<'static> {
         let text = without_first_comment(&self.text).to_vec();
         lua.load(text).set_name(format!("@{}", self.name))
@@ -199,9 +204,10 @@ impl LuaState {
             calls: self.calls.clone(),
             seen: Mutex::new(None),
         };
+        let script = self.script.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_BETWEEN_CHECKS);
         lua.set_global_hook(triggers, move |lua, _| match watch.stop_cause() {
-            Some(cause) => Err(stopped(lua, cause)),
+            Some(cause) => Err(stop(lua, &script, cause)),
             None => Ok(VmState::Continue),
         })?;
         let message_of = seed.message_of;
@@ -298,16 +304,32 @@ impl LuaState {
     }
 }
 
-/// The error of a script that is stopped, at the innermost line that is the script's own.
-fn stopped(lua: &Lua, cause: StopCause) -> mlua::Error {
+/// Stops a script. Returns the error that its current instruction raises. Each further instruction
+/// raises it again, so that the script can't continue by catching it.
+fn stop(lua: &Lua, script: &str, cause: StopCause) -> mlua::Error {
+    let position = position(lua).unwrap_or_else(|| script.to_owned());
+    let raise = {
+        let position = position.clone();
+        move |_: &Lua, _: &Debug<'_>| {
+            let position = position.clone();
+            Err(mlua::Error::external(StoppedScript { position, cause }))
+        }
+    };
+    let triggers = HookTriggers::new().every_nth_instruction(1);
+    // Without this hook, the script can only catch the error until the next check.
+    let _ = lua.set_global_hook(triggers, raise);
+    mlua::Error::external(StoppedScript { position, cause })
+}
+
+/// The innermost line on the stack that is the script's own.
+fn position(lua: &Lua) -> Option<String> {
     let position_of = |place: &Debug<'_>| {
         let file = place.source().short_src?.into_owned();
         let line = place.current_line()?;
         (file != OWN_CHUNK).then(|| format!("{file}:{line}"))
     };
-    let levels = (0..STACK_LEVELS_MAX).map_while(|level| lua.inspect_stack(level, position_of));
-    let position = levels.flatten().next().unwrap_or_default();
-    mlua::Error::external(StoppedScript { position, cause })
+    let mut levels = (0..STACK_LEVELS_MAX).map_while(|level| lua.inspect_stack(level, position_of));
+    levels.find_map(|position| position)
 }
 
 /// Removes a first line that begins with `#`, as Lua does when it reads files.
@@ -362,6 +384,15 @@ mod tests {
             ),
             // The loop calls functions of our own.
             ("while true do\n  string.rep(\"x\", 2, \",\")\nend", 2),
+            // The loop catches errors.
+            (
+                "while true do\n  pcall(function() while true do end end)\nend",
+                2,
+            ),
+            (
+                "local function f() while true do end end\nwhile true do xpcall(f, print) end",
+                1,
+            ),
         ] {
             let message = message(text, limits);
             let expected = format!("s.lua:{line}: the call did not return within 20ms");

@@ -23,6 +23,7 @@ Examples:
   prony load --stages 500@30s,2000@1m --abort-if 'p99>1s' http://localhost/
   prony load --unix /run/app.sock http://localhost/health
   prony load -X POST --body @in.json http://localhost/
+  prony load --script shop.lua http://localhost/    requests by a Lua script
   prony load -c 10 --curl curl 'http://localhost/' -H 'Accept: text/html'
   prony load --json - http://localhost/ | jq .rate.ok_per_s
   prony load --agents 4 --creds coordinator.creds http://10.0.0.5/

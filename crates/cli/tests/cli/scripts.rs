@@ -174,6 +174,14 @@ fn errors_of_scripts_name_file_and_line() {
         assert_eq!(out, "", "{script}");
     }
     assert!(recorder.take().is_empty(), "no load began");
+    workdir.write("empty.lua", "");
+    let args = ["load", &url, "--script", "empty.lua"];
+    let empty = workdir.run(&args).expect(2);
+    assert!(
+        empty.err.contains("empty.lua: the script is empty"),
+        "{}",
+        empty.err
+    );
     let missing = workdir
         .run(&["load", &url, "--script", "missing.lua"])
         .expect(2);
@@ -286,6 +294,21 @@ fn plans_and_comparisons_run_scripts() {
         assert!(count("POST /echo ") > 0 && count("GET /bytes/13 ") > 0);
         assert_eq!(count("GET / "), 0, "only the script decides");
     }
+}
+
+#[test]
+fn each_load_of_a_capacity_search_runs_the_script() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let script = "function request() return wrk.format(\"POST\", \"/echo\") end\n\
+                  function done(summary) print(\"done\", summary.requests > 0) end";
+    workdir.write("load.lua", script);
+    let args = "capacity --script load.lua --goal p90<10s --max-rate 200 --probe 1s";
+    let url = origin.url("/");
+    let args: Vec<&str> = args.split(' ').chain([url.as_str()]).collect();
+    let output = workdir.run(&args);
+    assert!(output.err.contains("done\ttrue"), "{}", output.err);
+    assert!(!output.out.contains("done"), "{}", output.out);
 }
 
 #[test]

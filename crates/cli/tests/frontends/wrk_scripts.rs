@@ -60,13 +60,41 @@ fn wait_for_end(child: &mut Child) -> Option<i32> {
     panic!("the process does not end");
 }
 
-#[test]
-fn a_second_interrupt_ends_the_process_despite_the_script() {
+/// Runs a script whose first call of `request` never returns, and interrupts it this many times.
+/// Returns the exit status.
+fn interrupted(forever: &str, times: u32) -> Option<i32> {
     let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "function request()\n print('forever') io.stdout:flush()\n {forever}\n return '' end"
+    );
+    std::fs::write(folder.path().join("script.lua"), script).unwrap();
+    let url = origin.url("/");
+    let arguments = ["wrk", "-t1", "-c1", "-d600", "-s", "script.lua", &url];
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
+    let mut child = command(program, &arguments, folder.path()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("forever") {
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "{line}");
+    }
+    for _ in 0..times {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        // Two simultaneous signals would count as one.
+        thread::sleep(Duration::from_millis(100));
+    }
+    wait_for_end(&mut child)
+}
+
+#[test]
+fn a_script_can_not_catch_an_interrupt() {
+    let forever = "while true do pcall(function() while true do end end) end";
+    assert_eq!(interrupted(forever, 1), Some(1));
+}
+
+#[test]
+fn a_second_interrupt_ends_the_process_despite_the_script() {
     for forever in [
-        // The script catches each interrupt.
-        "while true do pcall(function() while true do end end) end",
         // A hook can't interrupt these.
         "local p = newproxy(true)
          getmetatable(p).__gc = function() while true do end end
@@ -75,24 +103,6 @@ fn a_second_interrupt_ends_the_process_despite_the_script() {
         "string.find(string.rep('a', 300), string.rep('a*', 60) .. 'b')",
         "while true do os.execute('sleep 1') end",
     ] {
-        let script = format!(
-            "function request()\n print('forever') io.stdout:flush()\n {forever}\n return '' end"
-        );
-        std::fs::write(folder.path().join("script.lua"), script).unwrap();
-        let url = origin.url("/");
-        let arguments = ["wrk", "-t1", "-c1", "-d600", "-s", "script.lua", &url];
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
-        let mut child = command(program, &arguments, folder.path()).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("forever") {
-            assert!(stdout.read_line(&mut line).unwrap() > 0, "{line}");
-        }
-        for _ in 0..2 {
-            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-            // Two simultaneous signals would count as one.
-            thread::sleep(Duration::from_millis(100));
-        }
-        assert_eq!(wait_for_end(&mut child), Some(130), "{forever}");
+        assert_eq!(interrupted(forever, 2), Some(130), "{forever}");
     }
 }

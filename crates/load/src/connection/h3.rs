@@ -238,7 +238,11 @@ impl H3 {
         };
         if self.http.has_output() {
             self.http.take_control(&mut own.control.pending);
-            self.http.take_decoder(&mut own.decoder.pending);
+            // Later output stays where it is counted, so that a server that doesn't read is
+            // noticed.
+            if own.decoder.pending.is_empty() {
+                self.http.take_decoder(&mut own.decoder.pending);
+            }
         }
         own.control.write(quic);
         own.decoder.write(quic);
@@ -261,10 +265,10 @@ impl H3 {
                     }
                     Ok(())
                 }
-                QuicEvent::Stopped(stream) => {
-                    self.drop_rest(stream, quic);
-                    Ok(())
-                }
+                QuicEvent::Stopped(stream) => self
+                    .http
+                    .stopped(stream)
+                    .map(|_| self.drop_rest(stream, quic)),
                 QuicEvent::StreamsAllowed => {
                     if self.next_stream.is_none() {
                         self.next_stream = quic.open(StreamDirection::Both);

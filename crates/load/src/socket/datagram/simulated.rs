@@ -17,7 +17,8 @@ use prony_record::Nanos;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, DatagramEvent as ServerEvent, Dir, EcnCodepoint,
-    Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
+    Endpoint, EndpointConfig, Event, ServerConfig, Side, StreamEvent, StreamId, TransportConfig,
+    VarInt,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -66,6 +67,8 @@ pub(crate) enum ReplyEnd {
     Stall,
     /// Sends this on the control stream instead, and ends the stream.
     Announce(&'static [u8]),
+    /// Ends the stream, and refuses to read the client's control stream.
+    StopControl,
     /// Closes the connection with this error code of HTTP/3.
     Close(u32),
     /// The server disappears without a word, with everything that it knew.
@@ -355,6 +358,12 @@ impl QuicServer {
                     if let Some(control) = served.control {
                         let _ = served.connection.send_stream(control).write(bytes);
                     }
+                }
+                ReplyEnd::StopControl => {
+                    let _ = response.finish();
+                    let control = StreamId::new(Side::Client, Dir::Uni, 0);
+                    let mut control = served.connection.recv_stream(control);
+                    let _ = control.stop(VarInt::from_u32(0x100));
                 }
                 ReplyEnd::Close(code) => {
                     let code = VarInt::from_u32(code);

@@ -285,6 +285,24 @@ fn violations_on_the_control_stream_end_the_connection_with_their_reason() {
 }
 
 #[test]
+fn a_server_must_read_the_control_stream() {
+    let script = Box::new(move |number| match number {
+        0 => QuicReply {
+            end: ReplyEnd::StopControl,
+            ..finish(ok(b"hi"))
+        },
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 12 -c 1 --timeout 5s", GOOD, 100, script);
+    let totals = &load.record.totals;
+    assert_eq!(totals.ok + totals.failed, 12, "{:?}", load.all());
+    assert_eq!(load.log.borrow().connections, 2);
+    let code = load.log.borrow().close_codes.first().copied();
+    let name = code.map(|code| prony_protocol::h3::H3ErrorCode(code).to_string());
+    assert_eq!(name.as_deref(), Some("H3_CLOSED_CRITICAL_STREAM"));
+}
+
+#[test]
 fn invalid_responses_fail_their_request_or_their_connection() {
     let data_first = vec![0x00, 0x01, 0xff];
     let cut_frame = [&ok(b"hi")[..7], &[][..]].concat();

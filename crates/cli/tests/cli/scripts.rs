@@ -142,6 +142,57 @@ end
 }
 
 #[test]
+fn setup_may_send_threads_to_another_address() {
+    let workdir = Workdir::new();
+    let recorders = [Recorder::start(), Recorder::start()];
+    let [own, other] = &recorders;
+    let address = other.address();
+    let port = address.rsplit(':').next().unwrap();
+    let script = format!(
+        "function setup(thread) thread.addr = wrk.lookup(\"127.0.0.1\", \"{port}\")[1] end"
+    );
+    for more in ["-n 4 -c 2", "-n 4 -c 2 --no-keepalive"] {
+        let (out, _) = load(&workdir, &script, &own.url("/a"), more, 0);
+        assert!(out.contains("4 requests: 4 ok"), "{more}: {out}");
+        assert_eq!(own.take().len(), 0, "{more}");
+        let taken = other.take();
+        assert_eq!(taken.len(), 4, "{more}");
+        assert_eq!(taken[0].line, "GET /a HTTP/1.1");
+        // The host is that of the URL, as with wrk.
+        assert_eq!(taken[0].header("host"), Some(own.address().as_str()));
+    }
+    for (url, more, problem) in [
+        ("https://127.0.0.1:1/", "-n 1", "--sni"),
+        ("http://localhost/", "-n 1 --unix o.sock", "UNIX socket"),
+    ] {
+        let (_, err) = load(&workdir, &script, url, more, 2);
+        assert!(err.contains("load.lua: setup() sets thread.addr"), "{err}");
+        assert!(err.contains(problem), "{err}");
+    }
+}
+
+#[test]
+fn a_curl_command_gives_the_settings_of_a_script() {
+    let workdir = Workdir::new();
+    let recorder = Recorder::start();
+    workdir.write(
+        "load.lua",
+        "function init() wrk.path = wrk.path .. \"b\" end",
+    );
+    let curl = format!("curl '{}' -H 'A: b' -d q=1", recorder.url("/a"));
+    let args = [
+        "load", "-n", "1", "-c", "1", "--script", "load.lua", "--curl", &curl,
+    ];
+    workdir.run(&args).expect(0);
+    let taken = recorder.take();
+    assert_eq!(taken[0].line, "POST /ab HTTP/1.1");
+    assert_eq!(
+        (taken[0].header("a"), &taken[0].body[..]),
+        (Some("b"), &b"q=1"[..])
+    );
+}
+
+#[test]
 fn errors_of_scripts_name_file_and_line() {
     let workdir = Workdir::new();
     let recorder = Recorder::start();
@@ -243,14 +294,6 @@ fn settings_that_contradict_a_script_are_refused() {
         let output = workdir.run(&args).expect(2);
         assert!(output.err.contains("--script"), "{words:?}: {}", output.err);
     }
-    let script = r#"
-function setup(thread) thread.addr = wrk.lookup("127.0.0.3", "1")[1] end
-"#;
-    let origin = Origin::start(&workdir, &["--unix", "o.sock"]);
-    let more = "--unix o.sock -n 1";
-    let (_, err) = load(&workdir, script, "http://localhost/", more, 2);
-    assert!(err.contains("load.lua: setup() sets thread.addr"), "{err}");
-    drop(origin);
 }
 
 /// A plan whose load has a script.

@@ -22,10 +22,13 @@ use prony_stats::gate::Ruling;
 use crate::arguments::CapacityArgs;
 use crate::command_line;
 use crate::ending::{Ending, Failure};
+use crate::live::bracket::BracketStep;
+use crate::live::capacity::{CapacityNotes, CapacityView};
 use crate::load::resolve;
 use crate::output::Output;
-use crate::progress::Progress;
-use crate::{scripts, signals, terminal};
+use crate::progress::{Progress, ProgressMode};
+use crate::running_load::RunningLoad;
+use crate::{live, scripts, signals, terminal};
 
 /// Finds the capacity.
 pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
@@ -54,7 +57,19 @@ pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
         }
     }
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let searches = search(typed, &goals, &load, &interrupt, &progress)?;
+    let notes = CapacityNotes::new(title(&spec.info().url, &goals));
+    let mut view = CapacityView {
+        notes: &notes,
+        interrupt: &interrupt,
+    };
+    let searches = live::with_view(&progress, &mut view, &|| interrupt.stop(), || {
+        let watch = SearchWatcher {
+            notes: &notes,
+            progress: &progress,
+            searches: typed.repeats,
+        };
+        search(typed, &goals, &load, &interrupt, &watch)
+    })?;
     let document = CapacityDocument {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at,
@@ -166,7 +181,7 @@ fn search(
     goals: &CapacityGoals,
     load: &LoadSettings,
     interrupt: &Interrupt,
-    progress: &Progress,
+    watch: &SearchWatcher<'_>,
 ) -> Result<Vec<SearchReport>, Failure> {
     let mut searches: Vec<SearchReport> = Vec::new();
     let seed = load.seed.unwrap_or(0);
@@ -186,12 +201,10 @@ fn search(
             settings: goals.search(seed, start_at),
             interrupt,
         };
-        let mut show = |event: SearchEvent<'_>| {
-            if let SearchEvent::Ended { probe, bracket } = event {
-                progress.line(&progress_line(number + 1, typed.repeats, probe, bracket));
-            }
-        };
+        watch.notes.search_began((number + 1, typed.repeats));
+        let mut show = |event: SearchEvent<'_>| watch.observe(number + 1, event);
         let report = search.run(&mut loads, &mut show)?;
+        watch.search_ended(number + 1, &report);
         let is_capacity = report.capacity_per_s().is_some();
         searches.push(report);
         // A bound or an unmet goal needs no interval.
@@ -223,25 +236,77 @@ impl ProbeLoads for LocalLoads<'_> {
     }
 }
 
-/// A probe in one line, with the bracket so far.
-fn progress_line(
-    search: u64,
+/// Receives the events of searches: prints lines, and updates the view's state.
+struct SearchWatcher<'a> {
+    notes: &'a CapacityNotes,
+    progress: &'a Progress,
+    /// Number of searches.
     searches: u32,
-    probe: &ProbeReport,
-    bracket: (Option<f64>, Option<f64>),
-) -> String {
-    let what = match probe.rate_per_s {
+}
+
+impl SearchWatcher<'_> {
+    /// Takes an event of the search with this number, from 1.
+    fn observe(&self, search: u64, event: SearchEvent<'_>) {
+        match event {
+            SearchEvent::Begun {
+                probe,
+                spec,
+                control,
+            } => {
+                // Without a view, results need not be merged.
+                if self.progress.mode() == ProgressMode::View {
+                    let load = RunningLoad::here(control, spec.info());
+                    let planned = spec.planned().map(Duration::from);
+                    self.notes.probe_began(probe.rate_per_s, load, planned);
+                }
+            }
+            SearchEvent::Ended { probe, bracket } => {
+                let searches = self.searches;
+                let text = probe_text(probe);
+                let known = match bracket {
+                    (None, None) => String::new(),
+                    bracket => format!("; {}", between(bracket)),
+                };
+                self.progress
+                    .step(&format!("search {search} of {searches}: {text}{known}"));
+                let step = BracketStep {
+                    probe_per_s: probe.rate_per_s.unwrap_or(probe.achieved_per_s),
+                    is_met: probe.met,
+                    ends: bracket,
+                };
+                self.notes
+                    .probe_ended(step, format!("search {search}: {text}"));
+            }
+        }
+    }
+
+    /// Takes the result of the search with this number, from 1.
+    fn search_ended(&self, search: u64, report: &SearchReport) {
+        let capacity = match report.capacity_per_s() {
+            Some(capacity) => number::rate(capacity),
+            None => between((report.met_per_s, report.unmet_per_s)),
+        };
+        let probes = number::plural(report.probes.len() as u64, "probe", "probes");
+        self.notes
+            .search_ended(format!("search {search}: {capacity}, {probes}"));
+    }
+}
+
+/// A probe in one line.
+fn probe_text(probe: &ProbeReport) -> String {
+    match probe.rate_per_s {
         None => format!("{} in a closed loop", number::rate(probe.achieved_per_s)),
         Some(rate) => {
             let met = if probe.met { "met" } else { "not met" };
             format!("{} {met}: {}", number::rate(rate), probe.readings())
         }
-    };
-    let known = match bracket {
-        (None, None) => String::new(),
-        bracket => format!("; {}", between(bracket)),
-    };
-    format!("search {search} of {searches}: {what}{known}")
+    }
+}
+
+/// The title of the view.
+fn title(url: &str, goals: &CapacityGoals) -> String {
+    let goals: Vec<String> = goals.goals.iter().map(Goal::to_string).collect();
+    format!("{url}: {}", goals.join(", "))
 }
 
 /// Prints what the result means for the exit status, and returns it.

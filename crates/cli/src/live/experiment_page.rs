@@ -122,7 +122,7 @@ fn trial(state: &ExperimentState) -> String {
 }
 
 /// The current load in a few lines.
-fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
+pub(super) fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let block = panels::titled("load", theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);

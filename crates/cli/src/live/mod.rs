@@ -1,4 +1,4 @@
-//! The live view: a load or an experiment, drawn on the terminal while it runs.
+//! The live view: a load, an experiment or a capacity search, drawn on the terminal while it runs.
 //!
 //! It uses the alternate screen, so it needs no information from the terminal, such as the position of
 //! the cursor. It can be resized at any time, and leaves the shell's lines unchanged, with the results
@@ -7,6 +7,10 @@
 //! A [`LiveView`] reads the latest figures and draws them four times a second, on a thread of its own.
 
 mod agents;
+pub(crate) mod bracket;
+pub(crate) mod capacity;
+mod capacity_page;
+mod capacity_state;
 mod entries;
 pub(crate) mod experiment;
 mod experiment_page;

@@ -12,7 +12,7 @@ use ratatui::style::Color;
 
 use super::agents::Agents;
 use super::experiment_state::ExperimentState;
-use super::{Theme, ViewContext, experiment_page, load_page};
+use super::{Theme, ViewContext, capacity_page, experiment_page, load_page};
 use sample_pages::{DrawnPage, beginning, pages};
 
 mod sample_pages;
@@ -30,6 +30,7 @@ fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer 
     };
     let draw = |frame: &mut ratatui::Frame<'_>| match page {
         DrawnPage::Load(figures) => load_page::draw(frame, figures, &context),
+        DrawnPage::Capacity(state) => capacity_page::draw(frame, state, &context),
         DrawnPage::Experiment(state) => experiment_page::draw(frame, state, &context),
     };
     terminal.draw(draw).unwrap();
@@ -85,7 +86,10 @@ fn without_colors_the_text_is_the_same() {
             cells.any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
         };
         assert!(!colors(&plain), "{name}");
-        assert!(colors(&colored) || ["experiment-begins", "agents-get-ready"].contains(&name));
+        assert!(
+            colors(&colored)
+                || ["experiment-begins", "agents-get-ready", "capacity-begins"].contains(&name)
+        );
     }
 }
 

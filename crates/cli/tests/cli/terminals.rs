@@ -268,6 +268,24 @@ fn a_key_ends_a_load_with_its_results() {
 }
 
 #[test]
+fn a_capacity_search_shows_its_bracket_until_a_key_ends_it() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let url = origin.url("/");
+    let args = ["capacity", "--goal", "p99<10s", "--max-rate", "200", &url];
+    let mut typist = TerminalUser::start(&workdir, &args, TerminalStreams::All, &[]);
+    // The words of a line are drawn one by one.
+    typist.wait_until("bracket", |seen| {
+        seen.contains("bracket:") && seen.contains("measuring") && seen.contains('●')
+    });
+    typist.press("q");
+    let (status, seen) = typist.end();
+    let after = after_the_view(&seen);
+    assert_eq!(status, Some(130), "{seen:?}");
+    assert!(after.contains("prony: interrupted"), "{seen:?}");
+}
+
+#[test]
 fn a_key_ends_an_experiment_and_removes_everything() {
     let workdir = Workdir::new();
     let mut typist =

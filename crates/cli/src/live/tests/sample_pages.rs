@@ -6,9 +6,12 @@ use prony_experiment::runner::SliceResult;
 use prony_record::{
     EntryResult, Finding, FindingId, LoadInfo, Outcome, RateStage, Severity, Summary,
 };
+use prony_report::number;
 use prony_stats::{Effect, Metric, Verdict};
 
 use crate::live::agents::Agents;
+use crate::live::bracket::{Bracket, BracketStep};
+use crate::live::capacity_state::CapacityState;
 use crate::live::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use crate::live::follower::{GeneratorUse, LoadFigures, RatePoint, Times, TimesPoint};
 use crate::live::rounds::Rounds;
@@ -17,6 +20,7 @@ use crate::live::rounds::Rounds;
 pub(super) enum DrawnPage {
     Load(Box<LoadFigures>),
     Experiment(Box<ExperimentState>),
+    Capacity(Box<CapacityState>),
 }
 
 impl DrawnPage {
@@ -24,6 +28,7 @@ impl DrawnPage {
         match self {
             DrawnPage::Load(figures) => figures.is_stopped,
             DrawnPage::Experiment(state) => state.is_stopped,
+            DrawnPage::Capacity(state) => state.is_stopped,
         }
     }
 }
@@ -55,6 +60,18 @@ pub(super) fn pages() -> Vec<(&'static str, DrawnPage)> {
         (
             "experiment-rounds",
             DrawnPage::Experiment(Box::new(experiment_in_rounds())),
+        ),
+        ("capacity", DrawnPage::Capacity(Box::new(capacity()))),
+        (
+            "capacity-begins",
+            DrawnPage::Capacity(Box::new(capacity_begins())),
+        ),
+        (
+            "capacity-stops",
+            DrawnPage::Capacity(Box::new(CapacityState {
+                is_stopped: true,
+                ..capacity()
+            })),
         ),
     ]
 }
@@ -292,6 +309,63 @@ fn getting_ready() -> LoadFigures {
             ..Agents::default()
         }),
         ..LoadFigures::default()
+    }
+}
+
+/// The second of five searches, during a probe.
+fn capacity() -> CapacityState {
+    let mut bracket = Bracket::default();
+    let mut probes = Vec::new();
+    let ends = |met: f64, unmet: f64| (Some(met), Some(unmet).filter(|it| *it > 0.0));
+    for (probe_per_s, is_met, ends) in [
+        (1_000.0, true, ends(1_000.0, 0.0)),
+        (4_000.0, true, ends(4_000.0, 0.0)),
+        (16_000.0, false, ends(4_000.0, 16_000.0)),
+        (8_000.0, false, ends(4_000.0, 8_000.0)),
+        (5_600.0, true, ends(5_600.0, 8_000.0)),
+        (6_700.0, true, ends(6_700.0, 8_000.0)),
+    ] {
+        bracket.probe_ended(BracketStep {
+            probe_per_s,
+            is_met,
+            ends,
+        });
+        let (met, p99) = if is_met {
+            ("met", "21.4 ms")
+        } else {
+            ("not met", "812 ms")
+        };
+        probes.push(format!(
+            "search 2: {} {met}: p99 {p99}",
+            number::rate(probe_per_s)
+        ));
+    }
+    bracket.probe_per_s = Some(7_320.0);
+    let mut load = open();
+    load.elapsed = Duration::from_millis(2_250);
+    load.planned = Some(Duration::from_secs(4));
+    load.findings.clear();
+    CapacityState {
+        title: "http://127.0.0.1:8080/: p99<50ms, failed<0.1%".to_owned(),
+        search: (2, 5),
+        probes_begun: 7,
+        bracket,
+        load: Some(load),
+        is_probing: true,
+        probes: probes.into(),
+        searches: vec!["search 1: 7,410 req/s, 31 probes".to_owned()],
+        elapsed: Duration::from_secs(84),
+        is_stopped: false,
+    }
+}
+
+/// Before the first probe.
+fn capacity_begins() -> CapacityState {
+    CapacityState {
+        search: (1, 5),
+        title: "http://127.0.0.1:8080/: p99<50ms".to_owned(),
+        elapsed: Duration::from_millis(600),
+        ..CapacityState::default()
     }
 }
 

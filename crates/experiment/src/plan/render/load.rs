@@ -214,11 +214,7 @@ pub(crate) fn read_load(
         lines.report(&error.into(), reader);
     }
     if settings.script.is_some() && around.layout.load_agents.is_some() {
-        let line = lines.0.get("script").copied().unwrap_or(0);
-        let message = "script with agents: agents run no scripts, because a script can start any \
-                       program";
-        let hint = "leave agents out, or describe the requests with urls";
-        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+        refuse_script(&lines, reader);
     }
     let url = format!(
         "{}://{}{path}",
@@ -241,6 +237,15 @@ pub(crate) fn read_load(
         abort_rules,
         lines,
     })
+}
+
+/// Reports a script of a load that agents make.
+fn refuse_script(lines: &SettingLines, reader: &mut PlanReader<'_>) {
+    let line = lines.0.get("script").copied().unwrap_or(0);
+    let message =
+        "script with agents: agents run no scripts, because a script can start any program";
+    let hint = "leave agents out, or describe the requests with urls";
+    reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
 }
 
 /// Reads `abort_if` and `abort_window`.

@@ -1,0 +1,228 @@
+//! The bracket of a capacity search in the live view: how it closes, probe by probe.
+
+use std::collections::VecDeque;
+
+use prony_report::number;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+
+use super::{Theme, panels};
+
+/// The most steps that are kept.
+const STEPS_MAX: usize = 40;
+/// Width of the column of rates.
+const RATE_CELLS: u16 = 14;
+
+/// The rates that a search knows about, in requests per second.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bracket {
+    /// Highest rate that met the goals so far, and lowest that did not.
+    pub(crate) ends: (Option<f64>, Option<f64>),
+    /// Rate of the current probe; `None` between probes, and in a closed loop.
+    pub(crate) probe_per_s: Option<f64>,
+    /// The probes that have ended, the newest last.
+    pub(crate) steps: VecDeque<BracketStep>,
+}
+
+/// The bracket after a probe.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BracketStep {
+    /// Rate of the probe.
+    pub(crate) probe_per_s: f64,
+    /// The probe met the goals.
+    pub(crate) is_met: bool,
+    /// The ends of the bracket.
+    pub(crate) ends: (Option<f64>, Option<f64>),
+}
+
+impl Bracket {
+    /// Takes the result of a probe.
+    pub(crate) fn probe_ended(&mut self, step: BracketStep) {
+        self.ends = step.ends;
+        self.probe_per_s = None;
+        self.steps.push_back(step);
+        if self.steps.len() > STEPS_MAX {
+            self.steps.pop_front();
+        }
+    }
+
+    /// The two ends in one line each.
+    pub(super) fn words(&self) -> [Line<'static>; 2] {
+        let line = |name: &str, rate: Option<f64>| Line::from(format!("{name} {}", rate_of(rate)));
+        [line("met:", self.ends.0), line("not met:", self.ends.1)]
+    }
+}
+
+fn rate_of(rate: Option<f64>) -> String {
+    rate.map_or("–".to_owned(), number::rate)
+}
+
+/// Draws the rates, and one line for each of the latest probes as far as there is room.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: Theme) {
+    let block = panels::titled("bracket: ├ met, ┤ not met, ● probe", theme);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let [rates, steps] =
+        Layout::vertical([Constraint::Length(3), Constraint::Fill(1)]).areas(inner);
+    let row = |name: &'static str, rate: Option<f64>, style| {
+        let rate = Line::from(rate_of(rate)).right_aligned();
+        Row::new([
+            Cell::new(name).style(theme.dim()),
+            Cell::new(rate).style(style),
+        ])
+    };
+    let rows = [
+        row("highest rate met", bracket.ends.0, theme.good()),
+        row("lowest rate not met", bracket.ends.1, theme.odd()),
+        row("current probe", bracket.probe_per_s, theme.strong()),
+    ];
+    let widths = [Constraint::Fill(1), Constraint::Length(RATE_CELLS)];
+    frame.render_widget(Table::new(rows, widths), rates);
+    let width = usize::from(steps.width);
+    // The current probe and the scale take two lines.
+    let room = usize::from(steps.height).saturating_sub(2);
+    let Some(scale) = RateScale::of(bracket, room, width) else {
+        return;
+    };
+    let mut lines = vec![Line::styled(scale.head(), theme.dim())];
+    let first = bracket.steps.len().saturating_sub(room);
+    lines.extend(bracket.steps.iter().skip(first).map(|step| {
+        let style = match step.is_met {
+            true => theme.good(),
+            false => theme.odd(),
+        };
+        Line::styled(scale.draw(step.ends, Some(step.probe_per_s)), style)
+    }));
+    let now = scale.draw(bracket.ends, bracket.probe_per_s);
+    lines.push(Line::styled(now, theme.strong()));
+    frame.render_widget(Paragraph::new(lines), steps);
+}
+
+/// Maps rates to a row of cells, on a logarithmic scale.
+struct RateScale {
+    low: f64,
+    high: f64,
+    width: usize,
+}
+
+impl RateScale {
+    /// A scale that holds all rates of the latest steps and of the current one; `None` without any, or
+    /// without room.
+    fn of(bracket: &Bracket, steps: usize, width: usize) -> Option<RateScale> {
+        let shown = bracket.steps.iter().rev().take(steps);
+        let of_steps = shown.flat_map(|it| [Some(it.probe_per_s), it.ends.0, it.ends.1]);
+        let now = [bracket.probe_per_s, bracket.ends.0, bracket.ends.1];
+        let rates = of_steps.chain(now).flatten().filter(|rate| *rate > 0.0);
+        let (low, high) = rates.fold((f64::INFINITY, 0.0), |(low, high), rate| {
+            (rate.min(low), rate.max(high))
+        });
+        (low <= high && width > 0).then_some(RateScale { low, high, width })
+    }
+
+    /// The cell of a rate.
+    fn cell(&self, rate: f64) -> usize {
+        let span = (self.high / self.low).ln();
+        let share = match span > 0.0 {
+            true => (rate.max(self.low) / self.low).ln() / span,
+            false => 0.5,
+        };
+        (share.clamp(0.0, 1.0) * (self.width - 1) as f64).round() as usize
+    }
+
+    /// The lowest and the highest rate.
+    fn head(&self) -> String {
+        let (low, high) = (
+            number::rate_figure(self.low),
+            number::rate_figure(self.high),
+        );
+        let used = low.chars().count() + high.chars().count();
+        match self.width.checked_sub(used) {
+            Some(room) if room > 0 && low != high => format!("{low}{}{high}", " ".repeat(room)),
+            _ => low,
+        }
+    }
+
+    /// A bracket with a probe. An end that is unknown is open up to the edge.
+    fn draw(&self, (met, unmet): (Option<f64>, Option<f64>), probe: Option<f64>) -> String {
+        let mut cells = vec![' '; self.width];
+        let (met_cell, unmet_cell) = (
+            met.map_or(0, |rate| self.cell(rate)),
+            unmet.map_or(self.width - 1, |rate| self.cell(rate)),
+        );
+        if met.is_some() || unmet.is_some() {
+            // Noise can let a rate meet the goals above one that did not.
+            cells[met_cell.min(unmet_cell)..=met_cell.max(unmet_cell)].fill('─');
+        }
+        if met.is_some() {
+            cells[met_cell] = '├';
+        }
+        if unmet.is_some() {
+            cells[unmet_cell] = '┤';
+        }
+        if let Some(probe) = probe {
+            cells[self.cell(probe)] = '●';
+        }
+        let text: String = cells.into_iter().collect();
+        text.trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(probe_per_s: f64, ends: (Option<f64>, Option<f64>)) -> BracketStep {
+        BracketStep {
+            probe_per_s,
+            is_met: ends.0 == Some(probe_per_s),
+            ends,
+        }
+    }
+
+    #[test]
+    fn brackets_close_on_one_scale() {
+        let mut bracket = Bracket::default();
+        bracket.probe_ended(step(100.0, (Some(100.0), None)));
+        bracket.probe_ended(step(10_000.0, (Some(100.0), Some(10_000.0))));
+        bracket.probe_ended(step(1_000.0, (Some(1_000.0), Some(10_000.0))));
+        bracket.probe_per_s = Some(3_162.0);
+        let scale = RateScale::of(&bracket, 9, 21).unwrap();
+        let draw = |it: &BracketStep| scale.draw(it.ends, Some(it.probe_per_s));
+        let drawn: Vec<String> = bracket.steps.iter().map(draw).collect();
+        assert_eq!(
+            drawn,
+            [
+                "●────────────────────",
+                "├───────────────────●",
+                "          ●─────────┤"
+            ]
+        );
+        let now = scale.draw(bracket.ends, bracket.probe_per_s);
+        assert_eq!(now, "          ├────●────┤");
+        assert_eq!(scale.head().chars().count(), 21);
+        // Only the latest steps determine the scale.
+        bracket.ends = (Some(900.0), Some(1_100.0));
+        let scale = RateScale::of(&bracket, 0, 21).unwrap();
+        assert_eq!(scale.low, 900.0);
+    }
+
+    #[test]
+    fn odd_brackets_are_drawn() {
+        let mut bracket = Bracket::default();
+        assert!(RateScale::of(&bracket, 9, 21).is_none());
+        bracket.probe_ended(step(500.0, (None, Some(500.0))));
+        let scale = RateScale::of(&bracket, 9, 1).unwrap();
+        assert_eq!(scale.draw(bracket.ends, Some(500.0)), "●");
+        assert!(RateScale::of(&bracket, 9, 0).is_none());
+        bracket.probe_ended(step(600.0, (Some(600.0), Some(500.0))));
+        let scale = RateScale::of(&bracket, 9, 5).unwrap();
+        assert_eq!(scale.draw(bracket.ends, None), "┤───├");
+        assert_eq!(scale.draw((None, None), None), "");
+        for _ in 0..2 * STEPS_MAX {
+            bracket.probe_ended(step(500.0, (None, None)));
+        }
+        assert_eq!(bracket.steps.len(), STEPS_MAX);
+    }
+}

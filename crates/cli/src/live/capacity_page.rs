@@ -1,0 +1,129 @@
+//! The live view of `prony capacity`.
+
+use prony_report::number;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+
+use super::capacity_state::CapacityState;
+use super::{Theme, ViewContext, bracket, experiment_page, load_page, panels};
+use crate::progress::rounded;
+
+/// The least size of a terminal for panels next to each other.
+const FULL_SIZE_MIN: (u16, u16) = (60, 18);
+/// The most ended searches that are listed.
+const SEARCHES_MAX: usize = 5;
+
+/// Draws the page.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewContext<'_>) {
+    let area = frame.area();
+    if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
+        small(frame, area, state, context);
+        return;
+    }
+    let theme = context.theme;
+    let figures = state.load.clone().unwrap_or_default();
+    let notes = panels::notes(&figures, context.messages, theme);
+    let spare = area.height.saturating_sub(24);
+    let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
+    let panels_height = 10 + (spare / 2).min(14);
+    let first = state.searches.len().saturating_sub(SEARCHES_MAX);
+    let searches = &state.searches[first..];
+    let searches_height = match searches.len() {
+        0 => 0,
+        listed => u16::try_from(listed + 1).unwrap_or(u16::MAX),
+    };
+    let [
+        head,
+        gauge,
+        now,
+        load,
+        searches_area,
+        probes,
+        notes_area,
+        foot,
+    ] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(panels_height),
+        Constraint::Length(searches_height),
+        Constraint::Fill(1),
+        Constraint::Length(notes_height),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(Line::styled(state.title.clone(), theme.strong()), head);
+    let (words, share) = progress(state);
+    panels::gauge(frame, gauge, &words, Some(share), theme);
+    frame.render_widget(Line::from(probe(state)), now);
+    let [left, right] = panels::halves(load);
+    experiment_page::running(frame, left, &figures, theme);
+    bracket::draw(frame, right, &state.bracket, theme);
+    if !searches.is_empty() {
+        list(frame, searches_area, "searches", searches.iter(), theme);
+    }
+    list(frame, probes, "probes", state.probes.iter(), theme);
+    panels::wrapped(frame, notes_area, notes);
+    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+}
+
+/// The progress of the searches, and the share of them that has ended.
+fn progress(state: &CapacityState) -> (String, f64) {
+    let (search, searches) = state.search;
+    let time = rounded(state.elapsed);
+    let time = match state.is_stopped {
+        true => "stopping".to_owned(),
+        false => format!("{time} so far"),
+    };
+    let words = format!("search {} of {searches}: {time}", search.max(1));
+    let done = state.searches.len() as f64;
+    (words, done / f64::from(searches.max(1)))
+}
+
+/// The current probe.
+fn probe(state: &CapacityState) -> String {
+    if !state.is_probing {
+        return "waiting until the server is idle".to_owned();
+    }
+    let rate = match state.bracket.probe_per_s {
+        Some(rate) => number::rate(rate),
+        None => "a closed loop".to_owned(),
+    };
+    let figures = state.load.as_ref();
+    let progress = figures.map_or(String::new(), |it| format!(": {}", panels::progress(it).0));
+    format!("probe {}, {rate}{progress}", state.probes_begun)
+}
+
+/// The newest lines that fit.
+fn list<'a>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    lines: impl ExactSizeIterator<Item = &'a String>,
+    theme: Theme,
+) {
+    let block = panels::titled(title, theme);
+    let room = usize::from(block.inner(area).height);
+    let first = lines.len().saturating_sub(room);
+    let lines = lines.skip(first).map(|line| Line::from(line.clone()));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
+}
+
+/// The most important lines for a small terminal.
+fn small(frame: &mut Frame<'_>, area: Rect, state: &CapacityState, context: &ViewContext<'_>) {
+    let theme = context.theme;
+    let figures = state.load.clone().unwrap_or_default();
+    let mut lines = vec![
+        Line::styled(progress(state).0, theme.strong()),
+        Line::from(probe(state)),
+    ];
+    lines.extend(state.bracket.words());
+    lines.push(panels::rate(&figures, theme));
+    lines.extend(state.searches.last().cloned().map(Line::from));
+    lines.extend(panels::notes(&figures, context.messages, theme));
+    let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    panels::wrapped(frame, body, lines);
+    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+}

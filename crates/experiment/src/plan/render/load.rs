@@ -201,12 +201,8 @@ pub(crate) fn read_load(
         Endpoint::Unix(path) => settings.unix = Some(path.clone()),
         Endpoint::Udp(_) => {
             let target = format!("{}.{listener}", shape.name);
-            use_http3(
-                &mut settings,
-                &rendered,
-                target.trim_end_matches('.'),
-                reader,
-            );
+            let target = target.trim_end_matches('.');
+            use_http3(&mut settings, &rendered, target, reader);
         }
         Endpoint::Tcp(_) => {}
     }

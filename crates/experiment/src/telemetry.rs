@@ -58,6 +58,19 @@ pub struct TcpCounters {
     pub time_wait: u64,
 }
 
+/// UDP counters of one network namespace, IPv4 and IPv6 together: totals since its creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UdpCounters {
+    /// Datagrams read from sockets.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams dropped because a socket's receive buffer was full (`RcvbufErrors`).
+    pub receive_buffer_drops: u64,
+    /// Datagrams that were not sent because a socket's send buffer was full (`SndbufErrors`).
+    pub send_buffer_drops: u64,
+}
+
 /// Traffic of the interfaces of a service's place: totals since the interfaces were created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkBytes {
@@ -146,6 +159,9 @@ pub struct ServiceSample {
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of its place's network namespace.
     pub tcp: TcpCounters,
+    /// UDP counters of the same namespace.
+    #[serde(default)]
+    pub udp: UdpCounters,
     /// Performance counters of the service.
     pub hardware: Option<HardwareCounters>,
     /// Input and output; `None` if the kernel does not report it.
@@ -239,6 +255,9 @@ pub struct HostSample {
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the machine's own network namespace.
     pub tcp: TcpCounters,
+    /// UDP counters of the same namespace.
+    #[serde(default)]
+    pub udp: UdpCounters,
     /// Performance counters of all cores.
     pub hardware: Option<HardwareCounters>,
 }

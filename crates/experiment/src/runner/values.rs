@@ -114,6 +114,11 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
             counted(tcp.retransmitted_segments),
         );
         values.insert(Metric::ListenDropsPerRequest, counted(tcp.listen_drops));
+        // Otherwise the place's datagrams are those of other protocols, such as DNS.
+        if record.negotiated.http.as_deref() == Some("3") {
+            let drops = service.udp.receive_buffer_drops;
+            values.insert(Metric::UdpDropsPerRequest, counted(drops));
+        }
     }
     values
 }
@@ -157,6 +162,7 @@ fn opened_upstream(record: &Record, (begun, over_s): (u64, f64), own: u64) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::UdpCounters;
 
     #[test]
     fn upstream_connections_are_not_the_loads_own() {
@@ -277,5 +283,31 @@ mod tests {
         assert_eq!(cpu_us(&record), Some(1_000.0));
         record.totals.elapsed_s = 0.003;
         assert_eq!(cpu_us(&record), None);
+    }
+
+    #[test]
+    fn dropped_datagrams_count_for_http3_only() {
+        let service = ServiceSummary {
+            udp: UdpCounters {
+                receive_buffer_drops: 30,
+                ..UdpCounters::default()
+            },
+            ..ServiceSummary::default()
+        };
+        let summary = TelemetrySummary {
+            elapsed_s: 2.0,
+            services: [("web".to_owned(), service)].into(),
+            ..TelemetrySummary::default()
+        };
+        let mut record = Record::default();
+        (record.totals.started, record.totals.ok) = (1_000, 1_000);
+        record.totals.elapsed_s = 2.0;
+        let mut drops = |version: &str| {
+            record.negotiated.http = Some(version.to_owned());
+            let values = values(&record, Some(&summary), "web");
+            values.get(&Metric::UdpDropsPerRequest).copied()
+        };
+        assert_eq!(drops("2"), None);
+        assert_eq!(drops("3"), Some(0.03));
     }
 }

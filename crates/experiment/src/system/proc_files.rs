@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use crate::system::process::Process;
 #[cfg(any(target_os = "linux", test))]
 use crate::telemetry::IoCounters;
-use crate::telemetry::{CoreTimes, HostSample, InterfaceCounters, NetworkBytes, TcpCounters};
+use crate::telemetry::{
+    CoreTimes, HostSample, InterfaceCounters, NetworkBytes, TcpCounters, UdpCounters,
+};
 
 /// Ticks per second in /proc: 100 on all current architectures.
 pub(crate) const TICKS_PER_S: f64 = 100.0;
@@ -22,6 +24,8 @@ pub(crate) const REMOTE_PAGE_BYTES: u64 = 4096;
 pub(crate) struct NetFiles<'a> {
     /// `net/snmp`.
     pub(crate) snmp: &'a str,
+    /// `net/snmp6`; empty without IPv6.
+    pub(crate) snmp6: &'a str,
     /// `net/netstat`.
     pub(crate) netstat: &'a str,
     /// `net/sockstat`.
@@ -43,6 +47,20 @@ pub(crate) fn tcp_counters(texts: &NetFiles<'_>) -> TcpCounters {
         established_resets: snmp("EstabResets"),
         established: snmp("CurrEstab"),
         time_wait: listed(texts.sockstat, "TCP:", "tw"),
+    }
+}
+
+/// Parses the UDP counters of a network namespace.
+pub(crate) fn udp_counters(texts: &NetFiles<'_>) -> UdpCounters {
+    let both = |name: &str| {
+        let of_version_6 = listed_by_line(texts.snmp6, &format!("Udp6{name}"));
+        paired(texts.snmp, "Udp:", name) + of_version_6
+    };
+    UdpCounters {
+        received: both("InDatagrams"),
+        sent: both("OutDatagrams"),
+        receive_buffer_drops: both("RcvbufErrors"),
+        send_buffer_drops: both("SndbufErrors"),
     }
 }
 
@@ -342,6 +360,13 @@ fn paired(text: &str, prefix: &str, name: &str) -> u64 {
         .find(|(candidate, _)| *candidate == name)
         .and_then(|(_, value)| value.parse().ok())
         .unwrap_or(0)
+}
+
+/// Returns a value from a file with a name and a value in each line.
+fn listed_by_line(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    let (_, value) = lines.find(|(candidate, _)| *candidate == name).unzip();
+    value.and_then(first_number).unwrap_or(0)
 }
 
 /// Returns a value from a line `prefix name value name value …`.

@@ -6,12 +6,12 @@ use crate::topology::LinkTraffic;
 
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, MemoryKind, ServiceSample,
-    TcpCounters, TelemetrySample,
+    TcpCounters, TelemetrySample, UdpCounters,
 };
 
 /// Columns of telemetry.csv with their units. A cell is empty if its column does not apply to the
 /// subject of the line.
-pub const COLUMNS: [(&str, &str); 37] = [
+pub const COLUMNS: [(&str, &str); 41] = [
     ("t_s", "seconds since the host was made"),
     (
         "subject",
@@ -85,6 +85,19 @@ pub const COLUMNS: [(&str, &str); 37] = [
     ),
     ("syn_cookies_sent", "SYN cookies sent, total so far"),
     ("time_wait", "connections in TIME_WAIT now"),
+    (
+        "udp_received_datagrams",
+        "datagrams read from sockets, total so far",
+    ),
+    ("udp_sent_datagrams", "datagrams sent, total so far"),
+    (
+        "udp_receive_drops",
+        "datagrams dropped at a full receive buffer, total so far",
+    ),
+    (
+        "udp_send_drops",
+        "datagrams dropped at a full send buffer, total so far",
+    ),
     ("cycles", "of the processor while not halted, total so far"),
     ("instructions", "completed, total so far"),
     ("cache_misses", "of the last cache, total so far"),
@@ -183,6 +196,7 @@ impl Line {
         line.set("context_switches", machine.context_switches);
         line.set("load_average", format!("{:.2}", machine.load_average));
         line.set_tcp(&machine.tcp);
+        line.set_udp(&machine.udp);
         line.set_hardware(machine.hardware);
         line
     }
@@ -225,6 +239,7 @@ impl Line {
             line.set("disk_written_bytes", io.disk_written_bytes);
         }
         line.set_tcp(&service.tcp);
+        line.set_udp(&service.udp);
         line.set_hardware(service.hardware);
         line
     }
@@ -256,6 +271,13 @@ impl Line {
         self.set("established_resets", tcp.established_resets);
         self.set("syn_cookies_sent", tcp.syn_cookies_sent);
         self.set("time_wait", tcp.time_wait);
+    }
+
+    fn set_udp(&mut self, udp: &UdpCounters) {
+        self.set("udp_received_datagrams", udp.received);
+        self.set("udp_sent_datagrams", udp.sent);
+        self.set("udp_receive_drops", udp.receive_buffer_drops);
+        self.set("udp_send_drops", udp.send_buffer_drops);
     }
 
     fn set_hardware(&mut self, hardware: Option<HardwareCounters>) {
@@ -314,6 +336,12 @@ mod tests {
             established: 7,
             time_wait: 8,
         };
+        let udp = UdpCounters {
+            received: 41,
+            sent: 42,
+            receive_buffer_drops: 43,
+            send_buffer_drops: 44,
+        };
         let interface = InterfaceCounters {
             sent: 21,
             received: 22,
@@ -340,6 +368,7 @@ mod tests {
             },
             interfaces: BTreeMap::from([("eth0".to_owned(), interface)]),
             tcp,
+            udp,
             hardware: Some(HardwareCounters {
                 cycles: Some(31),
                 instructions: Some(32),
@@ -355,6 +384,7 @@ mod tests {
             memory_used_bytes: 1 << 20,
             interfaces: BTreeMap::from([("lo".to_owned(), interface)]),
             tcp,
+            udp,
             ..HostSample::default()
         };
         TelemetrySample {
@@ -433,6 +463,14 @@ mod tests {
             ("12", "13")
         );
         assert_eq!((service["cycles"], service["instructions"]), ("31", "32"));
+        let udp = [
+            "received_datagrams",
+            "sent_datagrams",
+            "receive_drops",
+            "send_drops",
+        ];
+        let udp = udp.map(|name| service[format!("udp_{name}").as_str()]);
+        assert_eq!(udp, ["41", "42", "43", "44"]);
         assert!(
             !service.contains_key("cache_misses"),
             "a missing counter must not be zero"

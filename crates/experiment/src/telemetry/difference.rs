@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     CoreTimes, HardwareCounters, InterfaceCounters, NetworkBytes, ServiceSample, TcpCounters,
+    UdpCounters,
 };
 
 /// User and kernel CPU seconds: the most precise total, divided in the proportion of the ticks. A time
@@ -107,5 +108,18 @@ pub(super) fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters
         syn_cookies_sent: end.syn_cookies_sent.saturating_sub(begin.syn_cookies_sent),
         established: end.established,
         time_wait: end.time_wait,
+    }
+}
+
+pub(super) fn udp_between(begin: &UdpCounters, end: &UdpCounters) -> UdpCounters {
+    UdpCounters {
+        received: end.received.saturating_sub(begin.received),
+        sent: end.sent.saturating_sub(begin.sent),
+        receive_buffer_drops: end
+            .receive_buffer_drops
+            .saturating_sub(begin.receive_buffer_drops),
+        send_buffer_drops: end
+            .send_buffer_drops
+            .saturating_sub(begin.send_buffer_drops),
     }
 }

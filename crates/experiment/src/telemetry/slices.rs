@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 
 use super::difference::{
     cores_between, grown, hardware_between, interfaces_between, network_between, tcp_between,
+    udp_between,
 };
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, NetworkBytes,
-    ServiceSample, TcpCounters, TelemetrySample,
+    ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
 use crate::service::ScopedName;
 
@@ -123,6 +124,7 @@ fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) 
         },
         interfaces: interfaces(&last.interfaces, &before.interfaces, &after.interfaces),
         tcp: tcp(&last.tcp, &before.tcp, &after.tcp),
+        udp: udp(&last.udp, &before.udp, &after.udp),
         hardware: hardware(last.hardware, before.hardware, after.hardware),
         io: io(last.io, before.io, after.io),
         ..after.clone()
@@ -149,6 +151,7 @@ fn host(last: &HostSample, before: &HostSample, after: &HostSample) -> HostSampl
                 .saturating_sub(before.context_switches),
         interfaces: interfaces(&last.interfaces, &before.interfaces, &after.interfaces),
         tcp: tcp(&last.tcp, &before.tcp, &after.tcp),
+        udp: udp(&last.udp, &before.udp, &after.udp),
         hardware: hardware(last.hardware, before.hardware, after.hardware),
         ..after.clone()
     }
@@ -207,6 +210,16 @@ fn tcp(last: &TcpCounters, before: &TcpCounters, after: &TcpCounters) -> TcpCoun
         established_resets: last.established_resets + growth.established_resets,
         syn_cookies_sent: last.syn_cookies_sent + growth.syn_cookies_sent,
         ..growth
+    }
+}
+
+fn udp(last: &UdpCounters, before: &UdpCounters, after: &UdpCounters) -> UdpCounters {
+    let growth = udp_between(before, after);
+    UdpCounters {
+        received: last.received + growth.received,
+        sent: last.sent + growth.sent,
+        receive_buffer_drops: last.receive_buffer_drops + growth.receive_buffer_drops,
+        send_buffer_drops: last.send_buffer_drops + growth.send_buffer_drops,
     }
 }
 

@@ -6,11 +6,11 @@ use crate::topology::LinkTraffic;
 
 use super::difference::{
     cores_between, cpu_between, grown, hardware_between, interfaces_between, network_between,
-    tcp_between,
+    tcp_between, udp_between,
 };
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, MemoryKind,
-    NetworkBytes, ServiceSample, TcpCounters, TelemetrySample,
+    NetworkBytes, ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
 
 /// Resource use of one service between the first and the last sample.
@@ -50,6 +50,8 @@ pub struct ServiceSummary {
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of its place: differences of totals, gauges of the last sample.
     pub tcp: TcpCounters,
+    /// UDP counters of the same namespace.
+    pub udp: UdpCounters,
     /// Performance counters of the service in this time.
     pub hardware: Option<HardwareCounters>,
     /// Input and output in this time.
@@ -99,6 +101,8 @@ pub struct HostSummary {
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the machine's own namespace: differences of totals, gauges of the last sample.
     pub tcp: TcpCounters,
+    /// UDP counters of the same namespace.
+    pub udp: UdpCounters,
     /// Performance counters of all cores in this time.
     pub hardware: Option<HardwareCounters>,
 }
@@ -234,6 +238,7 @@ fn of_service(
         network_sent_bits_per_s: 8.0 * network.sent as f64 / elapsed_s,
         interfaces: interfaces_between(&begin.interfaces, &end.interfaces),
         tcp: tcp_between(&begin.tcp, &end.tcp),
+        udp: udp_between(&begin.udp, &end.udp),
         hardware: hardware_between(begin.hardware, end.hardware),
         io: begin.io.zip(end.io).map(|(begin, end)| IoCounters {
             calls: end.calls.saturating_sub(begin.calls),
@@ -275,6 +280,7 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         load_average: end.load_average,
         interfaces: interfaces_between(&begin.interfaces, &end.interfaces),
         tcp: tcp_between(&begin.tcp, &end.tcp),
+        udp: udp_between(&begin.udp, &end.udp),
         hardware: hardware_between(begin.hardware, end.hardware),
     }
 }
@@ -330,6 +336,10 @@ mod tests {
                 listen_drops: switches,
                 time_wait: switches,
                 ..TcpCounters::default()
+            },
+            udp: UdpCounters {
+                receive_buffer_drops: 3 * switches,
+                ..UdpCounters::default()
             },
             ..ServiceSample::default()
         };
@@ -387,6 +397,7 @@ mod tests {
         assert_eq!((hardware.instructions, hardware.cycles), (Some(280), None));
         assert_eq!(summary.remote, None);
         assert_eq!((web.tcp.listen_drops, web.tcp.time_wait), (40, 50));
+        assert_eq!(web.udp.receive_buffer_drops, 120);
         assert!((summary.host.foreign_percent - 25.0).abs() < 1e-9);
         assert!((summary.host.steal_percent).abs() < 1e-9);
         let foreign = &summary.host.foreign[0];

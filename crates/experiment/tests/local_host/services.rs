@@ -363,3 +363,37 @@ fn a_taken_udp_port_is_named() {
     );
     assert!(error.contains(&holder), "{error}");
 }
+
+#[test]
+fn datagrams_dropped_at_a_full_buffer_are_counted() {
+    for place in places() {
+        let mut bench = Bench::new();
+        let endpoints = bench.allocate(place, &[ListenKind::Udp]);
+        let Endpoint::Udp(address) = endpoints[0] else {
+            panic!("{endpoints:?}")
+        };
+        // It never reads.
+        let program = "import socket,sys,time\n\
+            s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
+            s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,4096)\n\
+            s.bind((sys.argv[1],int(sys.argv[2])))\nprint('bound',flush=True)\ntime.sleep(1000)";
+        let mut spec = shell(place, "");
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
+        spec.command = vec!["python3".into(), "-c".into(), program.into(), host, port];
+        let logs = bench.logs();
+        bench.host.start(&spec, &logs).unwrap();
+        bench.logged("bound");
+        let before = bench.host.sample().services["s"].udp;
+        let client = std::net::UdpSocket::bind((address.ip(), 0));
+        let client = client.unwrap_or_else(|_| std::net::UdpSocket::bind("0.0.0.0:0").unwrap());
+        for _ in 0..200 {
+            client.send_to(&[0; 1_000], address).unwrap();
+        }
+        // A few wait in the buffer.
+        wait_for("dropped datagrams", || {
+            let after = bench.host.sample().services["s"].udp;
+            let dropped = after.receive_buffer_drops - before.receive_buffer_drops;
+            (dropped >= 150).then_some(())
+        });
+    }
+}

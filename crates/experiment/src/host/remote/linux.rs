@@ -41,6 +41,7 @@ Linux_machine() {
   at file-nr; cat /proc/sys/fs/file-nr
   at dev; cat /proc/net/dev
   at snmp; cat /proc/net/snmp
+  at snmp6; cat /proc/net/snmp6 2>/dev/null
   at netstat; cat /proc/net/netstat
   at sockstat; cat /proc/net/sockstat
   at processes; cat /proc/[0-9]*/stat
@@ -92,16 +93,19 @@ fn quoted(text: &str) -> String {
 /// Parses the machine's figures and its processes.
 pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let text = |name: &str| section(sections, name);
+    let network = NetFiles {
+        snmp: text("snmp"),
+        snmp6: text("snmp6"),
+        netstat: text("netstat"),
+        sockstat: text("sockstat"),
+    };
     let host = HostSample {
         memory_used_bytes: proc_files::memory_used_bytes(text("meminfo")),
         open_files: proc_files::open_files(text("file-nr")),
         load_average: proc_files::load_average(text("loadavg")),
         interfaces: proc_files::interfaces(text("dev")),
-        tcp: proc_files::tcp_counters(&NetFiles {
-            snmp: text("snmp"),
-            netstat: text("netstat"),
-            sockstat: text("sockstat"),
-        }),
+        tcp: proc_files::tcp_counters(&network),
+        udp: proc_files::udp_counters(&network),
         ..proc_files::machine(text("stat"))
     };
     let table = text("processes")

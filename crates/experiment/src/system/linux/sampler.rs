@@ -15,6 +15,7 @@ use crate::system::proc_files::{self, NetFiles};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{
     HostSample, InterfaceCounters, IoCounters, ServiceSample, TcpCounters, TelemetrySample,
+    UdpCounters,
 };
 
 /// A running service to sample.
@@ -58,6 +59,7 @@ pub(crate) struct Sampler {
 struct NetnsCounters {
     interfaces: BTreeMap<String, InterfaceCounters>,
     tcp: TcpCounters,
+    udp: UdpCounters,
 }
 
 /// Network namespaces that were read for one sample. Services may share one.
@@ -218,6 +220,7 @@ impl NetnsCache {
         let Some(link) = apart else {
             sample.network = proc_files::traffic(&self.own.interfaces, true);
             sample.tcp = self.own.tcp;
+            sample.udp = self.own.udp;
             return;
         };
         let net = self.others.entry(link).or_insert_with(|| {
@@ -227,6 +230,7 @@ impl NetnsCache {
         sample.network = proc_files::traffic(&net.interfaces, false);
         sample.interfaces = net.interfaces.clone();
         sample.tcp = net.tcp;
+        sample.udp = net.udp;
     }
 }
 
@@ -234,14 +238,18 @@ impl NetnsCounters {
     fn read(process: &str) -> Self {
         let folder = Path::new("/proc").join(process).join("net");
         let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-        let (snmp, netstat, sockstat) = (text("snmp"), text("netstat"), text("sockstat"));
+        let (snmp, snmp6) = (text("snmp"), text("snmp6"));
+        let (netstat, sockstat) = (text("netstat"), text("sockstat"));
+        let texts = NetFiles {
+            snmp: &snmp,
+            snmp6: &snmp6,
+            netstat: &netstat,
+            sockstat: &sockstat,
+        };
         Self {
             interfaces: proc_files::interfaces(&text("dev")),
-            tcp: proc_files::tcp_counters(&NetFiles {
-                snmp: &snmp,
-                netstat: &netstat,
-                sockstat: &sockstat,
-            }),
+            tcp: proc_files::tcp_counters(&texts),
+            udp: proc_files::udp_counters(&texts),
         }
     }
 }
@@ -303,6 +311,7 @@ fn host_sample(net: &NetnsCounters) -> HostSample {
         load_average: proc_files::load_average(&text("loadavg")),
         interfaces: net.interfaces.clone(),
         tcp: net.tcp,
+        udp: net.udp,
         ..proc_files::machine(&text("stat"))
     }
 }

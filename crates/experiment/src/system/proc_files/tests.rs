@@ -2,7 +2,13 @@ use super::*;
 
 const SNMP: &str = "Ip: Forwarding DefaultTTL\nIp: 2 64\n\
     Tcp: RtoAlgorithm MaxConn ActiveOpens EstabResets CurrEstab OutSegs RetransSegs InErrs OutRsts\n\
-    Tcp: 1 -1 9 10 11 900 12 0 13\n";
+    Tcp: 1 -1 9 10 11 900 12 0 13\n\
+    Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\n\
+    Udp: 40 1 9 50 6 7\n\
+    UdpLite: InDatagrams OutDatagrams RcvbufErrors\nUdpLite: 98 98 98\n";
+const SNMP6: &str = "Ip6InReceives                   \t77\nUdp6InDatagrams                 \t400\n\
+    Udp6OutDatagrams                \t500\nUdp6RcvbufErrors                \t60\n\
+    Udp6SndbufErrors                \t70\nUdpLite6InDatagrams             \t98\n";
 const NETSTAT: &str = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 20 21 22\n\
     IpExt: InOctets ListenDrops\nIpExt: 5 99\n";
 const SOCKSTAT: &str =
@@ -24,20 +30,30 @@ fn every_counter_comes_from_its_own_column() {
     };
     let texts = NetFiles {
         snmp: SNMP,
+        snmp6: SNMP6,
         netstat: NETSTAT,
         sockstat: SOCKSTAT,
     };
     assert_eq!(tcp_counters(&texts), expected);
+    let expected = UdpCounters {
+        received: 440,
+        sent: 550,
+        receive_buffer_drops: 66,
+        send_buffer_drops: 77,
+    };
+    assert_eq!(udp_counters(&texts), expected);
 }
 
 #[test]
 fn missing_values_are_zero() {
     let texts = NetFiles {
-        snmp: "",
+        snmp: "Udp: InDatagrams\n",
+        snmp6: "Udp6InDatagrams\nUdp6OutDatagrams x\n",
         netstat: "TcpExt: ListenDrops\n",
         sockstat: "TCP: inuse 5 tw",
     };
     assert_eq!(tcp_counters(&texts), TcpCounters::default());
+    assert_eq!(udp_counters(&texts), UdpCounters::default());
     assert_eq!(machine(""), HostSample::default());
     assert_eq!(memory_used_bytes(""), 0);
     assert_eq!(switches(""), (0, 0));

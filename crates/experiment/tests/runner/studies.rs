@@ -70,6 +70,46 @@ fn the_study_of_gunicorn_behind_nginx_completes() {
     }
 }
 
+/// Caddy with three versions of HTTP, the last one over UDP. All return the same bytes.
+#[test]
+fn the_study_of_http3_completes() {
+    let plan = short_study(
+        "http3",
+        &[
+            ("duration = \"8s\"", "duration = \"700ms\""),
+            ("warmup   = \"2s\"", "warmup = \"300ms\""),
+            ("{ min = 5, max = 10 }", "1"),
+            // 96 handshakes take longer than the trial on a busy machine.
+            ("connections = 96", "connections = 6"),
+            (
+                "connections = 16, streams = 6, listener = \"https\"",
+                "connections = 1, streams = 6, listener = \"https\"",
+            ),
+            (
+                "connections = 16, streams = 6, listener = \"quic\"",
+                "connections = 1, streams = 6, listener = \"quic\"",
+            ),
+        ],
+    );
+    let mut lab = Lab::new();
+    let document = run_whole(&mut lab, &plan);
+    assert_eq!(
+        (document.variants.len(), document.comparisons.len()),
+        (6, 4)
+    );
+    for variant in &plan.variants {
+        let (id, levels) = (&variant.id, &variant.levels);
+        let record = record_of(&lab.out().join("trials").join(format!("1-{id}")));
+        assert!(record.totals.ok > 5, "{id}: {:?}", record.totals);
+        assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
+        let version = levels
+            .get("http")
+            .and_then(|name| name.strip_prefix("HTTP/"));
+        assert_eq!(record.negotiated.http.as_deref(), version, "{id}");
+        assert_eq!(record.quic.is_some(), version == Some("3"), "{id}");
+    }
+}
+
 /// Twelve variants of nginx with php-fpm. Both versions of HTTP return the same bytes without a finding; nginx's
 /// build options are stored, and private keys are not.
 #[test]

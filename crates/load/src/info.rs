@@ -76,6 +76,11 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
             .script
             .as_ref()
             .map(|file| file.display().to_string()),
+        data: settings
+            .data
+            .as_ref()
+            .map(|file| file.display().to_string()),
+        cookies: settings.cookies,
         proxy_protocol: settings.proxy_protocol.map(|it| it.name().to_owned()),
         ..LoadInfo::default()
     }

@@ -179,13 +179,19 @@ impl RequestTemplate {
         }
     }
 
-    /// The value of the Cookie header that a jar has for the request with the values drawn last.
-    pub(crate) fn cookie(&self, jar: &CookieJar, buffers: &RenderBuffers) -> Option<String> {
+    /// The value of the Cookie header that a jar has at this time for the request with the values drawn
+    /// last.
+    pub(crate) fn cookie(
+        &self,
+        jar: &CookieJar,
+        time: SystemTime,
+        buffers: &RenderBuffers,
+    ) -> Option<String> {
         let origin = self.origin.as_ref().filter(|_| !jar.is_empty())?;
         let url = origin.marked.url.cookie_url();
         let varying = (!self.values.is_empty()).then(|| buffers.text(&origin.path));
         let path = varying.as_deref().unwrap_or(url.path);
-        jar.header(CookieUrl { path, ..url }, SystemTime::now())
+        jar.header(CookieUrl { path, ..url }, time)
     }
 
     /// Renders the request with the values drawn last into `request`, which has this template's

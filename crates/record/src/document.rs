@@ -152,6 +152,12 @@ pub struct LoadInfo {
     /// File of the script that wrote the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// File of the rows for placeholders (`--data`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Each virtual user has a cookie jar (`--cookies`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cookies: bool,
     /// Number of distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fleet_loads::FleetSetup;
 use crate::recorder::{RecordedRequest, Recorder};
-use crate::running::Workdir;
+use crate::running::{Origin, Workdir, check_schema};
 
 /// A server that gives each client without a session one of its own. `/login` redirects to `/home`.
 fn sessions() -> Recorder {
@@ -191,4 +191,25 @@ fn a_second_source_of_cookies_is_refused() {
         assert!(output.err.contains(expected), "{}", output.err);
     }
     assert_eq!(server.take(), []);
+}
+
+#[test]
+fn the_record_names_the_data_and_says_that_users_have_cookies() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    workdir.write("users.csv", "name\nada\ngrace\n");
+    let url = origin.url("/?{{ name }}");
+    let words = ["load", "-n", "4", "-c", "2", "--json", "r.json"];
+    let more = ["--data", "users.csv", "--cookies", &url];
+    let output = workdir.run(&[&words[..], &more].concat()).expect(0);
+    let facts = output.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(facts.contains("data from users.csv, cookies"), "{facts}");
+    let record = workdir.json("r.json");
+    check_schema("prony.record-1.schema.json", &record);
+    assert_eq!(record["load"]["data"], "users.csv");
+    assert_eq!(record["load"]["cookies"], true);
+    let url = origin.url("/");
+    workdir.run(&[&words[..], &[&url]].concat()).expect(0);
+    let load = &workdir.json("r.json")["load"];
+    assert!(load.get("data").is_none() && load.get("cookies").is_none());
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::compares::TINY;
 use crate::recorder::Recorder;
-use crate::running::{Workdir, check_schema};
+use crate::running::{Origin, Workdir, check_schema};
 
 #[test]
 fn users_send_one_request_at_a_time_with_pauses_between() {
@@ -46,6 +46,31 @@ fn users_send_one_request_at_a_time_with_pauses_between() {
     // Without pauses there would be thousands. The upper limit is 10 standard deviations away.
     assert!((8..160).contains(&sent), "{sent}");
     assert!(by_connection.len() <= 8, "{by_connection:?}");
+}
+
+#[test]
+fn each_stream_of_http2_is_a_user_that_pauses() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let url = origin.url("/");
+    let load = |flags: &str| -> Value {
+        let common = "load --http 2 -c 2 --streams 3 --json r.json";
+        let words = common.split(' ').chain(flags.split(' ')).chain([&url[..]]);
+        workdir.run(&words.collect::<Vec<_>>()).expect(0);
+        let record = workdir.json("r.json");
+        check_schema("prony.record-1.schema.json", &record);
+        assert_eq!(record["negotiated"]["http"], "2");
+        assert_eq!(record["totals"]["failed"], 0);
+        assert!(record["totals"]["connections_opened"].as_u64().unwrap() <= 2);
+        record
+    };
+    // Six users with a request each 300 ms at most.
+    let record = load("-d 2s --think 300ms");
+    let sent = record["totals"]["started"].as_u64().unwrap();
+    assert!((6..=6 * 8).contains(&sent), "{sent}");
+    // A limit on requests holds for all streams together.
+    let record = load("-n 7 --think 20ms");
+    assert_eq!(record["totals"]["ok"], 7);
 }
 
 #[test]

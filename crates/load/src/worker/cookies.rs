@@ -1,6 +1,8 @@
 //! The cookies of the virtual users: each request slot has its own.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use prony_record::Nanos;
 
 use super::Worker;
 use crate::cookies::CookieJar;
@@ -15,6 +17,15 @@ const SET_COOKIE: &str = "set-cookie";
 pub(super) struct UserCookies {
     /// By slot.
     jars: Vec<CookieJar>,
+    /// The wall-clock time of the load's start, since the first cookie.
+    start: Option<SystemTime>,
+}
+
+/// The cookies of one virtual user at a time of the load.
+#[derive(Clone, Copy)]
+pub(super) struct UserJar<'a> {
+    pub(super) jar: &'a CookieJar,
+    pub(super) time: SystemTime,
 }
 
 impl UserCookies {
@@ -22,19 +33,27 @@ impl UserCookies {
     pub(super) fn new(spec: &LoadSpec, slots: usize) -> Option<UserCookies> {
         spec.has_cookies.then(|| UserCookies {
             jars: vec![CookieJar::default(); slots],
+            start: None,
         })
     }
 
-    /// The cookies of a slot's user.
-    pub(super) fn of(&self, slot: u32) -> &CookieJar {
-        &self.jars[slot as usize]
+    /// The cookies of a slot's user at this time of the load.
+    pub(super) fn of(&self, slot: u32, now: Nanos) -> UserJar<'_> {
+        UserJar {
+            jar: &self.jars[slot as usize],
+            // Without a start, all jars are empty.
+            time: self.start.unwrap_or(SystemTime::UNIX_EPOCH) + Duration::from(now),
+        }
     }
 
     /// Stores the cookies that a response from `url` sets. `head` is its captured head.
-    fn store(&mut self, slot: u32, url: &Url, head: &[u8]) {
+    fn store(&mut self, slot: u32, url: &Url, head: &[u8], now: Nanos) {
         let jar = &mut self.jars[slot as usize];
+        let since = Duration::from(now);
         for value in values(head) {
-            jar.set(value, url.cookie_url(), SystemTime::now());
+            // The wall clock is read once, so that changes of it don't affect the load.
+            let start = self.start.get_or_insert_with(|| SystemTime::now() - since);
+            jar.set(value, url.cookie_url(), *start + since);
         }
     }
 }
@@ -56,6 +75,7 @@ fn values(head: &[u8]) -> impl Iterator<Item = &str> {
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Stores the cookies that the complete response to a slot's request sets.
     pub(super) fn store_cookies(&mut self, slot: u32) {
+        let now = self.sockets.cached_now();
         let Some(cookies) = &mut self.cookies else {
             return;
         };
@@ -66,7 +86,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let session = self.connections[taken.connection].session();
         let captured = session.and_then(|session| session.http.captured(taken.stream()));
         if let (Some(origin), Some(captured)) = (origin, captured) {
-            cookies.store(slot, &origin.url, captured.head());
+            cookies.store(slot, &origin.url, captured.head(), now);
         }
     }
 }

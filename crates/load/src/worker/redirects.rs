@@ -5,14 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
 
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
+use super::cookies::UserJar;
 use super::dispatcher::RequestSlot;
 use crate::connection::Reason;
-use crate::cookies::CookieJar;
 use crate::location::{self, LOCATION_BYTES_MAX, further};
 use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;
@@ -184,7 +183,7 @@ impl Redirects {
         from: &Request,
         status: u16,
         location: &[u8],
-        jar: Option<&CookieJar>,
+        jar: Option<UserJar<'_>>,
     ) -> Option<Redirect> {
         // A raw request is not redirected.
         let origin = from.origin.as_ref()?;
@@ -231,7 +230,7 @@ fn write(
     from: &Request,
     status: u16,
     (to, target): (Url, u32),
-    jar: Option<&CookieJar>,
+    jar: Option<UserJar<'_>>,
 ) -> Result<Arc<Request>, Reason> {
     let Some(origin) = from.origin.as_ref() else {
         return Err(Reason::Text("a raw request can't be redirected".to_owned()));
@@ -240,7 +239,7 @@ fn write(
     if let Some(jar) = jar {
         let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie");
         further.headers.retain(|(name, _)| !is_cookie(name));
-        let cookie = jar.header(to.cookie_url(), SystemTime::now());
+        let cookie = jar.jar.header(to.cookie_url(), jar.time);
         let cookie = cookie.map(|value| ("Cookie".to_owned(), value));
         further.headers.extend(cookie);
     }
@@ -336,7 +335,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 .then(|| Redirect::Next(Err(stopped())));
         }
         let from = redirected(taken)?;
-        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot));
+        let now = self.sockets.cached_now();
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
         // With cookies, the same redirect leads to different requests.
         if jar.is_none()
             && let Some(next) = redirects.cached(from, status, location)
@@ -437,7 +437,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } = *pending;
         let origin = request.origin.as_ref().map(|origin| &origin.url);
         let to = origin.map(|url| location::resolve(url, &location));
-        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot));
+        let now = self.sockets.cached_now();
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
         let next = match (to, result) {
             (Some(Ok(to)), Some(Ok(target))) => {
                 write(self.spec, request, status, (to, target), jar)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::cookies::CookieJar;
+use super::cookies::UserJar;
 use crate::request::Request;
 use crate::request_template::{RenderBuffers, RequestTemplates};
 use crate::sequence::RequestNumbers;
@@ -53,7 +53,7 @@ impl<'run> Renderer<'run> {
     /// Renders the next request of the load, which is this entry of the list. Returns `None` if the
     /// entry has no template. Every request of the list takes a number and a row. `jar` has the
     /// cookies of the virtual user that sends the request, if there are any.
-    pub(super) fn render(&mut self, entry: u32, jar: Option<&CookieJar>) -> Option<Arc<Request>> {
+    pub(super) fn render(&mut self, entry: u32, jar: Option<UserJar<'_>>) -> Option<Arc<Request>> {
         let (number, next_row) = self.numbers.take();
         let template = self.templates.get(entry)?;
         let row = match self.data_order {
@@ -78,7 +78,7 @@ impl<'run> Renderer<'run> {
         };
         if let Some(request) = Arc::get_mut(&mut rendered) {
             template.draw(&mut source, &mut self.buffers);
-            let cookie = jar.and_then(|jar| template.cookie(jar, &self.buffers));
+            let cookie = jar.and_then(|user| template.cookie(user.jar, user.time, &self.buffers));
             let further = cookie.as_deref().map(|value| ("cookie", value));
             template.render(further, &mut self.buffers, request);
         }

@@ -82,7 +82,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(renderer) = &mut self.renderer
             && self.dispatcher.slot(slot).own.is_none()
         {
-            let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot));
+            let cookies = self.cookies.as_ref();
+            let jar = cookies.map(|cookies| cookies.of(slot, now));
             self.dispatcher.slot_mut(slot).own = renderer.render(request, jar);
         }
         self.dispatcher.begin(slot, request, intended, now);

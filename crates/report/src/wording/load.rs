@@ -75,6 +75,10 @@ pub(crate) fn how(record: &Record) -> String {
     }
     parts.push(number::plural(load.threads.into(), "thread", "threads"));
     parts.extend(load.script.as_ref().map(|file| format!("script {file}")));
+    parts.extend(load.data.as_ref().map(|file| format!("data from {file}")));
+    if load.cookies {
+        parts.push("cookies".to_owned());
+    }
     if load.urls > 1 {
         parts.push(format!(
             "{} requests in the list",

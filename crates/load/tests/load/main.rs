@@ -23,6 +23,7 @@ mod hostile;
 mod http_proxy;
 mod limits;
 mod parts;
+mod placeholders;
 mod proxied;
 mod requests;
 mod scripts;

@@ -492,7 +492,7 @@ mod tests {
         "--cores a",
         "--user me",
         "--seed x",
-        "--http 3",
+        "--http 4",
         "--io epoll",
         "--order upside",
         "--wait-for-server=x",

@@ -6,8 +6,8 @@
 //! connection (4 bytes) and the time in nanoseconds of the monotonic clock (8 bytes), both
 //! little-endian. One thread, one level-triggered epoll instance.
 //!
-//! All requests that one wait reports get the time at which that wait returned, so that the time
-//! that it takes to respond to them doesn't count as lateness of the generator.
+//! All requests reported by one wait are recorded at the time that the wait returned. The time to
+//! respond to them therefore doesn't count as the generator's lateness.
 
 #[cfg(target_os = "linux")]
 mod server;

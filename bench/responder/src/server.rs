@@ -26,7 +26,7 @@ static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 struct Connection {
     stream: TcpStream,
     number: u32,
-    /// Number of bytes of [`REQUEST_END`] that the last bytes match.
+    /// Length of the prefix of [`REQUEST_END`] with which the received bytes end.
     matched: usize,
 }
 
@@ -37,7 +37,7 @@ struct Arrival {
     at_ns: u64,
 }
 
-/// Serves until SIGTERM, then writes the arrivals to `file`; an error is a sentence.
+/// Serves until SIGTERM, then writes the arrivals to `file`. Returns errors as sentences.
 pub(crate) fn run(address: &str, file: &str) -> Result<(), String> {
     stop_at_sigterm();
     let listener = TcpListener::bind(address).map_err(|e| format!("{address}: {e}"))?;

@@ -46,7 +46,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     }
 }
 
-/// The conditions that a load is judged by.
+/// The conditions that a load is checked against.
 struct LoadRules {
     /// `--fail-if` and `--require`.
     conditions: Vec<LoadCondition>,

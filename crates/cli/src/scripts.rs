@@ -35,7 +35,7 @@ pub(crate) fn check_syntax(settings: &LoadSettings) -> Result<(), Failure> {
 }
 
 fn check_file(file: &Path) -> Result<(), Failure> {
-    // Only the load can read a pipe.
+    // A pipe can be read only once, by the load.
     if file.metadata().is_ok_and(|it| !it.is_file()) {
         return Ok(());
     }

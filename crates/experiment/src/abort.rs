@@ -11,11 +11,11 @@ use prony_record::{Delta, Finding, FindingId, LoadAbort, LoadInfo, Nanos, Record
 use prony_record::{number, quantity};
 use prony_stats::gate::{GateError, LoadCondition};
 
-/// Time between looks at a running load. It publishes its results each half second.
+/// Time between checks of a running load, which publishes its results each half second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Length of the window unless it is given.
+/// Default length of the window.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(5);
-/// Shortest window: that of one publication.
+/// Minimum length of the window: the time between two publications.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 
 /// A running load that conditions can end.
@@ -37,7 +37,7 @@ pub trait AbortableLoad: Sync {
     fn is_stopped(&self) -> bool;
 }
 
-/// A load that this process makes.
+/// A load that this process runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocalLoad<'a> {
     pub(crate) control: &'a Arc<Control>,
@@ -74,7 +74,7 @@ pub struct AbortRules {
     window: Nanos,
 }
 
-/// Reason why conditions are refused.
+/// Reason for which conditions are rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbortRulesError {
     /// A condition is malformed, or can't be evaluated while a load runs.
@@ -222,7 +222,7 @@ pub fn note(abort: Option<LoadAbort>, record: &mut Record) {
     record.aborted = Some(abort);
 }
 
-/// The reason for which a load was ended: `--abort-if p99>50ms ended the load after 12 s: p99 is 61.3 ms
+/// Sentence with the reason for which a load was ended: `--abort-if p99>50ms ended the load after 12 s: p99 is 61.3 ms
 /// over the last 5 s`.
 pub fn in_words(abort: &LoadAbort) -> String {
     format!(

@@ -45,7 +45,7 @@ pub enum Endpoint {
 /// Picks an endpoint for each listener. `address` returns an address whose port is free for all given
 /// protocols, and `path` the path of the listener's UNIX socket.
 ///
-/// Servers of HTTP/3 usually have one port number for TCP and UDP. So the first UDP listener by name gets
+/// HTTP/3 servers usually use one port number for TCP and UDP, so the first UDP listener by name gets
 /// the number of the TCP listener `https`, or of the only TCP listener.
 ///
 /// # Errors
@@ -206,7 +206,7 @@ impl ScopedName {
 mod tests {
     use super::*;
 
-    /// The endpoints of a service, with ports from 1 on; a port that both protocols need has 100 more.
+    /// The endpoints of a service, with ports numbered from 1. 100 is added to a port that both protocols need.
     fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
         let listen = listen
             .iter()
@@ -248,7 +248,7 @@ mod tests {
             picked(&[("dns", Udp), ("quic", Udp), ("web", Tcp)]),
             [udp("dns", 101), udp("quic", 2), tcp("web", 101)]
         );
-        // With several TCP listeners, none called https belongs to it.
+        // With several TCP listeners and none called https, the UDP listener gets a port of its own.
         assert_eq!(
             picked(&[("a", Tcp), ("b", Tcp), ("quic", Udp)]),
             [tcp("a", 1), tcp("b", 2), udp("quic", 3)]

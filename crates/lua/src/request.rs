@@ -40,7 +40,7 @@ pub(crate) struct RequestParts<'a> {
 ///
 /// # Errors
 ///
-/// Returns the reason if it is not one complete request for a path.
+/// Returns the reason if the text is not one complete request for a path.
 pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     if count(bytes)? > 1 {
         return Err("it gave several requests at once".to_owned());

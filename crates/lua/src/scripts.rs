@@ -26,7 +26,7 @@ pub struct ScriptThread {
     pub(crate) handle: ThreadHandle,
 }
 
-/// The addresses from which threads get theirs.
+/// Server addresses among which a script's threads choose.
 #[derive(Debug, Clone, Copy)]
 pub enum ServerAddresses<'a> {
     /// All addresses of the URL's host that accept connections at this port, or that of `http` or

@@ -110,7 +110,7 @@ impl Experiment {
         trials.find(|trial| trial.record.aborted.is_some())
     }
 
-    /// The trials of one variant in complete blocks, by block. A block that was interrupted, or in which
+    /// The trials of one variant in complete blocks, by block. A block that was interrupted or in which
     /// a condition ended a load, does not belong to the verdict, so charts omit it as well.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();

@@ -186,7 +186,7 @@ fn prony(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     line
 }
 
-/// Arguments of a tool that has no other load than one at a set rate.
+/// Arguments of a tool that is measured only at a set rate.
 fn paced(tool: Tool, row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     let RunParameters { url, seconds, .. } = *run;
     let connections = row.connections;
@@ -199,7 +199,7 @@ fn paced(tool: Tool, row: &Row, run: &RunParameters, rate: Option<u32>) -> Strin
                  {connections} -max-workers {connections} -targets {targets} -output /dev/null"
             )
         }
-        // Without the flag, k6 reports its use to its makers.
+        // Without the flag, k6 sends usage statistics to its developers.
         Tool::K6 => format!(
             "run --quiet --no-usage-report --env URL={url} --env RATE={rate} --env \
              SECONDS={seconds} --env CONNECTIONS={connections} {}",

@@ -1,4 +1,4 @@
-//! The bracket of a capacity search in the live view: how it closes, probe by probe.
+//! The bracket of a capacity search in the live view, after each probe.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::{Theme, panels};
 
-/// The most steps that are kept.
+/// Maximum number of steps that are kept.
 const STEPS_MAX: usize = 40;
 /// Width of the column of rates.
 const RATE_CELLS: u16 = 14;
 
-/// The rates that a search knows about, in requests per second.
+/// Bracket, current rate and ended probes of a search; rates in requests per second.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bracket {
     /// Highest rate that met the goals so far, and lowest that did not.
@@ -59,7 +59,7 @@ fn rate_of(rate: Option<f64>) -> String {
     rate.map_or("–".to_owned(), number::rate)
 }
 
-/// Draws the rates, and one line for each of the latest probes as far as there is room.
+/// Draws the rates, and one line for each of the latest probes that fit.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: Theme) {
     let block = panels::titled("bracket: ├ met, ┤ not met, ● probe", theme);
     let inner = block.inner(area);

@@ -93,7 +93,7 @@ impl LiveView for CapacityView<'_> {
         if let Some(follower) = &mut inner.follower {
             follower.refresh(now);
             inner.state.load = Some(LoadFigures {
-                // A probe above the capacity has findings as a matter of course.
+                // Findings are expected from a probe above the capacity.
                 findings: Vec::new(),
                 ..follower.figures().clone()
             });

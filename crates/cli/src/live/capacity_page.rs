@@ -10,9 +10,9 @@ use super::capacity_state::CapacityState;
 use super::{Theme, ViewContext, bracket, experiment_page, load_page, panels};
 use crate::progress::rounded;
 
-/// The least size of a terminal for panels next to each other.
+/// Minimum size of a terminal for panels next to each other.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
-/// The most ended searches that are listed.
+/// Maximum number of ended searches that are listed.
 const SEARCHES_MAX: usize = 5;
 
 /// Draws the page.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::bracket::{Bracket, BracketStep};
 use super::follower::LoadFigures;
 
-/// The most ended probes that are shown.
+/// Maximum number of ended probes that are shown.
 const PROBES_MAX: usize = 40;
 
 /// The figures of capacity searches that the view shows.

@@ -1,4 +1,5 @@
-//! A readiness probe: one connection or one GET request to a service, or a look at its UDP port.
+//! A readiness probe: one connection or one GET request to a service, or a check that its UDP port
+//! is bound.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -52,7 +53,7 @@ impl ReadinessProbe {
         probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
     }
 
-    /// Returns true if the probe looks at the service's network instead of sending something there.
+    /// Returns true if the probe reads the service's socket table and sends nothing.
     pub(super) fn looks_at_ports(&self) -> bool {
         self.get.is_none() && matches!(self.endpoint, Endpoint::Udp(_))
     }

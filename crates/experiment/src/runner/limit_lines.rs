@@ -98,7 +98,7 @@ const KNOWN_LINES: [KnownLine; 19] = [
 /// A limit in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitLine {
-    /// First such line.
+    /// The first of these lines.
     line: String,
     /// Number of such lines.
     count: usize,

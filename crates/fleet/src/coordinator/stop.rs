@@ -33,7 +33,7 @@ impl StopRequest {
 
     /// Requests to stop the agents' loads because a condition holds, and to wait for their results.
     pub fn abort(&self, abort: LoadAbort) {
-        // A load has only one watcher, which aborts once.
+        // Each load has a single watcher, which requests an end at most once.
         let _ = self.abort.set(abort);
         self.soon();
     }

@@ -44,7 +44,7 @@ pub struct RunManifest {
     /// True if a coordinator ordered the agents to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// The condition for which the coordinator ordered that, if it was one of `--abort-if`.
+    /// The `--abort-if` condition because of which the coordinator ordered the stop, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
 }

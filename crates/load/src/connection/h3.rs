@@ -29,9 +29,9 @@ pub(crate) struct H3 {
     next_stream: Option<u64>,
     /// The streams for this side's control messages and for QPACK, once they are open.
     own: Option<OwnStreams>,
-    /// The largest number of requests that were in flight at once. When the server allows no more,
-    /// this is its limit: it is not a number of concurrent streams, but counts all streams, and is
-    /// raised as they end (RFC 9000 §4.6).
+    /// Largest number of requests that were in flight at the same time. It stands in for the server's
+    /// limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all streams, and
+    /// the server raises it as they end (RFC 9000 §4.6).
     most_active: u32,
     /// Streams to be abandoned, with the error code.
     abandoned: Vec<(u64, H3ErrorCode)>,
@@ -238,7 +238,7 @@ impl H3 {
         };
         if self.http.has_output() {
             self.http.take_control(&mut own.control.pending);
-            // Later output stays where it is counted, so that a server that doesn't read is
+            // Later output stays in the machine, which counts it, so that a server that doesn't read is
             // noticed.
             if own.decoder.pending.is_empty() {
                 self.http.take_decoder(&mut own.decoder.pending);

@@ -23,7 +23,7 @@ pub(crate) enum HttpMachine {
     One(H1),
     /// HTTP/2.
     Two(Box<H2>),
-    /// HTTP/3. It has no bytes of its own, but reads and writes the streams of QUIC.
+    /// HTTP/3. It reads and writes QUIC streams instead of the connection's bytes.
     Three(Box<H3>),
 }
 

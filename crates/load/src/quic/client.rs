@@ -11,8 +11,8 @@ use rustls::quic::Suite;
 use super::session::SessionFactory;
 use crate::tls::TlsClient;
 
-/// Number of bytes of a response that the server may send before the load has read them. The load
-/// reads what has arrived at once, so the window only has to cover the delay of a round trip.
+/// Number of response bytes that the server may send before the load has read them. The load reads
+/// bytes as soon as they arrive, so the window only has to cover a round trip.
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// The same for all streams of a connection. It bounds the memory for data that arrives out of
 /// order.
@@ -49,7 +49,7 @@ impl QuicClient {
     }
 }
 
-/// TLS_AES_128_GCM_SHA256, which protects Initial packets whatever the connection negotiates.
+/// TLS_AES_128_GCM_SHA256, which protects Initial packets regardless of the negotiated suite.
 fn initial_suite() -> Option<Suite> {
     let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
     suite.tls13()?.quic_suite()

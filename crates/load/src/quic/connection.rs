@@ -250,8 +250,8 @@ impl QuicConnection {
         )
     }
 
-    /// Opens a stream, if the server allows another one. The server does not notice before bytes
-    /// are written.
+    /// Opens a stream, if the server allows another one. The server learns of it when bytes are
+    /// written.
     pub(crate) fn open(&mut self, direction: StreamDirection) -> Option<u64> {
         self.connection
             .streams()

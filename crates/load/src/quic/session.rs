@@ -1,7 +1,7 @@
 //! TLS of a QUIC connection (RFC 9001), by rustls.
 //!
-//! quinn-proto has such a session of its own, which keeps the negotiated parameters and the errors
-//! of rustls to itself.
+//! quinn-proto includes a rustls session, but it doesn't expose all negotiated parameters, or the
+//! errors of rustls.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -175,7 +175,7 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// Handles the times that have come. Most have moved to later times since they were listed.
+    /// Handles expired timers. Most were postponed after they were listed.
     fn expire(&mut self, now: Instant) {
         while let Some(&Reverse((at, index, generation))) = self.timeouts.peek()
             && at <= now

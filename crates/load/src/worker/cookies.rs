@@ -17,7 +17,7 @@ const SET_COOKIE: &str = "set-cookie";
 pub(super) struct UserCookies {
     /// By slot.
     jars: Vec<CookieJar>,
-    /// The wall-clock time of the load's start, since the first cookie.
+    /// Wall-clock time of the load's start; `None` before the first cookie.
     start: Option<SystemTime>,
 }
 
@@ -51,7 +51,7 @@ impl UserCookies {
         let jar = &mut self.jars[slot as usize];
         let since = Duration::from(now);
         for value in values(head) {
-            // The wall clock is read once, so that changes of it don't affect the load.
+            // The wall clock is read once, so that later adjustments don't affect the load.
             let start = self.start.get_or_insert_with(|| SystemTime::now() - since);
             jar.set(value, url.cookie_url(), *start + since);
         }

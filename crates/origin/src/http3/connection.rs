@@ -51,7 +51,7 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
                         requests.spawn_local(serve_stream(request, stream, Rc::clone(&context)));
                     }
                 }
-                // The client sent GOAWAY and has its responses. It closes the connection.
+                // The client sent GOAWAY and has all responses, so it closes the connection.
                 Ok(None) => {
                     context.quic.closed().await;
                     return;
@@ -74,7 +74,7 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
     }
 }
 
-/// Serves one request. Ends when the client has received the response, or has given it up.
+/// Serves one request. Ends when the client has received the response or abandoned the request.
 async fn serve_stream(request: Unresolved, stream: SendHandle, context: Rc<ConnectionContext>) {
     let mut settled = pin!(stream.settled());
     let end = tokio::select! {

@@ -25,13 +25,13 @@ const BAD_STATUS: &[u8] = b"\x01\x0a\x00\x00\x5f\x09\x0520000\x00\x0dHello, worl
 /// A frame type that exists in HTTP/2 only, which HTTP/3 forbids (RFC 9114, section 7.2.8).
 const HTTP2_FRAME: &[u8] = b"\x02\x05\x00\x00\x00\x00\x10";
 
-/// A DATA frame of 26 bytes that has only 13.
+/// A DATA frame that declares 26 bytes and contains 13.
 const HALF_DATA: &[u8] = b"\x00\x1aHello, world!";
 
-/// A HEADERS frame of a tebibyte that begins with `:status` 200.
+/// A HEADERS frame that declares 1 TiB and begins with `:status` 200.
 const ENDLESS_HEAD: &[u8] = b"\x01\xc0\x00\x01\x00\x00\x00\x00\x00\x00\x00\xd9";
 
-/// The name of a field, and that its value has a gibibyte.
+/// The name of a field, and a length of 1 GiB for its value.
 const ENDLESS_FIELD: &[u8] = b"\x27\x00endless\x7f\x81\xff\xff\xff\x03";
 
 /// A whole field.

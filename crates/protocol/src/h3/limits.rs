@@ -1,5 +1,5 @@
 //! Limits on the cost of a peer, in addition to QUIC's flow control. Each limit is far above the
-//! needs of real servers and far below any harm.
+//! needs of real servers, and low enough to prevent harm.
 
 /// Frames and QPACK instructions in a row without progress: SETTINGS, GOAWAY, empty DATA, unknown
 /// types, insertions into the dynamic table, and streams of unknown types. A head, trailers, or a

@@ -1,4 +1,4 @@
-//! Results of several loads of the same list together.
+//! Combined results of several loads of the same list.
 
 use super::{EntryResult, EntryResults, SparseTimes};
 use crate::Summary;

@@ -49,7 +49,7 @@ impl SparseTimes {
         }
     }
 
-    /// The same times as a distribution, each as the middle of its bucket.
+    /// Converts the times to a distribution, in which each time is the middle of its bucket.
     pub(super) fn to_distribution(&self) -> Distribution {
         let mut times = Distribution::new();
         let middle = |bucket: u32| Nanos(buckets::middle_of(TIME_BITS, bucket));
@@ -62,8 +62,8 @@ impl SparseTimes {
         times
     }
 
-    /// The inverse of [`SparseTimes::to_distribution`]. The buckets of a distribution are finer, and
-    /// lie within those of sparse times.
+    /// The inverse of [`SparseTimes::to_distribution`]. Each bucket of a distribution is
+    /// contained in one of sparse times.
     pub(super) fn of_distribution(times: &Distribution) -> SparseTimes {
         let sparse = |buckets: &mut dyn Iterator<Item = (Nanos, u64)>| {
             let mut sparse: Vec<BucketCount> = Vec::new();

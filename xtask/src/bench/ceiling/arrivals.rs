@@ -1,4 +1,5 @@
-//! Lateness of requests by the times at which they arrived at the server. Pure functions.
+//! Lateness of requests, computed from the times at which they arrived at the server. Pure
+//! functions.
 
 use std::collections::BTreeMap;
 

@@ -39,7 +39,7 @@ const OVERTIME_MAX: Duration = Duration::from_secs(10);
 /// Time limit for the responder to listen, and to end.
 const RESPONDER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Share of a core from which the responder may be the limit.
+/// Share of its core above which the responder may be the limit.
 const BUSY_SHARE: f64 = 0.9;
 
 /// Highest rate of a tool in one rotation.
@@ -63,7 +63,7 @@ pub(super) struct CeilingSettings<'a> {
     pub(super) peers: &'a [Tool],
     pub(super) rotations: usize,
     pub(super) seed: u64,
-    /// Path of a prony that is built already.
+    /// Path of a prony binary that is already built.
     pub(super) prony: Option<&'a Path>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
@@ -90,7 +90,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
         cores: settings.cores,
     };
     let mut tools: Vec<Tool> = programs.tools.keys().copied().collect();
-    // The floor sends at ticks of a timer and has no schedule of its own.
+    // The floor program sends at timer ticks and has no schedule of its own.
     tools.retain(|tool| *tool != Tool::Floor);
     let mut numbers = Numbers(settings.seed);
     let mut rotations = Vec::new();

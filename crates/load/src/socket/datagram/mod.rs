@@ -1,7 +1,7 @@
 //! The contract between QUIC connections and the sockets that carry their datagrams.
 //!
 //! Each connection has a socket of its own, so that source addresses are chosen as for TCP, and so
-//! that the system distributes nothing. The contract, which every backend is tested against:
+//! that the system never has to distribute datagrams between workers. The contract, which every backend is tested against:
 //!
 //! 1. [`Datagrams::open`] creates the socket of a connection. Nothing is sent.
 //! 2. [`Datagrams::send`] takes a batch as a whole or not at all. If the system has no room for it,
@@ -12,8 +12,8 @@
 //! 4. A [`DatagramEvent::Failed`] passes on what the system learned from the network, such as that
 //!    no program listens at the port. The socket stays usable.
 //! 5. After [`Datagrams::close`], no event has that key.
-//! 6. The backend is the clock of the worker and of QUIC. The former may be started again or stand
-//!    still; the latter, [`Datagrams::instant`], never goes back.
+//! 6. The backend is the clock of the worker and of QUIC. The worker's clock may restart or stop;
+//!    that of QUIC, [`Datagrams::instant`], never goes back.
 
 #[cfg(test)]
 pub(crate) mod simulated;

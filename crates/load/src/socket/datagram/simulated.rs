@@ -36,9 +36,9 @@ const WAITS_AT_ONCE_MAX: u32 = 20_000;
 /// The link in each direction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkQuality {
-    /// Shortest time on the way.
+    /// Minimum one-way delay.
     pub(crate) delay: Duration,
-    /// Longest addition to it, drawn for each datagram, so that they overtake each other.
+    /// Maximum jitter, drawn for each datagram, so that datagrams overtake each other.
     pub(crate) jitter: Duration,
     /// Share of datagrams that are lost.
     pub(crate) loss: f64,
@@ -71,7 +71,7 @@ pub(crate) enum ReplyEnd {
     StopControl,
     /// Closes the connection with this error code of HTTP/3.
     Close(u32),
-    /// The server disappears without a word, with everything that it knew.
+    /// The server loses all its state without notifying the client.
     Vanish,
 }
 

@@ -15,7 +15,7 @@ const CAPACITY_MAX: u32 = 64 * 1_024;
 /// Largest instruction other than its strings, in bytes, with room to spare.
 const INSTRUCTION_OVERHEAD_BYTES: usize = 64;
 
-/// Largest number of bytes with which the Huffman coding codes one: at most 30 bits.
+/// Maximum number of bytes in the Huffman code of one byte: a code has at most 30 bits.
 const CODED_BYTES_MAX: usize = 4;
 
 /// Bytes of the encoder stream that are added to an incomplete instruction at once.

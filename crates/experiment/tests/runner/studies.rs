@@ -18,7 +18,8 @@ fn short_study(name: &str, changes: &[(&str, &str)]) -> Plan {
     plan
 }
 
-/// Runs a study of one block, which must complete without a finding of severity error.
+/// Runs a study of one block, which must complete without a finding of severity error, unless the
+/// finding is that this machine stood still.
 fn run_whole(lab: &mut Lab, plan: &Plan) -> VerdictDocument {
     let finished = lab.run(plan, false, &mut quiet);
     assert!(finished.failed.is_none(), "{}", finished.failed.unwrap());
@@ -28,6 +29,7 @@ fn run_whole(lab: &mut Lab, plan: &Plan) -> VerdictDocument {
         .findings
         .iter()
         .filter(|finding| finding.severity == prony_record::Severity::Error)
+        .filter(|finding| finding.id.as_str() != "generator-stalled")
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
     document

@@ -153,8 +153,8 @@ fn run_on_course(
 ) -> Result<RunResult, RunError> {
     check_director(spec, director)?;
     if spec.transport.protocols.is_three() {
-        // Without TCP, a server that isn't there is silent. One connection shows more than the
-        // timeouts of all.
+        // Over UDP, a missing server may simply not respond. One failed connection gives a
+        // clearer error than timeouts of all connections.
         reach(spec, QUIC_TIMEOUT).map_err(RunError::Environment)?;
     }
     let (worked, started_at) = std::thread::scope(|scope| {

@@ -222,7 +222,7 @@ impl Hooked<'_> {
             let count = request::count(&bytes)?;
             if count != batch {
                 return Err(format!(
-                    "it gave {count} requests at once, and {batch} before"
+                    "it returned {count} requests at once, and {batch} before"
                 ));
             }
         }

@@ -161,7 +161,7 @@ fn check_batch(scripts: &LuaScripts) -> Result<(), ScriptFault> {
     match request::count(&thread.request()?) {
         Ok(1) => Ok(()),
         Ok(count) => Err(thread.request_fault(&format!(
-            "it gave {count} requests at once, which only `prony wrk` can send (return one)"
+            "it returned {count} requests at once, which only `prony wrk` can send (return one)"
         ))),
         Err(problem) => Err(thread.request_fault(&problem)),
     }

@@ -43,12 +43,12 @@ pub(crate) struct RequestParts<'a> {
 /// Returns the reason if the text is not one complete request for a path.
 pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     if count(bytes)? > 1 {
-        return Err("it gave several requests at once".to_owned());
+        return Err("it returned several requests at once".to_owned());
     }
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let Ok(httparse::Status::Complete(head)) = request.parse(bytes) else {
-        return Err("it gave an incomplete request".to_owned());
+        return Err("it returned an incomplete request".to_owned());
     };
     let path = request.path.unwrap_or_default();
     if !path.starts_with('/') {
@@ -58,7 +58,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     for field in request.headers.iter() {
         if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
             return Err(
-                "a body in chunks can only be sent over HTTP/1.1 without redirects, a proxy \
+                "a chunked body can only be sent over HTTP/1.1 without redirects, a proxy \
                         or a connection for each request (give it a Content-Length)"
                     .to_owned(),
             );
@@ -88,10 +88,10 @@ pub fn count(bytes: &[u8]) -> Result<u32, String> {
     let is_head = |bytes: &[u8]| bytes.starts_with(b"HEAD ");
     while !rest.is_empty() || count == 0 {
         if is_head(rest) != is_head(bytes) {
-            return Err("it gave HEAD and other requests at once".to_owned());
+            return Err("it returned HEAD and other requests at once".to_owned());
         }
         rest = after_first(rest)
-            .map_err(|what| format!("request {} of what it gave {what}", count + 1))?;
+            .map_err(|what| format!("request {} of the returned text {what}", count + 1))?;
         count += 1;
     }
     Ok(count)
@@ -216,7 +216,7 @@ mod tests {
             ),
             (
                 get.replace("Host: h", "Transfer-Encoding: chunked") + "0\r\n\r\n",
-                "a body in chunks",
+                "a chunked body",
             ),
         ] {
             let error = parse(text.as_bytes()).unwrap_err();
@@ -228,16 +228,22 @@ mod tests {
     fn incomplete_requests_are_reported() {
         let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         for (text, expected_text) in [
-            (String::new(), "request 1 of what it gave has no end"),
-            (get[..20].to_owned(), "request 1 of what it gave has no end"),
-            (format!("{get}GET"), "request 2 of what it gave has no end"),
+            (String::new(), "request 1 of the returned text has no end"),
+            (
+                get[..20].to_owned(),
+                "request 1 of the returned text has no end",
+            ),
+            (
+                format!("{get}GET"),
+                "request 2 of the returned text has no end",
+            ),
             (
                 format!("{get}{get}\0"),
-                "request 3 of what it gave is not HTTP",
+                "request 3 of the returned text is not HTTP",
             ),
             (
                 format!("{get}HEAD / HTTP/1.1\r\n\r\n"),
-                "it gave HEAD and other requests at once",
+                "it returned HEAD and other requests at once",
             ),
             (
                 "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab".to_owned(),

@@ -155,8 +155,9 @@ impl ScriptThread {
         };
         let kind = value.type_name();
         let text = state.checked(state.lua().coerce_string(value))?;
-        let text = text
-            .ok_or_else(|| state.fault(format!("request() gave a {kind} in place of a string")))?;
+        let text = text.ok_or_else(|| {
+            state.fault(format!("request() returned a {kind} instead of a string"))
+        })?;
         Ok(text.as_bytes().to_vec())
     }
 

@@ -278,7 +278,7 @@ impl LuaState {
     ) -> Result<R, ScriptFault> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let function =
-            function.map_err(|_| self.fault(format!("{name} is not a function any more")))?;
+            function.map_err(|_| self.fault(format!("{name} is no longer a function")))?;
         self.checked(function.call(arguments))
     }
 

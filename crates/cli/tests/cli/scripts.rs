@@ -209,15 +209,15 @@ fn errors_of_scripts_name_file_and_line() {
         ),
         (
             "function request() return {} end",
-            "load.lua: request() gave a table in place of a string",
+            "load.lua: request() returned a table instead of a string",
         ),
         (
             "function request() return \"GET / HTTP/1.1\\r\\n\" end",
-            "load.lua: request(): request 1 of what it gave has no end",
+            "load.lua: request(): request 1 of the returned text has no end",
         ),
         (
             "function init() both = wrk.format() .. wrk.format() end\nfunction request() return both end",
-            "load.lua: request(): it gave 2 requests at once, which only `prony wrk` can send",
+            "load.lua: request(): it returned 2 requests at once, which only `prony wrk` can send",
         ),
     ] {
         let (out, err) = load(&workdir, script, &url, "-n 5 -c 1", 2);

@@ -141,11 +141,11 @@ fn pipelined_requests_are_counted_individually() {
     for (script, expected_text) in [
         (
             "local n = 0\nfunction request() n = n + 1\n return string.rep(wrk.format(), n < 9 and 2 or 3) end",
-            "script.lua: request(): it gave 3 requests at once, and 2 before\n",
+            "script.lua: request(): it returned 3 requests at once, and 2 before\n",
         ),
         (
             "function request() return wrk.format('HEAD') .. wrk.format() end",
-            "script.lua: request(): it gave HEAD and other requests at once\n",
+            "script.lua: request(): it returned HEAD and other requests at once\n",
         ),
     ] {
         assert_eq!(ours_with(script, &arguments).expect(1).err, expected_text);
@@ -292,12 +292,12 @@ const FAILING: &[(&str, &str, bool)] = &[
     ),
     (
         "function request() return nil end",
-        ": request() gave a nil in place of a string\n",
+        ": request() returned a nil instead of a string\n",
         false,
     ),
     (
         "function request() return 'GET /' end",
-        ": request(): request 1 of what it gave has no end\n",
+        ": request(): request 1 of the returned text has no end\n",
         false,
     ),
     (

@@ -247,7 +247,7 @@ fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>),
         let number = count(&bytes).map_err(wrong)?;
         let first = *batch.get_or_insert(number);
         if first != number {
-            let what = format!("it gave {number} requests at once, and {first} before");
+            let what = format!("it returned {number} requests at once, and {first} before");
             return Err(wrong(what));
         }
         all.push(bytes);

@@ -4,10 +4,10 @@ use super::{EntryResult, EntryResults, SparseTimes};
 use crate::Summary;
 
 impl EntryResults {
-    /// The results of several loads together, each given with the seconds that it measured: counts are
-    /// added up, rates are those of the whole time, and times are those of the merged histograms. An
-    /// entry without histograms in one of the loads has no times. `None` if the loads differ in their
-    /// entries.
+    /// Combines the results of several loads, each given with its measured seconds. Counts are added
+    /// up, rates refer to the total time, and times come from the merged histograms. An entry
+    /// without histograms in one of the loads has no times. Returns `None` if the loads differ in
+    /// their entries.
     pub fn pooled<'a>(
         loads: impl IntoIterator<Item = (&'a EntryResults, f64)>,
     ) -> Option<EntryResults> {

@@ -222,8 +222,8 @@ pub fn note(abort: Option<LoadAbort>, record: &mut Record) {
     record.aborted = Some(abort);
 }
 
-/// Sentence with the reason for which a load was ended: `--abort-if p99>50ms ended the load after 12 s: p99 is 61.3 ms
-/// over the last 5 s`.
+/// Sentence with the reason for which a load was ended: `--abort-if p99>50ms ended the load after 12 s:
+/// p99 is 61.3 ms over the last 5 s`.
 pub fn in_words(abort: &LoadAbort) -> String {
     format!(
         "--abort-if {} ended the load after {}: {} over the last {}",

@@ -206,7 +206,8 @@ impl ScopedName {
 mod tests {
     use super::*;
 
-    /// The endpoints of a service, with ports numbered from 1. 100 is added to a port that both protocols need.
+    /// The endpoints of a service, with ports numbered from 1. 100 is added to a port that both protocols
+    /// need.
     fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
         let listen = listen
             .iter()

@@ -277,7 +277,10 @@ fn networks(topology: &Topology) -> Vec<(String, String)> {
             Some(rate) => format!("{rate} each way, {} ms of queue", rate.latency.as_millis()),
             None => "no limit".to_owned(),
         };
-        lines.push((format!("link {}", link.name), format!("{a} to {b}, {rate}")));
+        let loss = link.loss.map(|loss| format!(", {loss} loss each way"));
+        let loss = loss.unwrap_or_default();
+        let text = format!("{a} to {b}, {rate}{loss}");
+        lines.push((format!("link {}", link.name), text));
     }
     lines
 }

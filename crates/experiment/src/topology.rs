@@ -43,6 +43,8 @@ pub struct NetworkLink {
     pub ends: [LinkEnd; 2],
     /// Maximum rate in each direction; `None`: unlimited.
     pub rate: Option<LinkRate>,
+    /// Random loss in each direction; `None`: the plan sets none.
+    pub loss: Option<LinkLoss>,
 }
 
 /// One end of a link.
@@ -66,8 +68,16 @@ pub struct LinkRate {
     pub latency: Duration,
 }
 
-/// Traffic of a link since its creation, counted at its first end. Without a rate, packets that the kernel
-/// passes as one segment count as one packet with one header.
+/// Probability with which each direction of a link drops a packet, independently of other packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkLoss {
+    /// Dropped packets per million.
+    per_million: u32,
+}
+
+/// Traffic of a link since its creation, counted at its first end. Without a rate and a loss, packets that
+/// the kernel passes as one segment count as one packet with one header. Packets that a loss drops on
+/// arrival are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTraffic {
     /// Bytes from the first place to the second.
@@ -147,6 +157,56 @@ impl Topology {
                 _ => None,
             }
         })
+    }
+}
+
+impl NetworkLink {
+    /// Returns true if packets cross the link in the size that a wire carries, rather than as segments
+    /// of up to 64 KiB. A loss of 0% implies this too, so that the levels of a factor differ only in
+    /// their loss.
+    #[must_use]
+    pub fn has_wire_frames(&self) -> bool {
+        self.rate.is_some() || self.loss.is_some()
+    }
+}
+
+impl LinkLoss {
+    /// The largest loss, 50%.
+    pub const MAX: Self = Self {
+        per_million: 500_000,
+    };
+
+    /// Parses a percentage, such as `1%` or `0.05%`.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn parse(typed: &str) -> Result<Self, String> {
+        let share = quantity::percent(typed)
+            .ok_or_else(|| format!("\"{typed}\" is not a percentage (write it like 1% or 0.1%)"))?;
+        let per_million = (share * 1e6).round();
+        if !(0.0..=f64::from(Self::MAX.per_million)).contains(&per_million) {
+            return Err(format!("\"{typed}\" is out of range (use 0% to 50%)"));
+        }
+        if per_million == 0.0 && share > 0.0 {
+            return Err(format!(
+                "\"{typed}\" is too small (use 0%, or at least 0.0001%)"
+            ));
+        }
+        Ok(Self {
+            per_million: per_million as u32,
+        })
+    }
+
+    /// Number of packets that are dropped, of a million.
+    #[must_use]
+    pub fn per_million(self) -> u32 {
+        self.per_million
+    }
+}
+
+impl fmt::Display for LinkLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", f64::from(self.per_million) / 1e4)
     }
 }
 
@@ -289,6 +349,7 @@ mod tests {
             name: name.to_owned(),
             ends: [end(a), end(b)],
             rate: None,
+            loss: None,
         }
     }
 
@@ -327,6 +388,26 @@ mod tests {
         assert_eq!(LinkRate::new(1_000_000_000).to_string(), "1 Gbit/s");
         assert_eq!(LinkRate::new(1_000_000_000).burst_bytes, 125_000);
         assert_eq!(LinkRate::new(1_000_000).burst_bytes, 15_140);
+    }
+
+    #[test]
+    fn losses_are_percentages_up_to_half() {
+        for (typed, per_million, shown) in [
+            ("0%", 0, "0%"),
+            ("1%", 10_000, "1%"),
+            ("0.05 %", 500, "0.05%"),
+            ("0.0001%", 1, "0.0001%"),
+            ("50%", 500_000, "50%"),
+        ] {
+            let loss = LinkLoss::parse(typed).unwrap();
+            assert_eq!(
+                (loss.per_million(), loss.to_string()),
+                (per_million, shown.to_owned())
+            );
+        }
+        for wrong in ["", "1", "0.01", "51%", "-1%", "0.00001%", "NaN%", "few"] {
+            assert!(LinkLoss::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use prony_experiment::service::{
 use prony_experiment::sweep::{RemovedResource, sweep_in};
 use prony_experiment::system::program;
 use prony_experiment::topology::{
-    AddressBlock, LinkEnd, LinkRate, NamedPlace, NetworkLink, Topology,
+    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
 
 /// Timeout for every wait, long enough for a busy machine.
@@ -84,6 +84,8 @@ fn topology() -> Topology {
             name: "wan".to_owned(),
             ends: [end(0, 1), end(1, 2)],
             rate: Some(LinkRate::new(100_000_000)),
+            // Rare enough that no request of this test waits for a retransmission.
+            loss: LinkLoss::parse("0.0001%").ok(),
         }],
     }
 }

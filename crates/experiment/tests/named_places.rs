@@ -1,13 +1,14 @@
 //! Named places and links on this machine: reachability, rates, settings and cleanup.
 //!
-//! The tests require root and iproute2, and those that run a plan also nginx. `cargo xtask test` installs
+//! The tests require root, iproute2 and nftables, and those that run a plan also nginx or Caddy. `cargo xtask test` installs
 //! them; the tests fail without them.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
@@ -17,7 +18,7 @@ use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
 use prony_experiment::service::PlaceKind;
 use prony_experiment::topology::{
-    AddressBlock, LinkEnd, LinkRate, LinkTraffic, NamedPlace, NetworkLink, Topology,
+    AddressBlock, LinkEnd, LinkLoss, LinkRate, LinkTraffic, NamedPlace, NetworkLink, Topology,
 };
 use prony_stats::Metric;
 
@@ -116,6 +117,7 @@ fn chain() -> Topology {
             name: name.to_owned(),
             ends: [end(a, 1), end(b, 2)],
             rate,
+            loss: None,
         }
     };
     let rate = Some(LinkRate::new(20_000_000));
@@ -244,6 +246,54 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
             "{bytes} bytes in {packets} packets"
         );
     }
+}
+
+/// Sends datagrams from one place to another, which nobody reads.
+fn send_datagrams(from: &NetnsHandle, to: Ipv4Addr, count: usize) {
+    let send = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        for _ in 0..count {
+            // A refusal of the datagram before is an error of this one.
+            while socket.send_to(&[7; 100], (to, 9)).is_err() {}
+        }
+    };
+    from.run_inside(send).unwrap();
+}
+
+/// Packets that the loss rules of a place dropped; `None` without such rules.
+fn dropped_packets(netns: &NetnsHandle) -> Option<u64> {
+    let list = || Command::new("nft").args(["list", "ruleset"]).output();
+    let listed = netns.run_inside(list).unwrap().unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    let rules = String::from_utf8(listed.stdout).unwrap();
+    let (_, count) = rules.split_once("counter packets ")?;
+    count.split(' ').next()?.parse().ok()
+}
+
+#[test]
+fn a_lossy_link_drops_its_share_each_way_and_others_drop_nothing() {
+    const SENT: usize = 4_000;
+    let mut lab = Lab::new();
+    let mut topology = chain();
+    (topology.links[0].rate, topology.links[0].loss) = (None, LinkLoss::parse("10%").ok());
+    topology.links[1].loss = LinkLoss::parse("0%").ok();
+    lab.host.allocate(&[], &topology).unwrap();
+    let [clients, front, back] = [CLIENTS, FRONT, BACK].map(|place| lab.netns_handle(place));
+    assert_eq!(
+        [&clients, &front, &back].map(dropped_packets),
+        [Some(0), Some(0), None]
+    );
+    send_datagrams(&back, topology.address(FRONT, BACK).unwrap(), SENT);
+    assert_eq!(dropped_packets(&front), Some(0), "the other link");
+
+    // 400 are expected; six standard deviations are 114. Refusals by ICMP are too few to matter.
+    send_datagrams(&clients, topology.address(FRONT, CLIENTS).unwrap(), SENT);
+    let dropped = dropped_packets(&front).unwrap();
+    assert!((280..520).contains(&dropped), "{dropped} of {SENT}");
+    let before = dropped_packets(&clients).unwrap();
+    send_datagrams(&front, topology.address(CLIENTS, FRONT).unwrap(), SENT);
+    let dropped = dropped_packets(&clients).unwrap() - before;
+    assert!((280..520).contains(&dropped), "{dropped} of {SENT}");
 }
 
 #[test]
@@ -430,4 +480,69 @@ fn an_interrupted_load_in_a_place_ends_at_once() {
         began.elapsed() < WAIT_TIMEOUT,
         "it waited for the load's end"
     );
+}
+
+/// HTTP/3 over a link that loses packets or doesn't.
+const LOSSY: &str = r#"
+name = "lossy"
+baseline = { loss = "none" }
+[trials]
+blocks = 1
+warmup = "100ms"
+duration = "2s"
+[factors]
+loss = [{ name = "none", loss = "0%" }, { name = "some", loss = "5%" }]
+[place.clients_lossy]
+[place.server_lossy]
+[link.wan]
+between = ["clients_lossy", "server_lossy"]
+addresses = ["10.213.0.1", "10.213.0.2"]
+loss = "{{ loss.loss }}"
+[service.web]
+place = "server_lossy"
+listen = { https = "tcp", quic = "udp" }
+command = ["caddy", "run", "--adapter", "caddyfile", "--config", "{{ web.files['Caddyfile'] }}"]
+env = { HOME = "{{ web.dir }}", XDG_DATA_HOME = "{{ web.dir }}", XDG_CONFIG_HOME = "{{ web.dir }}" }
+ready = { get = "/page.html", status = 200, listener = "quic" }
+[service.web.files]
+"server.crt" = { certificate = ["127.0.0.1", "10.213.0.2"] }
+"server.key" = { key_of = "server.crt" }
+"www/page.html" = { text = "{% for i in range(1000) %}0123456789{% endfor %}" }
+"Caddyfile" = { text = """
+{
+	admin off
+	auto_https off
+	storage file_system {{ web.dir }}/storage
+}
+https://:{{ web.https.port }} {
+	tls {{ web.files['server.crt'] }} {{ web.files['server.key'] }}
+	root * {{ web.dir }}/www
+	file_server
+}
+""" }
+[load]
+place = "clients_lossy"
+target = "web.quic"
+path = "/page.html"
+http = "3"
+connections = 8
+streams = 4
+timeout = "20s"
+insecure = true
+"#;
+
+#[test]
+fn http3_survives_a_link_that_loses_packets() {
+    let mut lab = Lab::new();
+    let finished = lab.run(LOSSY, "_lossy", &mut |_, _| {});
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    for (id, is_lossy) in [("none", false), ("some", true)] {
+        let path = lab.out().join(format!("trials/1-{id}/record.json"));
+        let record = std::fs::read_to_string(path).unwrap();
+        let record = prony_record::Record::from_json(&record).unwrap();
+        assert!(record.totals.ok > 32, "{id}: {:?}", record.totals);
+        assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
+        let quic = record.quic.unwrap();
+        assert_eq!(quic.packets_lost > 0, is_lossy, "{id}: {quic:?}");
+    }
 }

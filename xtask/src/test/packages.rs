@@ -109,6 +109,12 @@ pub(crate) const NEEDS: &[Need] = &[
         "iproute2",
     ),
     program(
+        "nft (nftables)",
+        "links that lose packets",
+        &["nft"],
+        "nftables",
+    ),
+    program(
         "openssl",
         "certificates and a second opinion in the TLS tests",
         &["openssl"],

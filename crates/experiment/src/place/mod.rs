@@ -50,6 +50,17 @@ pub fn check_rates() -> Result<(), String> {
     Err(UNSUPPORTED.to_owned())
 }
 
+/// Checks that links between named places can drop packets at random on this machine.
+///
+/// # Errors
+/// The missing requirement, with a hint.
+pub fn check_losses() -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    return namespace::check_losses();
+    #[cfg(not(target_os = "linux"))]
+    Err(UNSUPPORTED.to_owned())
+}
+
 /// Divides settings by trying them in a new network namespace, which requires root.
 ///
 /// # Errors

@@ -236,12 +236,13 @@ fn place() -> Vec<ReferenceKey> {
 
 #[rustfmt::skip]
 fn link() -> Vec<ReferenceKey> {
-    use ValueType::{BitRate, List, Size, Time};
+    use ValueType::{BitRate, List, Percent, Size, Time};
     vec![
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
         key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate of each direction"),
         key("burst", Size, "1 ms at the rate", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
         key("latency", Time, "\"25ms\"", "\"50ms\"", "longest wait for the link before a packet is dropped; needs rate"),
+        key("loss", Percent, "none", "\"1%\"", "packets that each direction drops at random, 0% to 50%"),
         key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 addresses of the two ends"),
     ]
 }

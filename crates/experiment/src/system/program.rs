@@ -28,6 +28,7 @@ const PACKAGES: [(&str, &str); 37] = [
     ("lighttpd", "lighttpd"),
     ("memcached", "memcached"),
     ("mysqld", "default-mysql-server"),
+    ("nft", "nftables"),
     ("nginx", "nginx"),
     ("node", "nodejs"),
     ("numactl", "numactl"),

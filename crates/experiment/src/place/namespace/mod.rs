@@ -13,6 +13,7 @@
 //! Each pair has a /30 from one /16 that is free on the host. Forwarding is enabled on these links only,
 //! so that services in different namespaces reach each other, but no other host.
 
+mod link_loss;
 mod netns_thread;
 mod network_topology;
 mod sandbox_entry;
@@ -274,6 +275,20 @@ pub(crate) fn check_rates() -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(_) => Err("the command `tc` is missing (install the package iproute2, on Fedora iproute-tc: `apt-get install iproute2`)".to_owned()),
     }
+}
+
+/// Checks that links can lose packets.
+///
+/// # Errors
+/// The missing command, or the kernel's refusal, with a hint.
+pub(crate) fn check_losses() -> Result<(), String> {
+    if program::find("nft", Path::new("/"), None).is_err() {
+        return Err("the command `nft` is missing (install the package nftables: `apt-get install nftables`)".to_owned());
+    }
+    let tried = netns_thread::run_in_new_netns(link_loss::rehearse);
+    tried
+        .map_err(|error| error.to_string())?
+        .map_err(|error| format!("{error} (the kernel needs nftables with `numgen`)"))
 }
 
 /// Creates every kind of namespace once, in a forked process that ends immediately.

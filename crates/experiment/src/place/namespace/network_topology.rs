@@ -5,6 +5,7 @@
 //! lo, route local <sources>                        lo
 //! wan  10.213.0.1 peer 10.213.0.2  ─────────────── wan  10.213.0.2 peer 10.213.0.1
 //!      tbf 1 Gbit/s                                     tbf 1 Gbit/s, route <sources> via 10.213.0.1
+//!      nft: drops 1% of arrivals                        nft: drops 1% of arrivals
 //! ```
 //!
 //! Both ends of a link are in namespaces of the run. Nothing appears among the host's interfaces,
@@ -15,6 +16,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use super::link_loss;
 use super::netns_thread::run_in_netns;
 use super::{NETNS_DIR, NamespaceFd, ip, settings};
 use crate::environment::PlaceFacts;
@@ -79,6 +81,7 @@ impl NetworkTopology {
         }
         for link in &topology.links {
             connect(link, &names)?;
+            network.add_loss(link)?;
             network.links.push(network.counter(link)?);
         }
         for (number, place) in topology.places.iter().enumerate() {
@@ -129,6 +132,18 @@ impl NetworkTopology {
             sysctls: sorted.own,
             not_applicable: sorted.not_applicable,
         }))
+    }
+
+    /// Drops packets of the link at random, where they arrive: in the namespaces of both places.
+    fn add_loss(&self, link: &NetworkLink) -> Result<(), HostError> {
+        let Some(loss) = link.loss else { return Ok(()) };
+        for end in link.ends {
+            run_in_netns(&self.entries[end.place].0, || {
+                link_loss::drop_arriving(&link.name, loss)
+            })
+            .map_err(HostError::file("enter", Path::new(NETNS_DIR)))??;
+        }
+        Ok(())
     }
 
     fn counter(&self, link: &NetworkLink) -> Result<LinkCounter, HostError> {
@@ -213,9 +228,10 @@ fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
             "addrgenmode",
             "none",
         ];
-        if link.rate.is_some() {
+        if link.has_wire_frames() {
             // Send packets of the size that a wire carries. A segment of 64 KiB would pass the
-            // token bucket in one burst, and its headers would count only once.
+            // token bucket in one burst, would be dropped as a whole, and its headers would count
+            // only once.
             up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
         }
         up.push("up");

@@ -143,10 +143,16 @@ fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut
             }
         }
     }
-    if let Some(line) = layout.rate_line
+    if let Some(line) = layout.link_needs.rate_line
         && let Err(reason) = place::check_rates()
     {
         let message = format!("links can't have rates here: {reason}");
+        reader.report(DiagnosticKind::Machine, line, message);
+    }
+    if let Some(line) = layout.link_needs.loss_line
+        && let Err(reason) = place::check_losses()
+    {
+        let message = format!("links can't lose packets here: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);
     }
 }

@@ -9,13 +9,15 @@ use super::template::TemplateContext;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::NamedTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
-use crate::topology::{AddressBlock, LinkEnd, LinkRate, NamedPlace, NetworkLink, Topology};
+use crate::topology::{
+    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
+};
 
 /// The keys of a place.
 pub(crate) const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
 
 /// The keys of a link.
-pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "addresses"];
+pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "loss", "addresses"];
 
 /// Private networks that links get addresses from. The third octet numbers the links.
 const LINK_NETWORKS: [[u8; 2]; 5] = [[10, 213], [10, 87], [172, 29], [10, 141], [192, 168]];
@@ -195,25 +197,36 @@ pub(super) fn read_sources(
     blocks
 }
 
-/// Reads the links and gives them addresses. Returns the line of the first rate.
+/// Lines of the first link settings that need a program on this machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LinkNeeds {
+    /// The first rate.
+    pub(crate) rate_line: Option<usize>,
+    /// The first loss above 0%.
+    pub(crate) loss_line: Option<usize>,
+}
+
+/// Reads the links and gives them addresses.
 pub(super) fn read_links(
     sections: &[NamedTable],
     places: &[&str],
     context: &TemplateContext,
     topology: &mut Topology,
     reader: &mut PlanReader<'_>,
-) -> Option<usize> {
-    let mut rate_line = None;
+) -> LinkNeeds {
+    let mut needs = LinkNeeds::default();
     for section in sections {
         let rendered = context.table(&section.table, reader);
         if let Some(link) = read_link(section, &rendered, places, reader) {
-            let line = link.rate.map(|_| section.table.line_of("rate"));
-            rate_line = rate_line.or(line);
+            let line = |key| section.table.line_of(key);
+            let lossy = link.loss.filter(|loss| loss.per_million() > 0);
+            needs.rate_line = needs.rate_line.or(link.rate.map(|_| line("rate")));
+            needs.loss_line = needs.loss_line.or(lossy.map(|_| line("loss")));
             add_link(link, section, topology, reader);
         }
     }
     assign_addresses(topology, reader);
-    rate_line
+    needs
 }
 
 /// Reads one link. Unless the plan names addresses, they are 0.0.0.0 until
@@ -254,13 +267,28 @@ fn read_link(
         return None;
     }
     let rate = read_rate(rendered, &owner, reader);
+    let loss = read_loss(rendered, &owner, reader);
     let addresses = read_addresses(rendered, &owner, reader).unwrap_or([Ipv4Addr::UNSPECIFIED; 2]);
     let end = |place, address| LinkEnd { place, address };
     Some(NetworkLink {
         name: section.name.clone(),
         ends: [end(first, addresses[0]), end(second, addresses[1])],
         rate,
+        loss,
     })
+}
+
+fn read_loss(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<LinkLoss> {
+    let node = table.get("loss")?;
+    let text = reader.scalar(node, &format!("loss of {owner}"))?;
+    match LinkLoss::parse(&text) {
+        Ok(loss) => Some(loss),
+        Err(error) => {
+            let message = format!("loss of {owner}: {error}");
+            reader.report(DiagnosticKind::BadValue, node.line, message);
+            None
+        }
+    }
 }
 
 fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<LinkRate> {

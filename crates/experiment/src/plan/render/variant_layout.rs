@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::host_name::read_agents;
-use super::networks::{PlaceCores, read_links, read_places, read_sources};
+use super::networks::{LinkNeeds, PlaceCores, read_links, read_places, read_sources};
 use super::service_layout::{ServiceLayout, read_place};
 use super::template::TemplateContext;
 use crate::plan::model::NamedTable;
@@ -25,8 +25,8 @@ pub(crate) struct VariantLayout {
     pub(crate) load_agents: Option<String>,
     /// For each place, its line and the line of its kernel settings.
     pub(crate) place_lines: Vec<(usize, usize)>,
-    /// The line of the first link that has a rate.
-    pub(crate) rate_line: Option<usize>,
+    /// Link settings that need a program on this machine.
+    pub(crate) link_needs: LinkNeeds,
     /// For each place, the cores of services in it that set none.
     place_cores: Vec<Option<PlaceCores>>,
 }
@@ -135,7 +135,7 @@ pub(crate) fn read_layout(
         let source = rendered("source", reader);
         topology.places[place].sources = read_sources(source.as_ref(), reader);
     }
-    let rate_line = read_links(links, &names, context, &mut topology, reader);
+    let link_needs = read_links(links, &names, context, &mut topology, reader);
     let target = rendered("target", reader).and_then(|node| node.value.scalar_text());
     let mut services = services;
     mark_exposed(&mut services, target.as_deref(), load_agents.is_some());
@@ -145,7 +145,7 @@ pub(crate) fn read_layout(
         load_place,
         load_agents,
         place_lines: read_places.lines,
-        rate_line,
+        link_needs,
         place_cores: read_places.cores,
     }
 }

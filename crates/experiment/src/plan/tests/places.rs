@@ -4,7 +4,7 @@ use prony_load::CoreList;
 
 use super::{Study, allocate};
 use crate::service::PlaceKind;
-use crate::topology::{AddressBlock, LinkRate};
+use crate::topology::{AddressBlock, LinkLoss, LinkRate};
 
 const PLAN: &str = r#"
 baseline = { rate = "slow" }
@@ -101,6 +101,22 @@ fn each_viewer_reaches_the_others_over_its_own_link() {
 }
 
 #[test]
+fn the_loss_of_a_link_may_be_a_level() {
+    let study = Study::new();
+    let text = PLAN
+        .replace("bits = \"100Mbit\"", "bits = \"100Mbit\", loss = \"0%\"")
+        .replace("bits = \"1Gbit\"", "bits = \"1Gbit\", loss = \"0.5%\"")
+        .replace("[link.lan]\n", "[link.lan]\nloss = \"{{ rate.loss }}\"\n");
+    let plan = study.read(&text).unwrap();
+    let losses = [0, 1].map(|variant| plan.topology(variant).unwrap().links[1].loss);
+    assert_eq!(
+        losses.map(|loss| loss.map(LinkLoss::per_million)),
+        [Some(0), Some(5_000)]
+    );
+    assert_eq!(plan.topology(0).unwrap().links[0].loss, None);
+}
+
+#[test]
 fn a_level_may_use_endpoints_that_only_some_services_reach() {
     // The load's own templates never use rate.flags, which contains an endpoint that the load can't
     // reach.
@@ -185,7 +201,17 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "rate    = \"{{ rate.bits }}\"",
         "speed   = \"1Gbit\"",
-        "@: link \"wan\" has no key \"speed\" (known keys: between, rate, burst, latency, addresses)",
+        "@: link \"wan\" has no key \"speed\" (known keys: between, rate, burst, latency, loss, addresses)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "loss    = \"60%\"",
+        "@: loss of link \"wan\": \"60%\" is out of range (use 0% to 50%)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "loss    = 0.01",
+        "@: loss of link \"wan\": \"0.01\" is not a percentage (write it like 1% or 0.1%)",
     ),
     (
         "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",

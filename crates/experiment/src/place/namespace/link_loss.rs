@@ -1,0 +1,30 @@
+//! Random loss on a link: an nftables rule at each end, which drops arriving packets.
+
+use crate::system::HostError;
+use crate::system::command;
+use crate::topology::LinkLoss;
+
+/// Adds a rule to the current network namespace that drops packets at random when they arrive over
+/// `interface`. The rule counts the dropped packets.
+pub(super) fn drop_arriving(interface: &str, loss: LinkLoss) -> Result<(), HostError> {
+    if loss.per_million() == 0 {
+        return Ok(());
+    }
+    command::run("nft", &[&rules(interface, loss)]).map(drop)
+}
+
+/// Adds such a rule for the loopback, to try it.
+pub(super) fn rehearse() -> Result<(), HostError> {
+    command::run("nft", &[&rules("lo", LinkLoss::MAX)]).map(drop)
+}
+
+/// The table and the chain may exist already: the links of a place share them.
+fn rules(interface: &str, loss: LinkLoss) -> String {
+    format!(
+        "add table inet prony; \
+         add chain inet prony loss {{ type filter hook prerouting priority -300; }}; \
+         add rule inet prony loss iifname \"{interface}\" \
+         numgen random mod 1000000 < {} counter drop",
+        loss.per_million()
+    )
+}

@@ -206,7 +206,7 @@ fn value_schema(value: &ValueType) -> Value {
             json!({"type": ["number", "string"]})
         }
         ValueType::Time | ValueType::BitRate => json!({"type": "string", "pattern": "[0-9{]"}),
-        ValueType::Percent => json!({"type": "string", "pattern": "%$"}),
+        ValueType::Percent => json!({"type": "string", "pattern": "%$|\\}\\}$"}),
         ValueType::Cores => json!({"anyOf": [
             {"type": ["integer", "string"]},
             {"type": "array", "items": {"type": ["integer", "string"]}},

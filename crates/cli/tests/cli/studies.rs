@@ -193,6 +193,24 @@ fn apache_s_users_pause_and_keep_their_addresses() {
 }
 
 #[test]
+fn the_http3_study_runs_over_a_link_that_loses_packets() {
+    let workdir = Workdir::new();
+    let changes = [
+        ("warmup   = \"2s\"", "warmup = \"300ms\""),
+        ("duration = \"8s\"", "duration = \"1s\""),
+        // 96 handshakes take longer than the trial on a busy machine.
+        ("connections = 96", "connections = 6"),
+        ("connections = 16", "connections = 1"),
+    ];
+    let plan = short(&workdir, "http3", "network.toml", &changes);
+    let (_, records) = run(&workdir, &plan);
+    assert_eq!(records.len(), 6);
+    for (id, record) in &records {
+        assert_eq!(record.quic.is_some(), id.contains("3"), "{id}");
+    }
+}
+
+#[test]
 fn the_balancer_study_runs_with_and_without_a_balancer() {
     let workdir = Workdir::new();
     let changes = [

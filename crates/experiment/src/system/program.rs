@@ -9,7 +9,7 @@ const SBIN_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Debian packages of programs that plans are likely to start. Messages suggest a package only for programs
 /// in this list.
-const PACKAGES: [(&str, &str); 37] = [
+const PACKAGES: [(&str, &str); 38] = [
     ("ab", "apache2-utils"),
     ("apache2", "apache2"),
     ("apachectl", "apache2"),

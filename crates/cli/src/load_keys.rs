@@ -9,7 +9,8 @@ use crate::arguments::LoadArguments;
 /// Every load setting that is a key of a plan.
 pub(crate) fn all() -> Vec<ReferenceKey> {
     let flags = LoadArguments::augment_args(clap::Command::new("load"));
-    let keys = flags.get_arguments().map(of_flag);
+    let named = flags.get_arguments().filter(|arg| arg.get_long().is_some());
+    let keys = named.map(of_flag);
     keys.filter(|key| is_load_key(&key.name)).collect()
 }
 
@@ -20,6 +21,12 @@ fn of_flag(arg: &Arg) -> ReferenceKey {
         Some((meaning, default)) => (meaning.to_owned(), default.trim_end_matches(']').to_owned()),
         None => (help, String::new()),
     };
+    // A plan gives several values as a list.
+    let meaning = meaning
+        .split("; repeatable")
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     let name = arg.get_long().unwrap_or_default().replace('-', "_");
     let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
     let default = match in_help {

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use prony_record::Nanos;
+use prony_record::{Nanos, number};
 
 use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
 use crate::address_list::SourceSelector;
@@ -67,7 +67,7 @@ impl<'a> QuicProbe<'a> {
                         format!("{outcome}: {}", Reason::of_quic(end))
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => format!(
-                        "no QUIC response from {}: nothing listens on this UDP port ({error})",
+                        "no QUIC answer from {}: nothing listens on this UDP port ({error})",
                         name(target)
                     ),
                     None => format!("connecting: {error}"),
@@ -75,9 +75,10 @@ impl<'a> QuicProbe<'a> {
             }
             Some(_) => Ok(probe),
             None => Err(format!(
-                "no QUIC response from {} within {timeout:?} (is UDP open? does the server listen on \
+                "no QUIC answer from {} within {} (is UDP open? does the server listen on \
                  UDP?)",
-                name(target)
+                name(target),
+                number::span(timeout.as_secs_f64())
             )),
         }
     }

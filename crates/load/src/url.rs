@@ -71,9 +71,17 @@ impl Url {
                 redact::url(&whole)
             ));
         }
-        let host = uri.host().map(|host| host.trim_matches(['[', ']']));
-        let host = host.filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| format!("\"{typed}\" has no host"))?;
+        let host = uri.host().unwrap_or_default();
+        let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        let host = bracketed.unwrap_or(host);
+        if host.is_empty() {
+            return Err(format!("\"{typed}\" has no host"));
+        }
+        if host.contains(['[', ']']) {
+            return Err(format!(
+                "\"{typed}\" is not a URL (brackets only enclose IPv6 addresses)"
+            ));
+        }
         let port = match uri.port_u16() {
             Some(0) => return Err(format!("\"{typed}\": port 0 is not a valid port")),
             Some(port) => port,
@@ -187,6 +195,8 @@ mod tests {
             ("http://", "not a URL"),
             ("http://h:99999/", "port"),
             ("http://[]/", "no host"),
+            ("http://h[i/", "not a URL"),
+            ("http://[h[i]/", "not a URL"),
             ("http://h:0/", "port 0"),
             ("http://u:p@h/", "password"),
             ("http://h/a b", "not a URL"),

@@ -71,17 +71,7 @@ impl Url {
                 redact::url(&whole)
             ));
         }
-        let host = uri.host().unwrap_or_default();
-        let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        let host = bracketed.unwrap_or(host);
-        if host.is_empty() {
-            return Err(format!("\"{typed}\" has no host"));
-        }
-        if host.contains(['[', ']']) {
-            return Err(format!(
-                "\"{typed}\" is not a URL (brackets only enclose IPv6 addresses)"
-            ));
-        }
+        let host = host_of(&uri, typed)?;
         let port = match uri.port_u16() {
             Some(0) => return Err(format!("\"{typed}\": port 0 is not a valid port")),
             Some(port) => port,
@@ -159,6 +149,24 @@ pub(crate) fn has_scheme(typed: &str) -> bool {
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
     let typed = redact::url(typed);
     format!("\"{typed}\" is not a URL ({error}); percent-encode all characters that are not ASCII")
+}
+
+/// The host without the brackets of an IPv6 address.
+fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, String> {
+    let host = uri.host().unwrap_or_default();
+    let bracketed = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let host = bracketed.unwrap_or(host);
+    if host.is_empty() {
+        return Err(format!("\"{typed}\" has no host"));
+    }
+    if host.contains(['[', ']']) {
+        return Err(format!(
+            "\"{typed}\" is not a URL (brackets only enclose IPv6 addresses)"
+        ));
+    }
+    Ok(host)
 }
 
 fn path_of(uri: &Uri) -> String {

@@ -9,7 +9,7 @@ use crate::stateless_random::random_at;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressList {
     ranges: Vec<SourceRange>,
-    /// Cumulative number of addresses, up to and including each range.
+    /// Number of addresses in all ranges up to and including each one, in the given order.
     ends: Vec<u64>,
     /// Ranges sorted by their first address.
     sorted: Vec<SourceRange>,
@@ -50,7 +50,7 @@ impl AddressList {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns the address with this number, if there is one.
+    /// Returns address number `index` of the list; `None` if the list is shorter.
     pub(crate) fn nth(&self, index: u64) -> Option<IpAddr> {
         let range = self.ends.partition_point(|&end| end <= index);
         let before = range.checked_sub(1).map_or(0, |last| self.ends[last]);
@@ -65,7 +65,7 @@ impl AddressList {
     }
 }
 
-/// Numbers that determine the address of a connection.
+/// Inputs that determine the source address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceSelector {
     /// Index of the connection among all connections of the load.
@@ -85,7 +85,7 @@ impl SourceOrder {
             SourceOrder::PerUser => selector.user.checked_rem(count),
             SourceOrder::Random => {
                 let drawn = random_at(selector.seed, selector.connection);
-                // Scales the random number to the range below `count`.
+                // Scales the 64-bit random number to `0..count`.
                 (count > 0).then(|| ((u128::from(drawn) * u128::from(count)) >> 64) as u64)
             }
         }

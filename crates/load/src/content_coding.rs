@@ -79,8 +79,8 @@ pub(crate) fn codings<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> 
         .collect()
 }
 
-/// Decodes `kept`, the beginning of a body whose digest as sent is `sent`. An empty body, as after
-/// HEAD, has no coding.
+/// Decodes a body. `kept` is the beginning of the encoded body, and `sent` the digest of the whole
+/// encoded body. An empty body, such as after HEAD, has no coding.
 pub(crate) fn decode(
     codings: &[String],
     kept: &[u8],
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_zstd_window_over_the_limit_is_refused() {
-        // A frame header without a single segment, whose window descriptor says 128 MiB.
+        // A frame header without the single-segment flag, whose window descriptor declares 128 MiB.
         let frame = bytes("28b52ffd00880000");
         assert!(matches!(
             decoded("zstd", &frame),

@@ -13,9 +13,9 @@ const JAR_BYTES_MAX: usize = 64 << 10;
 /// The cookies of one virtual user. Their number and size are limited.
 #[derive(Debug, Clone, Default)]
 pub struct CookieJar {
-    /// The oldest first.
+    /// The cookies, oldest first.
     cookies: Vec<Cookie>,
-    /// Length of all cookies.
+    /// Total length of the cookies in bytes.
     bytes: usize,
 }
 
@@ -39,7 +39,7 @@ struct Cookie {
     is_of_host: bool,
     path: String,
     is_secure: bool,
-    /// Expiry time; `None` means the end of the session.
+    /// Expiry time; `None` for a session cookie.
     expires: Option<SystemTime>,
 }
 
@@ -88,7 +88,7 @@ impl CookieJar {
         self.bytes -= self.cookies.remove(place).bytes();
     }
 
-    /// The value of the Cookie header for `url`, if there are any cookies for it.
+    /// Returns the value of the Cookie header for `url`; `None` if no cookie applies.
     pub fn header(&self, url: CookieUrl<'_>, now: SystemTime) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -126,7 +126,8 @@ impl Cookie {
         self.name.len() + self.value.len() + self.domain.len() + self.path.len()
     }
 
-    /// Returns true if the cookie is sent to a URL, whose host is given in lower case.
+    /// Returns true if the cookie is sent with a request for `url`. `host` is the URL's host in
+    /// lower case.
     fn is_for(&self, host: &str, url: CookieUrl<'_>) -> bool {
         let by_host = match self.is_of_host {
             true => host == self.domain,
@@ -136,7 +137,7 @@ impl Cookie {
     }
 }
 
-/// True if `host` equals `domain` or is within it (§5.1.3).
+/// True if `host` equals `domain` or is a subdomain of it (§5.1.3).
 fn is_within(host: &str, domain: &str) -> bool {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     host == domain
@@ -146,7 +147,7 @@ fn is_within(host: &str, domain: &str) -> bool {
                 .is_some_and(|sub| sub.ends_with('.'))
 }
 
-/// True if a request's path is within a cookie's (§5.1.4).
+/// True if a request's path matches a cookie's path (§5.1.4).
 fn is_below(requested: &str, path: &str) -> bool {
     let requested = requested.split('?').next().unwrap_or_default();
     match requested.strip_prefix(path) {
@@ -214,7 +215,7 @@ fn is_top(domain: &str, host: &str) -> bool {
     !domain.contains('.') && domain != host
 }
 
-/// The end of a Max-Age that starts now.
+/// Expiry time for a Max-Age that starts at `now`.
 fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
     let seconds: i64 = seconds.parse().ok()?;
     match u64::try_from(seconds) {
@@ -223,8 +224,8 @@ fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
     }
 }
 
-/// Parses an Expires date. In addition to HTTP's formats, Netscape's is accepted: `Wed, 21-Oct-2026
-/// 07:28:00 GMT`.
+/// Parses an Expires date in one of HTTP's formats or in Netscape's: `Wed, 21-Oct-2026 07:28:00
+/// GMT`.
 fn date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text)
         .or_else(|_| httpdate::parse_http_date(&text.replace('-', " ")))
@@ -249,7 +250,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
 
-    /// The cookies sent to each of `to` after `from` set these.
+    /// Returns the Cookie header that is sent to `to` after `from` set the cookies in `set`.
     fn sent(from: &str, set: &[&str], to: &str) -> String {
         let mut jar = CookieJar::default();
         for header in set {

@@ -17,17 +17,17 @@ const INVALID_IN_USERINFO: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// `USER:PASSWORD`.
+/// User and password in the form `USER:PASSWORD`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials(String);
 
 impl Credentials {
-    /// The credentials as given; plans store them again.
+    /// The credentials as given, for writing them to a plan.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Accepts `USER:PASSWORD` unchanged; either may be missing.
+    /// Wraps `USER:PASSWORD` without checking it. Either part may be missing.
     pub(crate) fn unchecked(text: String) -> Credentials {
         Credentials(text)
     }

@@ -18,7 +18,8 @@ pub(crate) struct RequestDraft {
     pub(crate) body: Vec<u8>,
     /// Prefix of messages about the request: a file and line, or empty.
     pub(crate) place: String,
-    /// The marks in URL, headers and body, if there are any.
+    /// Marks in place of the placeholders in URL, headers and body; `None` if there are no
+    /// placeholders.
     pub(crate) marks: Option<Marks>,
     /// True if the body has marks.
     pub(crate) body_varies: bool,
@@ -148,8 +149,8 @@ pub(crate) fn drafts(
     Ok(DraftList { drafts, rows })
 }
 
-/// Parses the load's own URL, which may contain credentials. Its placeholders are in the path, and
-/// are parsed as any other text.
+/// Parses the load's own URL, which may contain credentials. Placeholders can only be in its path
+/// and query, and are treated as ordinary text.
 pub(crate) fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
     let (url, credentials) = credentials::split_url(typed)?;
     let pieces = template::parse(&url).unwrap_or_default();
@@ -185,7 +186,7 @@ fn merged(all: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, 
     kept.into_iter().chain(own).collect()
 }
 
-/// The texts of a request.
+/// The parts of a request as written in the settings, before placeholders are parsed.
 struct DraftSource<'a> {
     url: &'a str,
     base: Option<&'a Url>,
@@ -196,7 +197,7 @@ struct DraftSource<'a> {
     place: String,
 }
 
-/// Turns texts into drafts.
+/// Creates a [`RequestDraft`] from each [`DraftSource`].
 struct Drafter<'a> {
     data: Option<&'a DataTable>,
     braces: Braces,
@@ -255,7 +256,8 @@ impl Drafter<'_> {
     }
 
     /// The body, if it may contain placeholders. A file's content is sent unchanged unless there is
-    /// a data file, because it may be any data.
+    /// a data
+    /// file, because it may be binary.
     fn template_body<'s>(&self, source: &DraftSource<'s>) -> Option<&'s str> {
         if source.is_body_from_file && self.data.is_none() {
             return None;
@@ -297,7 +299,7 @@ impl Drafter<'_> {
 }
 
 impl DraftSource<'_> {
-    /// All texts of the request.
+    /// All parts of the request that may contain placeholders.
     fn texts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let headers = self.headers.iter();
         let headers = headers.flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
@@ -311,7 +313,7 @@ impl DraftSource<'_> {
         headers.chain(others)
     }
 
-    /// Adds the file and line to an error, or the flag of the text at fault.
+    /// Prefixes an error with the file and line, or with the flag that contains the invalid text.
     fn within(&self, setting: &'static str, error: SettingsError) -> SettingsError {
         let outer = match (self.place.as_str(), setting) {
             ("", "urls") => return error,

@@ -1,9 +1,11 @@
-//! Entries of a list of requests: which requests are reported together.
+//! Groups the requests of a list into entries. Results are reported by entry.
 //!
 //! Lines with the same method and URL are one entry. If that gives more entries than can have
-//! results of their own, lines are grouped by method and path: the query is omitted, and numbers
-//! and identifiers in the path become `{id}`. If that still gives too many, the first ones in the
-//! list have results of their own.
+//! results
+//! of their own, lines are grouped by method and path: the query is omitted, and numbers and
+//! identifiers in the path become `{id}`. If that still gives too many, only the first ones in the
+//! list
+//! have results of their own.
 
 use std::collections::HashMap;
 
@@ -11,7 +13,7 @@ use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntrie
 
 /// Maximum length of an entry's name, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// Number of hexadecimal digits from which a word is an identifier.
+/// Minimum number of hexadecimal digits of a word that counts as an identifier.
 const HEX_ID_DIGITS_MIN: usize = 16;
 /// Replaces a number or an identifier in a path.
 const ID: &str = "{id}";

@@ -12,7 +12,7 @@ pub enum Notation {
     Keys,
 }
 
-/// The flag of a setting: `--no-keepalive` of `no_keepalive`.
+/// Returns the flag of a setting, such as `--no-keepalive` for `no_keepalive`.
 pub fn flag_of(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
@@ -174,7 +174,7 @@ impl SpecError {
             }
             SpecError::Name { host, error } => {
                 let text = format!(
-                    "{host}: no address for this name ({error}); check it, or give one with "
+                    "{host}: no address for this name ({error}); check the name, or give an address with "
                 );
                 let error = SettingsError::from(text).name("resolve");
                 error.in_notation(notation)
@@ -204,7 +204,7 @@ impl From<String> for SpecError {
     }
 }
 
-/// Formats a value as TOML: numbers and booleans are bare, everything else is quoted.
+/// Formats a value as TOML: numbers and booleans are unquoted, everything else is quoted.
 fn toml_value(value: &str) -> String {
     let is_bare = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
     let is_quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');

@@ -24,7 +24,7 @@ impl Expectations {
         }
     }
 
-    /// The same expectations for any status. The status is judged elsewhere.
+    /// The same expectations, except that any status is accepted; the caller checks the status.
     pub(crate) fn with_any_status(self) -> Expectations {
         Expectations {
             status: StatusSet::all(),
@@ -70,14 +70,16 @@ impl ReceivedBody {
         }
     }
 
-    /// Makes [`ReceivedBody::take_hash`] available: from now on, every body is hashed, even if no
-    /// hash is expected.
+    /// Hashes every body from now on, even if no hash is expected. [`ReceivedBody::take_hash`]
+    /// requires
+    /// this.
     pub(crate) fn hash_always(&mut self) {
         self.hash.get_or_insert_default();
     }
 
-    /// Takes the hash of the bytes received since the body began. A hash that [`ReceivedBody::judge`]
-    /// compared is already taken.
+    /// Takes the hash of the bytes received since the body began. [`ReceivedBody::judge`] also
+    /// takes the
+    /// hash if it compares it.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
         match &mut self.hash {
             Some(hash) => hash.finalize_reset().into(),

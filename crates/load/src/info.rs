@@ -91,7 +91,8 @@ fn shown_url(typed: &str) -> String {
     credentials::split_url(typed).map_or_else(|_| redact::url(typed), |(url, _)| url)
 }
 
-/// Describes all settings that affect the TLS handshake. Two loads have the same text exactly if
+/// Describes all settings that affect the TLS handshake. Two loads have the same text if and only
+/// if
 /// these settings are the same.
 fn describe_tls(settings: &LoadSettings) -> String {
     let verified = if settings.insecure {

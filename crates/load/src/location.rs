@@ -20,7 +20,7 @@ impl fmt::Display for RedirectError {
 
 impl std::error::Error for RedirectError {}
 
-/// Characters that aren't allowed in a URL, besides those that aren't ASCII.
+/// ASCII characters that aren't allowed in a URL. Non-ASCII characters aren't either.
 const INVALID_IN_URL: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -57,7 +57,7 @@ pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
 ///
 /// # Errors
 ///
-/// Returns the reason why it can't be requested, with the Location.
+/// Names the Location and the reason why it can't be requested.
 pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError> {
     let shown = String::from_utf8_lossy(&location[..location.len().min(SHOWN_CHARS_MAX)]);
     let refused = |why: &str| RedirectError(format!("Location: {shown}: {why}"));

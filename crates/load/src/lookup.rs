@@ -1,12 +1,13 @@
-//! Name lookups while a load runs, on threads of their own: a name server that does not respond must not
-//! block a worker.
+//! Name lookups during a load. They run on separate threads, because a name server that doesn't
+//! respond must not block a worker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of lookups at the same time. Each may block its thread for as long as the system
-/// waits for a name server.
+/// Maximum number of concurrent lookups. Each may block its thread for as long as the system waits
+/// for
+/// a name server.
 const THREADS_MAX: u32 = 4;
 /// Maximum number of lookups that wait for a thread.
 const QUEUE_MAX: usize = 64;
@@ -61,7 +62,7 @@ impl<T: Clone> Lookup<T> {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The lookups of one load. Its threads end when there is nothing left to look up.
+/// The threads and the queue for the lookups of one load. A thread ends when the queue is empty.
 #[derive(Clone, Default)]
 pub(crate) struct LookupPool(Arc<Mutex<Queue>>);
 

@@ -23,17 +23,21 @@ pub(crate) struct Meter {
     last_wait: Nanos,
     /// Length of the second-to-last wait, and the number of connections that were ready after it.
     previous: (Nanos, u32),
-    /// Sum over all waits of their nanoseconds × the connections that were waiting at their end.
+    /// Sum, over all waits, of the length in nanoseconds times the number of connections that were
+    /// ready at
+    /// the end.
     found_by_waits: u128,
-    /// Consecutive turns that were cut short while there was more to do, merged into one turn, and
+    /// The current round: consecutive turns that were cut short with work left, merged into one
+    /// turn, and
     /// their total duration.
     round: (Nanos, LoopTurn),
-    /// Sum over all rounds of their nanoseconds × the connections that waited for the worker in
-    /// them.
+    /// Sum, over all rounds, of the length in nanoseconds times the number of connections that
+    /// waited for
+    /// the worker.
     queued: u128,
 }
 
-/// The phase of a sliced load that the worker is in. Any other load is always counting.
+/// Phase of a worker in a sliced load. Without slices, the phase is always `Counting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MeterPhase {
     /// Everything is counted.
@@ -181,8 +185,9 @@ impl Meter {
         }
     }
 
-    /// Records that the worker waited for its sockets or for the next arrival. It asked to be woken
-    /// at `until`.
+    /// Records that the worker waited for its sockets or for the next arrival, from `before` to
+    /// `after`. It
+    /// had asked to be woken at `until`.
     pub(crate) fn waited(&mut self, before: Nanos, until: Nanos, after: Nanos) {
         let stalled = self.gap(until.max(before), after);
         if self.phase != MeterPhase::Counting {
@@ -194,7 +199,8 @@ impl Meter {
     }
 
     /// Records two successive clock readings of a busy worker. Returns the length of the stall
-    /// between them that is in the counted time, if there was one.
+    /// between
+    /// them that falls into the counted time; zero without a stall.
     #[inline]
     pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
         if self.phase == MeterPhase::Paused {
@@ -268,8 +274,9 @@ impl Meter {
         self.phase = MeterPhase::Paused;
     }
 
-    /// Starts the counted part of a slice, from `from` to `end`. The last one ended at
-    /// `before`; the worker was idle in the time in between.
+    /// Starts the counted part of a slice, from `from` to `end`. The counted part of the previous
+    /// slice
+    /// ended at `before`; the worker was idle between the two.
     pub(crate) fn resume(&mut self, before: Nanos, from: Nanos, end: Nanos) {
         self.phase = MeterPhase::Counting;
         self.counted_until = end;
@@ -283,11 +290,15 @@ impl Meter {
     /// system calls that find events at once, or that send before they wait.
     ///
     /// In a closed loop each connection is at the server or at the generator, and the longer queue
-    /// is at the slower of the two. A worker that is always busy but finds only a few responses per
-    /// turn has capacity left; a worker that finds responses on all connections is the bottleneck.
-    /// The length of each turn is therefore counted once for every connection found in it. Time
-    /// awake within waits is weighted with the connections found after waits, and long waits weigh
-    /// more than short ones: after a time without a core, many connections are waiting.
+    /// is at the
+    /// slower of the two. A worker that is always busy but finds only a few responses per turn has
+    /// capacity
+    /// left; a worker that finds responses on all connections is the bottleneck. The length of each
+    /// turn is
+    /// therefore multiplied by the number of connections found in it. Time awake within waits is
+    /// weighted by
+    /// the connections found after waits, and long waits weigh more than short ones, because many
+    /// connections are waiting after a time without a core.
     fn utilization_of(&self, used: CpuUsage, ended: Nanos) -> WorkerUtilization {
         let elapsed = ended.since(self.from);
         let all = elapsed.since(self.stalled);

@@ -97,7 +97,7 @@ enum Spacing {
 /// End of a schedule: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
-    /// Number of arrivals of the whole load from `counted_from` on.
+    /// Maximum number of arrivals of the whole load from `counted_from` on.
     pub requests: u64,
     /// End of the warm-up, whose arrivals don't count. A rate that changes begins to change then.
     pub counted_from: Nanos,
@@ -106,7 +106,7 @@ pub struct ScheduleEnd {
 }
 
 impl ArrivalSchedule {
-    /// Creates the schedule of one `shard`; `rate` is that of the whole load.
+    /// Creates the schedule of one `shard`. `rate` is the rate of the whole load.
     pub fn new(
         arrivals: Arrivals,
         rate: &RateProfile,
@@ -247,8 +247,9 @@ impl Spacing {
 /// Largest number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
-/// Number of arrivals from `end.counted_from` on of each of `workers` workers. Constant
-/// arrivals are computed, Poisson arrivals are drawn; `None` if too many would have to be drawn.
+/// Returns the number of arrivals, from `end.counted_from` on, of each of `workers` workers.
+/// Constant
+/// arrivals are computed and Poisson arrivals drawn; `None` if too many would have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
     rate: &RateProfile,
@@ -306,7 +307,7 @@ fn constant(number: u64, rate_per_s: f64) -> Nanos {
     rounded(number as f64 * 1e9 / rate_per_s)
 }
 
-/// Number of the first arrival at a constant rate that isn't before `moment`.
+/// Number of the first arrival at or after `moment`, at a constant rate.
 fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     let mut number = (moment.as_secs_f64() * rate_per_s) as u64;
     // The estimate may be off by one because of rounding.
@@ -323,7 +324,7 @@ fn time_at(times: &mut ArrivalTimes, integral: f64) -> Nanos {
     at_s.map_or(Nanos::MAX, |at_s| rounded(at_s * 1e9))
 }
 
-/// Number of the first constant arrival at a rate that changes that isn't before `moment`.
+/// Number of the first constant arrival at or after `moment`, at a changing rate.
 fn first_staged_from(moment: Nanos, staged: &StagedRate) -> u64 {
     let mut times = ArrivalTimes::new(staged.clone());
     let mut number = staged.arrivals_until(moment.as_secs_f64()) as u64;
@@ -335,8 +336,9 @@ fn first_staged_from(moment: Nanos, staged: &StagedRate) -> u64 {
     number
 }
 
-/// A gap between Poisson arrivals. The largest with 53 random bits is 37 times the mean; a longer
-/// one has a probability of 10^-16.
+/// Draws a gap between Poisson arrivals. With 53 random bits, the longest gap is 37 times the mean;
+/// a
+/// longer one would have a probability of 10^-16.
 fn exponential(random: &mut ChaCha8Rng, mean: f64) -> f64 {
     -(1.0 - random.random::<f64>()).ln() * mean
 }

@@ -1,11 +1,11 @@
-//! Permission check for load targets, for programs in which others choose the target.
+//! Permission check for load targets, for programs whose targets are chosen by others.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Decides whether a target with this name and address may be loaded. The error is the reason why
-/// not.
+/// Decides whether a target with this name and address may be loaded. The error is the reason for a
+/// refusal.
 type PermitCheck = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync;
 
 /// The targets that a load may use, including its proxy and the targets of redirects. Each is

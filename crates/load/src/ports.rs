@@ -145,7 +145,7 @@ impl PortDemand {
         let (severity, can) = match needed + taken > all {
             true if connections + taken <= all => (
                 Severity::Note,
-                "can run out of them where one is drawn often",
+                "can run out of them for an address that is drawn often",
             ),
             true => (Severity::Warning, "will run out of them"),
             false => (Severity::Note, "can run out of them"),

@@ -1,10 +1,12 @@
-//! Communication with a running load: counts and intermediate results come out, a stop request goes
-//! in.
+//! Communication with a running load: counts, intermediate results and stop requests.
 //!
-//! Counts of ended requests are always available. A caller who needs more requests it before the
-//! load begins ([`Control::watch`]). Each worker then publishes its recorded data whenever one of
-//! its half seconds has ended, under a lock that it takes only if it is free; otherwise it tries
-//! again on its next turn. A worker never waits for a reader, and does no extra work per request.
+//! Counts of ended requests are always available. For more, a caller calls [`Control::watch`]
+//! before the
+//! load begins. Each worker then publishes its recorded data at the end of each half second. It
+//! takes a
+//! lock for this only if the lock is free, and otherwise tries again on its next turn. A worker
+//! never
+//! waits for a reader, and does no extra work per request.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -37,7 +39,7 @@ pub struct Control {
 struct CollectedData {
     so_far: Delta,
     untaken: Delta,
-    /// The last seconds, if somebody asked for them.
+    /// Data of the last seconds; `None` unless [`Control::keep_recent`] was called.
     recent: Option<RecentDeltas>,
     /// Buffer for collecting; empty between collections.
     scratch: Box<Delta>,
@@ -55,7 +57,7 @@ pub(crate) struct Counter {
 #[derive(Debug, Default)]
 struct PublishedData {
     delta: Box<Delta>,
-    /// End of the last slice published so far.
+    /// End of the last half second published so far.
     until: Nanos,
     utilization: WorkerUtilization,
 }
@@ -68,8 +70,9 @@ impl Counter {
         }
     }
 
-    /// Publishes counts, once per turn of the worker's loop. This takes two stores to variables
-    /// that nobody else writes. No request will end before the moment `passed` any more.
+    /// Publishes counts once per turn of the worker's loop, with two stores to variables that no
+    /// other
+    /// thread writes. No further request will end before `passed`.
     pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed
@@ -85,7 +88,7 @@ impl Counter {
         }
     }
 
-    /// Publishes the last data when the load is over.
+    /// Publishes the remaining data at the end of the load.
     pub(crate) fn finish(&self, recorder: &mut Recorder, utilization: WorkerUtilization) {
         if let Some(published) = self.published.get() {
             lock(published).put(recorder, || utilization);
@@ -253,7 +256,7 @@ impl Control {
         let mut gathered = lock(self.gathered.get_or_init(Mutex::default));
         let into = &mut *gathered;
         for published in self.counters.iter().filter_map(|it| it.published.get()) {
-            // Merging takes too long to do under a lock that a worker may want.
+            // Merging takes too long to do under a lock that a worker may need.
             std::mem::swap(&mut lock(published).delta, &mut into.scratch);
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);

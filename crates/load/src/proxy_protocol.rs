@@ -16,7 +16,7 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const LOCAL: u8 = 0x20;
 /// Version 2, command PROXY: the sender made the connection for a client.
 const PROXY: u8 = 0x21;
-/// Ports that systems assign to clients (RFC 6335 §6): the first one, and how many there are.
+/// The first port that systems assign to clients, and the number of such ports (RFC 6335 §6).
 const CLIENT_PORTS: (u16, u64) = (49_152, 16_384);
 
 /// PROXY protocol settings of a load's connections.
@@ -37,7 +37,7 @@ enum Header {
     Relayed { from: SocketAddr, to: SocketAddr },
 }
 
-/// Both ends of a connection that begins with a header.
+/// Both ends of a connection that begins with a PROXY header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionEnds<'a> {
     pub(crate) peer: &'a Peer,

@@ -25,11 +25,12 @@ pub struct Request {
     pub(crate) bytes_in_frames: u64,
     /// The request for HTTP/3, if that is used.
     pub(crate) http3: Option<H3Request>,
-    /// Body that the response to this request's method may have.
+    /// Kind of body that a response to this request may have.
     pub(crate) expects: Expects,
     /// Number of expected responses; more than one if this is a batch of requests.
     pub(crate) response_count: u32,
-    /// The request may be sent again if a reused connection lost it (RFC 9110 §9.2.2).
+    /// The request may be sent again if a reused connection closed before the response (RFC 9110
+    /// §9.2.2).
     pub(crate) idempotent: bool,
     /// Index of the request's [`Target`].
     pub(crate) target: u32,
@@ -106,7 +107,7 @@ impl Request {
 /// Number of bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
 const SEGMENT_BYTES_MIN: usize = 536;
 
-/// A draft in the terms of the protocol.
+/// The parts of a draft in the form that the serializers take.
 pub(crate) struct SerializedParts<'a> {
     draft: &'a RequestDraft,
     host: String,

@@ -102,7 +102,7 @@ pub(crate) fn requests(
             let seed = settings.seed.unwrap_or(0);
             template.first(requests.len(), rows, seed, &mut request);
         }
-        // The length of a request with placeholders or cookies differs.
+        // A request with placeholders or cookies may also need more than one segment.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
         requests.push(request);
         templates.push(template);
@@ -123,7 +123,7 @@ pub(crate) fn requests(
             base,
             proxy: proxy.cloned(),
         }),
-        None => Err(SettingsError::from("there is nothing to request").into()),
+        None => Err(SettingsError::from("there are no requests to send").into()),
     }
 }
 
@@ -145,7 +145,7 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
     Err(error.text("; leave one out").after(draft.place.clone()))
 }
 
-/// The weights of a list's requests, if any has one. Others weigh 1.
+/// The weights of a list's requests, if any has one. A request without a weight has weight 1.
 fn weights(
     drafts: &[RequestDraft],
     settings: &LoadSettings,

@@ -54,7 +54,7 @@ impl RequestTemplates {
     }
 }
 
-/// A request with placeholders, or with cookies.
+/// A request with placeholders or cookies.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
     /// The values, each computed once per request.
@@ -115,9 +115,9 @@ struct OriginTemplate {
 /// Buffers that are reused for successive requests.
 #[derive(Debug, Default)]
 pub(crate) struct RenderBuffers {
-    /// The values of the request, one after the other.
+    /// The values of the request, concatenated.
     values: Vec<u8>,
-    /// End of each value.
+    /// End of each value in `values`.
     ends: Vec<usize>,
     body: Vec<u8>,
 }
@@ -179,8 +179,8 @@ impl RequestTemplate {
         }
     }
 
-    /// The value of the Cookie header that a jar has at this time for the request with the values drawn
-    /// last.
+    /// Returns the Cookie header that `jar` sends at `time` with the request whose values were
+    /// drawn last.
     pub(crate) fn cookie(
         &self,
         jar: &CookieJar,
@@ -392,7 +392,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 impl Request {
-    /// Copies all fields but the content from another request. The memory is not shared.
+    /// Copies everything except the serialized bytes from another request, without sharing memory.
     pub(crate) fn adopt(&mut self, other: &Request) {
         self.expects = other.expects;
         self.response_count = other.response_count;

@@ -1,6 +1,7 @@
 //! Reads the response heads that a [`ResponseView`](crate::script::ResponseView) contains.
 
-/// The header fields as name and value, without the status line and without blanks around values.
+/// The header fields as name and value, without the status line and without whitespace around
+/// values.
 pub fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     lines.filter_map(|line| {

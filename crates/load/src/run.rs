@@ -114,7 +114,7 @@ pub fn run_in_slices(
 ) -> Result<Record, RunError> {
     let _end = EndOnDrop(slices);
     let obstacle = match (spec.span.requests, spec.info.stages.is_empty()) {
-        // A worker that has sent its share would have to idle until the others have, too.
+        // A worker that has sent its share would be idle until the others have sent theirs.
         (Some(_), _) => Some("a load in slices can't end after a number of requests"),
         // The settling parts and the drains would distort the profile.
         (None, false) => Some("the rate of a load in slices can't change over time"),
@@ -211,15 +211,18 @@ fn until(moment: Instant) -> Duration {
     moment.saturating_duration_since(Instant::now())
 }
 
-/// Maximum expected delay in waking a sleeping thread. The thread stays awake for this last part of
-/// the wait. A larger value would take cores from other workers where there are few.
+/// Maximum expected delay in waking a sleeping thread. The thread spins for this last part of the
+/// wait.
+/// A larger value would take CPU time from other workers on machines with few cores.
 const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// Time limit of the first QUIC connection to a server.
 const QUIC_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which connections that were opened before the load are serviced until it begins.
+/// Interval at which connections that were opened before the load are serviced until the load
+/// begins.
 const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
-/// Servicing ends this long before the start. With thousands of connections it takes time, and no
+/// Time before the start at which servicing ends. Servicing thousands of connections takes time,
+/// and no
 /// worker may begin late.
 const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
@@ -233,7 +236,7 @@ fn wait_until(moment: Instant) {
 
 /// Synchronizes a worker with the others.
 struct WorkerSync<'a> {
-    /// Receives the time from which all workers count.
+    /// Receives the start of the load, from which all workers measure time.
     gate: &'a mpsc::Receiver<Instant>,
     /// Reports that the worker is prepared.
     ready: mpsc::Sender<()>,

@@ -23,8 +23,8 @@ pub trait Director: Sync {
     fn capture(&self) -> CaptureSpec;
 }
 
-/// The virtual users of one worker. Each has one request at a time, so that the load has as many
-/// users as connections (with HTTP/2, times streams).
+/// The virtual users of one worker. Each has one request at a time, so a load has as many users as
+/// connections (with HTTP/2, as many as connections times streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
     /// The worker's number, from 0.

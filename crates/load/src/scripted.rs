@@ -1,6 +1,6 @@
 //! Loads whose requests a script writes.
 //!
-//! The engine knows no scripting language. The setting `script` names a file, and a program that
+//! The engine contains no scripting language. The setting `script` names a file, and a program that
 //! supports it passes a [`ScriptLoader`].
 
 use std::net::SocketAddr;
@@ -42,7 +42,8 @@ pub struct ScriptSetup<'a> {
     pub body: &'a [u8],
     /// Address of the server; `None` if connections go to a UNIX socket or a proxy.
     pub address: Option<SocketAddr>,
-    /// Name that certificates of other addresses are checked for, if they are checked at all.
+    /// Certificates are checked for the URL's host name, which those of other addresses would not
+    /// match.
     pub checks_name: bool,
     /// Number of worker threads.
     pub threads: u32,

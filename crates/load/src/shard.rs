@@ -45,7 +45,7 @@ impl ShardRange {
         }
     }
 
-    /// Returns the shard of the local worker with number `here`.
+    /// Returns the shard of worker number `here` in this process.
     pub(crate) fn shard(self, here: u64) -> Shard {
         Shard {
             worker: u64::from(self.first) + here,

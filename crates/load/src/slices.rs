@@ -1,14 +1,15 @@
-//! Loads that take turns, so that changes of the machine's speed affect all of them alike.
+//! Loads that take turns, so that changes in the machine's speed affect all of them equally.
 //!
-//! A caller runs each load with [`run_in_slices`](crate::run_in_slices) on a thread of its own, and
-//! gives each its [`Slices`]. [`Slices::run`] lets one load run for one slice.
+//! A caller runs each load with [`run_in_slices`](crate::run_in_slices) on a separate thread, and
+//! gives
+//! each its [`Slices`]. [`Slices::run`] runs one load for one slice.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_record::Nanos;
 
-/// Time between the decision to run a slice and its start, in which the workers wake up.
+/// Time between the decision to run a slice and its start, during which the workers wake up.
 const LEAD_TIME: Duration = Duration::from_micros(500);
 
 /// Minimum number of earlier drains for which the median is meaningful.
@@ -70,12 +71,15 @@ impl SliceReport {
         }
     }
 
-    /// The part of the drain that belongs to the measured time: a server that freezes at the end of a
-    /// slice must not look faster than one that freezes within it. `earlier` are the drains of the load's
-    /// slices so far.
+    /// The part of the drain that belongs to the measured time: a server that freezes at the end of
+    /// a
+    /// slice must not look faster than one that freezes within it. `earlier` contains the drains of
+    /// the
+    /// load's slices so far.
     ///
-    /// A usual drain is at most as long as the p99 of the response times. A server that freezes often
-    /// raises its p99; therefore three times the median of the earlier drains is a limit as well.
+    /// A normal drain is at most as long as the p99 of the response times. A server that freezes
+    /// often raises
+    /// its p99; therefore three times the median of the earlier drains is a limit as well.
     pub fn excess(&self, earlier: &[Nanos]) -> Nanos {
         if self.p99 == Nanos::ZERO {
             return Nanos::ZERO;
@@ -90,7 +94,7 @@ impl SliceReport {
     }
 }
 
-/// The turns of one load.
+/// The schedule of one load's slices, shared by its workers and the thread that starts the slices.
 #[derive(Debug, Default)]
 pub struct Slices {
     turns: Mutex<Turns>,
@@ -121,7 +125,7 @@ pub(crate) struct CurrentSlice {
 }
 
 impl Turns {
-    /// Time at which the counted part of the load's last slice ended.
+    /// End of the counted part of the load's last slice.
     fn counted_until(&self) -> Nanos {
         let current = self.current.as_ref();
         current.map_or(Nanos::ZERO, |current| current.slice.end())

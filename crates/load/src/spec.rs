@@ -25,7 +25,7 @@ use crate::target::Target;
 use crate::writer::Writer;
 use crate::{open_files, ports, tls};
 
-/// Rule that decides when requests are due.
+/// Loop model: closed or open.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LoopModel {
     /// A request is due as soon as a connection is free.
@@ -39,7 +39,7 @@ pub(crate) enum LoopModel {
     },
 }
 
-/// Length of a load: it ends at the first limit that it reaches.
+/// Limits on the length of a load. The load ends at the first limit that it reaches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoadSpan {
     /// Maximum number of requests after the warm-up.
@@ -61,7 +61,7 @@ pub(crate) struct TransportOptions {
     pub(crate) buffers: Option<u32>,
 }
 
-/// Rules that decide if a request succeeds.
+/// Rules that determine whether a request succeeds.
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseRules {
     pub(crate) expect: Expectations,
@@ -71,13 +71,15 @@ pub(crate) struct ResponseRules {
     pub(crate) timeout: Option<Nanos>,
     /// Maximum number of redirects that a request follows.
     pub(crate) follow: u64,
-    /// A redirect beyond `follow` fails its request.
+    /// A redirect beyond `follow` fails its request. Otherwise, the redirect is the request's
+    /// response.
     pub(crate) fails_beyond_follow: bool,
 }
 
 impl ResponseRules {
-    /// The rules of the settings. `by_entry` has the statuses of the list's entries that have their
-    /// own; it is empty if none has.
+    /// The rules of the settings. `by_entry` contains the statuses of the entries that have their
+    /// own, and
+    /// is empty if none has.
     fn new(settings: &LoadSettings, by_entry: Vec<Option<StatusSet>>) -> ResponseRules {
         let expect = Expectations::new(settings);
         let statuses = by_entry.into_iter();
@@ -104,7 +106,7 @@ pub(crate) struct Placement {
     pub(crate) shards: ShardRange,
     pub(crate) cores: Vec<usize>,
     pub(crate) backend: Backend,
-    /// Reason why the automatically chosen backend is not the best one, if it isn't.
+    /// Reason why the automatically chosen backend is not the best one; `None` if it is.
     pub(crate) fallback: Option<String>,
 }
 
@@ -275,8 +277,9 @@ impl LoadSpec {
         self.writer.clone()
     }
 
-    /// Makes `request` the only request of the load. It must come from this load's writer. Raw
-    /// bytes can thus be sent without a script.
+    /// Makes `request` the only request of the load. It must come from this load's writer. This is
+    /// a way to
+    /// send raw bytes without a script.
     pub fn send_only(&mut self, request: &Request) {
         let targets = self.targets.get_mut(request.target as usize);
         if let Some(target) = targets {
@@ -315,8 +318,8 @@ impl LoadSpec {
         self.info.warmup_s = self.span.warmup.as_secs_f64();
     }
 
-    /// Description of the part of the load that runs in this process. It has that part's rate and
-    /// connections, and findings refer to it.
+    /// Description of the part of the load that runs in this process, with that part's rate and
+    /// connections. Findings refer to it.
     pub(crate) fn info_here(&self) -> LoadInfo {
         let share =
             f64::from(self.placement.shards.workers) / f64::from(self.placement.shards.of.max(1));
@@ -344,7 +347,8 @@ impl LoadSpec {
     }
 
     /// Indices of the requests that change nothing on the server, judged by their method. The
-    /// requests of a script are unknown.
+    /// requests of
+    /// a script are not included.
     pub fn safe_requests(&self) -> Vec<usize> {
         if self.script.is_some() {
             return Vec::new();
@@ -383,7 +387,7 @@ impl LoadSpec {
         &self.requests[index].name
     }
 
-    /// Planned length of the load, including the warm-up, if time ends it.
+    /// Planned length of the load, including the warm-up; `None` without a time limit.
     pub fn planned(&self) -> Option<Nanos> {
         self.span
             .duration
@@ -441,7 +445,7 @@ impl LoadSpec {
     }
 }
 
-/// The order of the list. Weights would have no effect in another order than `weighted`.
+/// The order of the list. Weights would have no effect in any order but `weighted`.
 fn order(settings: &LoadSettings, has_weights: bool) -> RequestOrder {
     let default_order = match has_weights {
         true => RequestOrder::Weighted,
@@ -450,7 +454,7 @@ fn order(settings: &LoadSettings, has_weights: bool) -> RequestOrder {
     settings.order.unwrap_or(default_order)
 }
 
-/// Adds weights up.
+/// Returns the running totals of the weights.
 fn cumulative(weights: &[f64]) -> Arc<[f64]> {
     let sums = weights.iter().scan(0.0, |sum, weight| {
         *sum += weight;
@@ -459,12 +463,12 @@ fn cumulative(weights: &[f64]) -> Arc<[f64]> {
     sums.collect()
 }
 
-/// Size of socket buffers, if the system accepts that number.
+/// Size of socket buffers, if the system accepts it.
 fn buffers(settings: &LoadSettings) -> Result<Option<u32>, SpecError> {
     let fits = |size: &u64| (1..=i32::MAX as u64).contains(size);
     match settings.socket_buffer {
         Some(size) if !fits(&size) => Err(SettingsError::value("socket_buffer", size)
-            .text(": from 1 byte to 2 GiB less one")
+            .text(": the size must be at least 1 byte and less than 2 GiB")
             .into()),
         size => Ok(size.map(|size| size as u32)),
     }

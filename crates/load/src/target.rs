@@ -16,13 +16,15 @@ pub(crate) struct Target {
     /// CONNECT request that asks the proxy for a tunnel to the target, if there is a proxy.
     pub(crate) tunnel: Option<Vec<u8>>,
     /// Disables Nagle's algorithm; see [`Route::nodelay`](crate::socket::Route). TLS and HTTP/2
-    /// send small messages of their own, and the last segment of a long request would otherwise
-    /// wait for the acknowledgment of the others.
+    /// send small
+    /// messages by themselves, and the last segment of a long request would otherwise wait for the
+    /// acknowledgment of the others.
     pub(crate) nodelay: bool,
 }
 
 impl Target {
-    /// Returns true if both targets are reached in cleartext at the same address.
+    /// Returns true if both targets are reached in cleartext at the same address, so they can share
+    /// connections.
     pub(crate) fn is_same_clear(&self, other: &Target) -> bool {
         self.tls.is_none() && other.tls.is_none() && self.peer == other.peer
     }

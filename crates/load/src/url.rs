@@ -1,4 +1,4 @@
-//! URLs of requests, and the text of URLs as they are typed.
+//! URLs of requests, parsed and as text.
 
 use http::Uri;
 use prony_record::redact;
@@ -127,14 +127,14 @@ impl Url {
     }
 }
 
-/// Zone of an address in a URL's authority (RFC 6874), which the parser would reject.
+/// The zone of an IPv6 address in a URL (RFC 6874). The URL parser would reject it.
 fn zone(whole: &str) -> Option<&str> {
     let authority = whole.split_once("://")?.1.split(['/', '?', '#']).next()?;
     let address = authority.split_once('[')?.1.split(']').next()?;
     Some(address.split_once('%')?.1)
 }
 
-/// Returns true if the text is the beginning of a URL that extends into its path or query.
+/// Returns true if `beginning`, the first part of a URL, extends into the path or query.
 pub(crate) fn has_path(beginning: &str) -> bool {
     let scheme = reference::scheme(beginning).filter(|_| has_scheme(beginning));
     let rest = scheme.map_or(beginning, |scheme| &beginning[scheme.len() + "://".len()..]);

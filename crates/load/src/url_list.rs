@@ -25,7 +25,7 @@ pub(crate) struct ListedRequest {
     pub(crate) body: Option<Vec<u8>>,
     /// True if the body is a file's content.
     pub(crate) is_body_from_file: bool,
-    /// Chance of the request in the order `weighted`, relative to the others.
+    /// Weight in the order `weighted`, relative to other requests.
     pub(crate) weight: Option<f64>,
     /// Statuses that count as success, in place of those of the flags.
     pub(crate) expect_status: Option<StatusSet>,
@@ -50,11 +50,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
     Ok(lines)
 }
 
-/// Paths of the files that contain the bodies of the requests, as they are opened.
+/// Paths of the files that contain the bodies of the requests, relative to the list's folder.
 ///
 /// # Errors
 ///
-/// Fails like [`read`] if the file itself can't be read.
+/// Fails like [`read`] if the list itself can't be read.
 pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     let text = read_text(path)?;
     let named = requests(&text).filter_map(|(_, line)| match line {
@@ -95,7 +95,7 @@ fn of_file(path: &Path, error: &str) -> SettingsError {
     SettingsError::value("urls", path.display()).text(format!(": {error}"))
 }
 
-/// Folder of the file: names in the file are relative to it.
+/// Folder of the list. File names in the list are relative to it.
 fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
@@ -139,12 +139,12 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
     })
 }
 
-/// Returns true if a text has no blanks, except within `{{ … }}`.
+/// Returns true if a text has no whitespace, except within `{{ … }}`.
 pub fn is_one_word(text: &str) -> bool {
     split_word(text).0 == text
 }
 
-/// Splits a text after its first word. Blanks within `{{ … }}` don't end the word.
+/// Splits a text after its first word. Whitespace within `{{ … }}` doesn't end the word.
 fn split_word(text: &str) -> (&str, &str) {
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
@@ -239,7 +239,7 @@ impl<'de> Deserialize<'de> for JsonHeaders {
     }
 }
 
-/// Largest weight of a request, so that weights can be added.
+/// Largest weight of a request. It keeps sums of weights finite.
 const WEIGHT_MAX: f64 = 1e9;
 
 fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
@@ -263,7 +263,7 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
     })
 }
 
-/// The text of an error in a line of JSON. The parser counts that line as the first of its input.
+/// The text of a JSON error, without the line number: the parser sees each line as its whole input.
 fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = match text.rsplit_once(" at line ") {

@@ -1,4 +1,4 @@
-//! Requests that are created while the load runs.
+//! Requests that are created before or during the load.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,13 +20,13 @@ use crate::target::{Address, Target, TargetIndices};
 use crate::tls;
 use crate::url::Url;
 
-/// Maximum number of failed lookups that are remembered.
+/// Maximum number of failed lookups that are cached.
 const FAILURES_MAX: usize = 1024;
 
 /// A lookup that yields the index of a target.
 pub(crate) type TargetLookup = Lookup<Result<u32, SpecError>>;
 
-/// The target of a URL, as far as it is known without waiting.
+/// The target of a URL, as far as it can be determined without waiting.
 pub(crate) enum TargetState {
     /// Index of the target.
     Known(u32),
@@ -37,7 +37,7 @@ pub(crate) enum TargetState {
 }
 
 /// Serializes requests for a load, before and while it runs; see
-/// [`LoadSpec::writer`](crate::LoadSpec::writer). Clones write for the same load.
+/// [`LoadSpec::writer`](crate::LoadSpec::writer). Clones share their targets and lookups.
 #[derive(Clone)]
 pub struct Writer(Arc<Inner>);
 
@@ -60,7 +60,7 @@ struct KnownTargets {
     indices: TargetIndices,
     /// Lookups that have not finished.
     lookups: HashMap<Address, TargetLookup>,
-    /// Errors of failed lookups, which are not repeated.
+    /// Errors of failed lookups. These lookups are not repeated.
     failures: HashMap<Address, SpecError>,
 }
 
@@ -95,12 +95,12 @@ impl Writer {
         &self.0.settings
     }
 
-    /// Serializes a request with these headers only: headers in the load's settings are not added.
+    /// Serializes a request with only these headers: those in the load's settings are not added.
     /// Host, User-Agent, Accept and the length of a body are added unless `headers` contains them.
     ///
     /// The URL may be a path that begins with `/`, on the host of the load's own URL. A host that
-    /// is new to the load is looked up once; the calling thread waits for that for up to five
-    /// seconds.
+    /// is new to
+    /// the load is looked up once, which blocks the calling thread for up to five seconds.
     ///
     /// # Errors
     ///
@@ -168,7 +168,8 @@ impl Writer {
     }
 
     /// Starts to look up the host of a URL, unless it is known. Returns true if the result is
-    /// known, even if that is a failure. Until then, writing a request to the host blocks.
+    /// known, even
+    /// if the lookup failed. Until then, writing a request to the host blocks.
     ///
     /// # Errors
     ///
@@ -176,17 +177,21 @@ impl Writer {
     pub fn look_up(&self, url: &str) -> Result<bool, SpecError> {
         let url = Url::parse(url, Some(&self.0.base))?;
         Ok(match self.find_target(&url) {
-            // The reason for a missing address is reported to callers that write a request.
+            // A failed lookup is reported when a request to the host is written.
             Ok(TargetState::Known(_)) | Err(_) => true,
             Ok(TargetState::LookingUp(_) | TargetState::Busy) => false,
         })
     }
 
-    /// Turns raw bytes into a batch of `count` requests, which all have the same method or bodies
-    /// in all their responses. They are sent at once and their responses arrive one after the other
-    /// on the same connection. The load counts the batch as one request, from the first byte sent
-    /// to the end of the last response. A script receives each response; those before the last one
-    /// are delivered when the last one arrives or an error occurs.
+    /// Turns raw bytes into a batch of `count` pipelined requests. The requests must all have the
+    /// same
+    /// method, or all of their responses must have bodies. They are sent at once and their
+    /// responses arrive
+    /// in order on the same connection. The load counts the batch as one request, from the first
+    /// byte sent
+    /// to the end of the last response. A script receives each response. Those before the last one
+    /// are
+    /// delivered when the last one arrives or an error occurs.
     pub fn batch(&self, request: Arc<Request>, count: u32) -> Arc<Request> {
         let request = Arc::unwrap_or_clone(request);
         Arc::new(Request {
@@ -207,7 +212,7 @@ impl Writer {
     }
 
     fn known(&self) -> MutexGuard<'_, KnownTargets> {
-        // No code that panics runs while the lock is held.
+        // The lock can't be poisoned: no code that panics runs while it is held.
         self.0
             .known
             .lock()
@@ -299,7 +304,7 @@ impl Writer {
         Ok(index)
     }
 
-    /// Returns true if a URL's host was requested before or is being looked up.
+    /// Returns true if a URL's host has been looked up or is being looked up.
     pub(crate) fn is_known(&self, url: &Url) -> bool {
         let address = (url.host.clone(), url.port, url.tls);
         let known = self.known();

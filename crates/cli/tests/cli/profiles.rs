@@ -235,7 +235,7 @@ fn plans_have_profiles() {
             "stages = [\"5@2s\"]\nduration = \"3s\"",
             "profile.toml:17: [load]: stages can't be combined with duration",
         ),
-        ("rate = \"5:\"", "is not a rate that changes"),
+        ("rate = \"5:\"", "is not a changing rate"),
     ] {
         let output = dry_run(load).expect(2);
         assert!(output.err.contains(expected), "{load}: {}", output.err);

@@ -88,7 +88,7 @@ fn numbers_beyond_reach_are_refused_by_name() {
         (
             "wrk",
             ["-t1", "-c2", "-R", many],
-            "--rate 99999999999: more than 0 and at most 100000000",
+            "--rate 99999999999: the rate must be above 0 and at most 100000000",
         ),
         (
             "wrk",

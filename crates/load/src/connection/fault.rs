@@ -1,4 +1,4 @@
-//! Errors on one stream, in the terms of either HTTP version that has streams.
+//! Errors on one stream of HTTP/2 or HTTP/3.
 
 use std::fmt;
 

@@ -14,7 +14,7 @@ use crate::script::CaptureSpec;
 pub(crate) struct H1 {
     parser: ResponseParser,
     body: ReceivedBody,
-    /// A response is expected and has not arrived.
+    /// A response is expected and none of its bytes has arrived.
     is_awaiting: bool,
     /// The stream number of the request in flight, or of the last one.
     stream: u32,
@@ -77,7 +77,7 @@ impl H1 {
         self.encrypted = 0;
     }
 
-    /// Starts a request. In cleartext the caller sends its bytes; over TLS,
+    /// Starts a request. In cleartext the caller sends the request's bytes; over TLS,
     /// [`HttpSession::take_ciphertext`](super::HttpSession::take_ciphertext) encrypts them.
     pub(crate) fn start(&mut self, stream: u32, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
@@ -95,7 +95,7 @@ impl H1 {
         self.encrypted = 0;
     }
 
-    /// The bytes of the `request` that TLS takes next, at most `limit` of them.
+    /// Takes the next part of `request` to be encrypted, at most `limit` bytes.
     pub(super) fn take_unencrypted<'r>(&mut self, request: &'r [u8], limit: usize) -> &'r [u8] {
         if !self.is_awaiting {
             return &[];
@@ -106,7 +106,7 @@ impl H1 {
         piece
     }
 
-    /// Number of bytes that TLS has not encrypted yet, of a request of `length` bytes.
+    /// Number of bytes not yet encrypted of a request of `length` bytes.
     pub(super) fn unencrypted(&self, length: usize) -> usize {
         length.saturating_sub(self.encrypted)
     }

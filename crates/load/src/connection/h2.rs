@@ -19,9 +19,9 @@ use crate::script::CaptureSpec;
 /// The client side of one HTTP/2 connection.
 pub(crate) struct H2 {
     http: Connection,
-    /// Indexed by stream number.
+    /// State of each stream, indexed by stream number.
     streams: Vec<H2Stream>,
-    /// Bytes that arrived and are not yet attributed to a response.
+    /// Number of received bytes that are not yet attributed to a response.
     unclaimed: u64,
     /// The peer's settings changed since the last check.
     has_new_settings: bool,
@@ -29,10 +29,10 @@ pub(crate) struct H2 {
     goaway_error: Option<ErrorCode>,
 }
 
-/// The HTTP/2 streams that use a stream number.
+/// The HTTP/2 stream on a stream number.
 struct H2Stream {
     stream: Option<StreamId>,
-    /// The HTTP/2 stream that used this number last, even if it has ended.
+    /// The HTTP/2 stream that last used this number; it may have ended.
     last_stream: Option<StreamId>,
     response: StreamResponse,
 }
@@ -99,7 +99,7 @@ impl H2 {
     ///
     /// # Errors
     ///
-    /// The reason why it can't start now, or can't ever start on this connection.
+    /// The reason why the request can't start now, or can't ever start on this connection.
     #[inline]
     pub(crate) fn start(
         &mut self,
@@ -119,8 +119,9 @@ impl H2 {
     pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
         match self.can_start() {
             Ok(()) => RequestCapacity::Available,
-            // One request waits for the peer to allow a stream, and may time out. Without it, a
-            // load might wait forever.
+            // If nothing is in flight, one request waits for the peer to allow a stream, and may
+            // time out.
+            // Otherwise, a load might wait forever.
             Err(StartError::PeerLimit) if in_flight == 0 => {
                 RequestCapacity::NoStreamsAllowed(StreamsLimit::Settings(0))
             }
@@ -244,7 +245,8 @@ impl H2 {
         self.streams[tag as usize].response.received()
     }
 
-    /// Body bytes of a stream's request that were not yet taken for sending. If none is in flight,
+    /// Body bytes of a stream's request that were not yet taken for sending. Without a request in
+    /// flight,
     /// the figure is that of the stream's last request.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.streams[tag as usize].last_stream;

@@ -17,29 +17,29 @@ use crate::protocols::StreamsLimit;
 use crate::quic::{QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
 use crate::script::CaptureSpec;
 
-/// Number of bytes of requests that may wait for flow control before no further request starts.
+/// Number of request bytes waiting for flow control above which no further request starts.
 const UNSENT_BYTES_MAX: usize = 512 * 1024;
 
 /// The client side of HTTP/3 on one connection.
 pub(crate) struct H3 {
     http: H3Connection,
-    /// Indexed by stream number.
+    /// State of each stream, indexed by stream number.
     streams: Vec<H3Stream>,
     /// The stream of the next request, if the server allows one.
     next_stream: Option<u64>,
-    /// The streams for this side's control messages and for QPACK, once they are open.
+    /// This side's control and QPACK streams, once they are open.
     own: Option<OwnStreams>,
     /// Largest number of requests that were in flight at the same time. It stands in for the server's
     /// limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all streams, and
     /// the server raises it as they end (RFC 9000 §4.6).
     most_active: u32,
-    /// Streams to be abandoned, with the error code.
+    /// Streams to be abandoned, with error codes.
     abandoned: Vec<(u64, H3ErrorCode)>,
     /// Number of request bytes that wait for flow control.
     unsent_bytes: usize,
     /// The server allows more streams or has changed its settings since the last check.
     has_new_settings: bool,
-    /// The reason with which the server ended the connection.
+    /// The reason that the server gave for ending the connection.
     end: Option<Reason>,
     negotiated: Negotiated,
 }
@@ -50,13 +50,13 @@ struct OwnStreams {
     decoder: UniStream,
 }
 
-/// A unidirectional stream and the bytes that it has yet to take.
+/// A unidirectional stream and the bytes not yet written to it.
 struct UniStream {
     stream: u64,
     pending: Vec<u8>,
 }
 
-/// The state of a stream number.
+/// State of the QUIC stream that uses a stream number.
 struct H3Stream {
     /// The QUIC stream of the request in flight.
     stream: Option<u64>,
@@ -142,7 +142,8 @@ impl H3 {
         let limit = StreamsLimit::Quic(self.most_active);
         match self.next_stream {
             Some(_) => RequestCapacity::Available,
-            // One request waits for the server to allow a stream, and may time out.
+            // If nothing is in flight, one request waits for the server to allow a stream, and may
+            // time out.
             None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(limit),
             None => RequestCapacity::Full(limit),
         }
@@ -152,7 +153,7 @@ impl H3 {
     ///
     /// # Errors
     ///
-    /// The reason why it can't start now, or can't ever start on this connection.
+    /// The reason why the request can't start now, or can't ever start on this connection.
     pub(crate) fn start(
         &mut self,
         tag: u32,
@@ -194,7 +195,7 @@ impl H3 {
         }
     }
 
-    /// Drops the rest of a request that the server does not want to read. The response continues
+    /// Drops the rest of a request that the server has stopped reading. The response continues
     /// (RFC 9114 §4.1).
     fn drop_rest(&mut self, stream: u64, quic: &mut QuicConnection) {
         if let Some(tag) = self.http.tag_of(stream) {
@@ -205,8 +206,7 @@ impl H3 {
         quic.reset(stream, H3ErrorCode::NO_ERROR.0);
     }
 
-    /// Ends the use of a stream number by its current stream. A request that was not sent as a
-    /// whole is abandoned.
+    /// Frees a stream number. If its request was not sent completely, the stream is abandoned.
     fn release(&mut self, tag: u32) {
         let slot = &mut self.streams[tag as usize];
         let stream = slot.stream.take();
@@ -218,8 +218,8 @@ impl H3 {
         }
     }
 
-    /// Cancels the request on a stream number, if there is one. The server learns it with the next
-    /// output.
+    /// Cancels the request on a stream number, if there is one. The next output notifies the
+    /// server.
     pub(crate) fn cancel(&mut self, tag: u32) {
         if let Some(stream) = self.http.cancel(tag) {
             self.abandoned
@@ -238,8 +238,8 @@ impl H3 {
         };
         if self.http.has_output() {
             self.http.take_control(&mut own.control.pending);
-            // Later output stays in the machine, which counts it, so that a server that doesn't read is
-            // noticed.
+            // While earlier output is pending, later output stays in the machine, which counts it
+            // to detect a server that doesn't read.
             if own.decoder.pending.is_empty() {
                 self.http.take_decoder(&mut own.decoder.pending);
             }
@@ -286,7 +286,7 @@ impl H3 {
         Progress::Open
     }
 
-    /// Reads what has arrived on a stream.
+    /// Reads the bytes that have arrived on a stream.
     fn read(
         &mut self,
         stream: u64,
@@ -326,7 +326,8 @@ impl H3 {
         Ok(())
     }
 
-    /// Takes bytes of a stream. Returns an error code if no more of them are wanted.
+    /// Processes bytes of a stream. Returns an error code if the rest of the stream is to be
+    /// abandoned.
     fn read_bytes(
         &mut self,
         stream: u64,
@@ -458,12 +459,12 @@ impl H3 {
         self.http.is_going_away()
     }
 
-    /// The reason with which the server ended the connection, unless there was no error.
+    /// The reason that the server gave for ending the connection; `None` if it gave no error.
     pub(super) fn end(&self) -> Option<&Reason> {
         self.end.as_ref()
     }
 
-    /// Returns true if more requests may be possible since the last call.
+    /// Returns true if the limits on requests may have risen since the last call.
     pub(super) fn take_new_settings(&mut self) -> bool {
         std::mem::take(&mut self.has_new_settings)
     }
@@ -492,7 +493,7 @@ impl UniStream {
         }
     }
 
-    /// Writes as much as flow control permits.
+    /// Writes as many pending bytes as flow control permits.
     fn write(&mut self, quic: &mut QuicConnection) {
         if !self.pending.is_empty() {
             let written = quic.write(self.stream, &self.pending);

@@ -167,8 +167,8 @@ impl HttpMachine {
         }
     }
 
-    /// Returns true if the peer has proved that it speaks this version, as far as it does so before
-    /// its first response.
+    /// Returns true if the peer has proved that it speaks this version. HTTP/1 has no such proof
+    /// before the first response, so the result is always true.
     pub(crate) fn is_established(&self) -> bool {
         match self {
             HttpMachine::One(_) => true,
@@ -199,7 +199,7 @@ impl HttpMachine {
         }
     }
 
-    /// Returns true if more requests may be possible since the last call.
+    /// Returns true if the limits on requests may have risen since the last call.
     #[inline]
     pub(crate) fn take_new_settings(&mut self) -> bool {
         match self {
@@ -220,7 +220,7 @@ impl HttpMachine {
     }
 }
 
-/// Makes the HTTP machines of new connections, and reuses the memory of closed ones.
+/// Creates the HTTP machines of new connections, and reuses the memory of closed ones.
 #[derive(Default)]
 pub(crate) struct HttpFactory {
     protocols: Protocols,
@@ -259,7 +259,7 @@ impl HttpFactory {
         self.protocols
     }
 
-    /// Makes a machine for a cleartext connection.
+    /// Creates a machine for a cleartext connection.
     pub(super) fn cleartext(&mut self) -> HttpMachine {
         if self.protocols.is_two_known() {
             self.h2()
@@ -268,7 +268,7 @@ impl HttpFactory {
         }
     }
 
-    /// Makes an HTTP/1 machine.
+    /// Creates an HTTP/1 machine.
     pub(super) fn h1(&mut self) -> HttpMachine {
         let mut h1 = self.spare_h1.pop().unwrap_or_else(|| H1::new(self.capture));
         if self.hashes_bodies {
@@ -277,7 +277,7 @@ impl HttpFactory {
         HttpMachine::One(h1)
     }
 
-    /// Makes an HTTP/2 machine.
+    /// Creates an HTTP/2 machine.
     pub(super) fn h2(&mut self) -> HttpMachine {
         let spare = self.spare_h2.pop();
         let mut h2 =
@@ -288,7 +288,7 @@ impl HttpFactory {
         HttpMachine::Two(h2)
     }
 
-    /// Makes an HTTP/3 machine, which opens its streams on an established connection.
+    /// Creates an HTTP/3 machine, which opens its streams on an established connection.
     pub(super) fn h3(&mut self, quic: &mut QuicConnection) -> HttpMachine {
         let spare = self.spare_h3.pop();
         let mut h3 =

@@ -1,8 +1,8 @@
-//! One connection as bytes: its state, TLS, and the HTTP machine on it. This module uses no socket
-//! and no clock.
+//! One connection without its socket: its state, TLS, and the HTTP machine. Input and output are
+//! bytes.
+//! This module uses no socket and no clock.
 //!
-//! Each HTTP version is a machine of its own, `h1`, `h2` and `h3`, which reports the same
-//! [`HttpEvent`]s.
+//! Each HTTP version has its own machine (`h1`, `h2`, `h3`). All report the same [`HttpEvent`]s.
 
 mod captured;
 mod fault;

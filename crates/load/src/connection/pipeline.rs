@@ -11,7 +11,7 @@ use prony_record::Outcome;
 /// The responses to a batch of requests in flight.
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    /// Number of responses in the batch besides the first.
+    /// Number of responses in the batch after the first.
     additional: u32,
     /// Number of responses expected after the current one.
     due: u32,

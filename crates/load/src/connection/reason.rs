@@ -1,4 +1,4 @@
-//! Reasons of failed requests, as text for people.
+//! Reasons for failed requests, as text.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub(crate) enum Reason {
     },
     /// The peer ended the connection with an error code.
     GoneAway(ResetCode),
-    /// The request can't be sent on this connection.
+    /// No request can be started on this connection.
     NotStarted(StartError),
     /// HTTP/2 was required, but ALPN did not select it.
     NoHttp2,
@@ -42,7 +42,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// The reason for a QUIC connection that was not established.
+    /// The reason why a QUIC connection was not established.
     pub(crate) fn of_quic(end: &QuicEnd) -> Reason {
         match end {
             QuicEnd::Tls(error) => Reason::of_tls(error, PeerSpeaks::Tls),
@@ -109,7 +109,7 @@ impl Reason {
     }
 }
 
-/// The hint about a certificate that is not accepted.
+/// Returns a hint about a rejected certificate.
 fn hint_of_certificate(error: &rustls::CertificateError) -> &'static str {
     use rustls::CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,

@@ -1,4 +1,4 @@
-//! The received part of a response on one stream of a connection that has several.
+//! The received part of a response on one stream of an HTTP/2 or HTTP/3 connection.
 
 use prony_record::{Nanos, Outcome};
 
@@ -18,7 +18,7 @@ pub(super) struct StreamResponse {
 }
 
 impl StreamResponse {
-    /// Creates the memory for successive responses.
+    /// Creates buffers that successive responses reuse.
     pub(super) fn new(capture: CaptureSpec) -> StreamResponse {
         StreamResponse {
             captured: CapturedResponse::new(capture).map(Box::new),

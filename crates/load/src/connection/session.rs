@@ -1,4 +1,4 @@
-//! HTTP on a connection that is ready for requests, with TLS below it if the target uses that.
+//! HTTP on a connection that is ready for requests, with TLS below it if the target uses TLS.
 
 use prony_protocol::h1::H1Violation;
 use prony_protocol::h2;
@@ -119,7 +119,7 @@ impl HttpSession {
         expected: &Expectations,
         buffers: &mut SharedBuffers,
     ) -> Progress {
-        // Without TLS's close_notify, anyone on the path may have cut the connection (RFC 9112
+        // Without TLS's close_notify, an attacker on the path may have cut the connection (RFC 9112
         // §9.8).
         let orderly = self.tls.as_ref().is_none_or(Tls::peer_has_closed);
         self.http

@@ -25,13 +25,13 @@ pub(crate) enum ConnectionState {
     /// There is no connection. A request may open one.
     #[default]
     Vacant,
-    /// The last connect failed. The next one begins at an alarm.
+    /// The last connect failed. A timer starts the next one.
     Backoff,
-    /// A connect is in flight, or waits for another attempt.
+    /// A connect is in progress, or waits for another attempt.
     Connecting { since: Nanos },
     /// A tunnel was requested from a proxy.
     Tunneling { since: Nanos, tunnel: Tunnel },
-    /// The TLS handshake is in progress. Connecting took the time `connect`.
+    /// The TLS handshake is in progress. `connect` is the duration of the connect.
     Handshaking {
         connect: Nanos,
         since: Nanos,
@@ -39,8 +39,9 @@ pub(crate) enum ConnectionState {
     },
     /// The connection is idle or has requests in flight.
     Ready(HttpSession),
-    /// The last response has arrived. The peer gets a short time to close first, so that the
-    /// TIME_WAIT state is on its side (RFC 9293 §3.6) and the load's ports stay free.
+    /// The last response has arrived. The peer gets a short time to close first. Then the peer's
+    /// side has
+    /// the TIME_WAIT state (RFC 9293 §3.6), and the load's ports stay free.
     Draining(HttpSession),
 }
 
@@ -89,7 +90,7 @@ impl ConnectionState {
         )
     }
 
-    /// Time at which the connect began, until TLS begins.
+    /// Time at which the connect began; `None` once TLS begins.
     pub(crate) fn connecting_since(&self) -> Option<Nanos> {
         match self {
             ConnectionState::Connecting { since } | ConnectionState::Tunneling { since, .. } => {
@@ -275,7 +276,7 @@ impl ConnectionState {
         }
     }
 
-    /// Puts the session into the draining state.
+    /// Changes the state to draining.
     pub(crate) fn drain(&mut self) {
         *self = match std::mem::take(self) {
             ConnectionState::Ready(session) => ConnectionState::Draining(session),
@@ -283,7 +284,7 @@ impl ConnectionState {
         };
     }
 
-    /// Ends the connection. The factory reuses its memory.
+    /// Ends the connection and returns its memory to the factory.
     pub(crate) fn close(&mut self, factory: &mut HttpFactory) {
         if let ConnectionState::Ready(session) | ConnectionState::Draining(session) =
             std::mem::take(self)

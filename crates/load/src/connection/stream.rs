@@ -1,4 +1,4 @@
-//! The results of received bytes: the state of the connection, and events on its streams.
+//! Results of received bytes: the state of the connection, and events on its streams.
 
 use prony_record::{Nanos, Outcome, TlsHandshake};
 
@@ -16,8 +16,9 @@ pub(crate) enum Progress {
     Tunneled,
     /// The TLS handshake is complete, and the connection is ready.
     Secured(Secured),
-    /// The peer closed before any byte of the response arrived; with HTTP/2, while requests were in
-    /// flight.
+    /// The peer closed before any byte of the response arrived. With HTTP/2, it closed while
+    /// requests were
+    /// in flight.
     Lost,
     /// The connection and all requests in flight on it failed.
     Broken(Outcome, Reason),
@@ -41,13 +42,13 @@ pub(crate) enum EventKind {
     /// The response is complete.
     Response {
         outcome: Outcome,
-        /// Neither side closes the connection.
+        /// True if neither side closes the connection.
         reusable: bool,
     },
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
-        /// The peer did not process the request.
+        /// True if the peer did not process the request.
         unprocessed: bool,
     },
     /// The response broke the protocol on this stream only.

@@ -11,7 +11,7 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
     let wanted = record.load.streams;
     let (seen, action) = match limit {
         StreamsLimit::Settings(0) => (
-            "The server allows no stream on a connection, at least for a while \
+            "The server allows no stream on a connection, at least temporarily \
              (SETTINGS_MAX_CONCURRENT_STREAMS is 0)"
                 .to_owned(),
             "Raise the server's limit.".to_owned(),
@@ -22,10 +22,10 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
                  (SETTINGS_MAX_CONCURRENT_STREAMS)",
                 if limit == 1 { "" } else { "s" }
             ),
-            format!("Raise the server's limit, use more connections, or ask for {limit}."),
+            format!("Raise the server's limit, use more connections, or use --streams {limit}."),
         ),
         StreamsLimit::Quic(0) => (
-            "The server allows no stream on a QUIC connection, at least for a while \
+            "The server allows no stream on a QUIC connection, at least temporarily \
              (MAX_STREAMS is 0)"
                 .to_owned(),
             "Raise the server's limit.".to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
                  (MAX_STREAMS)",
                 if limit == 1 { "" } else { "s" }
             ),
-            format!("Raise the server's limit, use more connections, or ask for {limit}."),
+            format!("Raise the server's limit, use more connections, or use --streams {limit}."),
         ),
         StreamsLimit::Http1 => (
             "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
@@ -48,14 +48,15 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
         FindingId::StreamsLimited,
         Severity::Warning,
         format!(
-            "{seen}, and {wanted} were requested: the load was lighter than --streams says. {action}"
+            "{seen}, and {wanted} were requested: the load had fewer requests in flight \
+             than intended. {action}"
         ),
     )
 }
 
-/// Share of sent packets that were lost above which this is reported.
+/// Share of lost packets above which the loss is reported.
 const PACKETS_LOST_SHARE: f64 = 0.01;
-/// Minimum number of sent packets for that.
+/// Minimum number of sent packets for judging the share of lost packets.
 const PACKETS_SENT_MIN: u64 = 1_000;
 
 pub(super) fn packets_lost(record: &Record) -> Option<Finding> {
@@ -111,7 +112,8 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
 
 pub(super) fn not_reused(record: &Record) -> Option<Finding> {
     let totals = &record.totals;
-    // Most failures close the connection, which does not mean that the server limits keep-alive.
+    // Most failures close the connection, so these closes don't show that the server limits
+    // keep-alive.
     let expected = u64::from(record.load.connections) + totals.started / 20 + totals.failed;
     if !record.load.keepalive || totals.ok == 0 || totals.connections_opened <= expected {
         return None;
@@ -143,7 +145,7 @@ pub(super) fn unasked_bytes(times: u64) -> Option<Finding> {
             format!(
                 "The server sent bytes while no request was in flight, {times} times; those \
                  connections were closed. The responses may be longer than their Content-Length. \
-                 Check the length that the server announces."
+                 Check the Content-Length that the server sends."
             ),
         )
     })

@@ -7,21 +7,24 @@ use prony_record::{Finding, FindingId, Outcome, RateProfile, Record, Severity, S
 /// A worker that is awake for less than this share of the time has spare capacity.
 const AWAKE_SHARE_MIN: f64 = 0.85;
 /// In a closed loop, the share of connections waiting for the generator above which the generator
-/// is the bottleneck.
+/// is reported as the bottleneck, as an error.
 const QUEUE_SHARE_ERROR: f64 = 0.5;
-/// The share above which the generator begins to be the bottleneck.
+/// The share of waiting connections above which the generator is reported as a possible bottleneck,
+/// as a warning.
 const QUEUE_SHARE_WARNING: f64 = 0.3;
-/// Connections per worker that wait for the worker even if the server is slower, because a busy
-/// worker always handles one. With few connections this is a large share, so it is added to both
-/// limits.
-const CONNECTIONS_IN_HAND: f64 = 0.35;
+/// Number of connections per worker that wait for the worker even if the server is slower, because
+/// a
+/// busy worker is always handling one. With few connections this is a large share, so it is added
+/// to
+/// both limits.
+const HANDLED_CONNECTIONS_PER_WORKER: f64 = 0.35;
 /// Share of the time without a core above which a worker is starved.
 const STARVED_SHARE_MIN: f64 = 0.2;
 /// Minimum load duration in seconds for judging the generator.
 const JUDGED_S_MIN: f64 = 0.1;
-/// If the p99 of lateness exceeds this, starts did not follow the schedule.
+/// Threshold for the p99 of start delays. Above it, starts did not follow the schedule.
 const LATE_P99_US: f64 = 1_000.0;
-/// Lateness beyond this share of the p99 response time distorts it.
+/// Start delays beyond this share of the p99 response time distort it.
 const LATE_SHARE_ERROR: f64 = 0.1;
 /// Minimum number of requests for a meaningful p99.
 const REQUESTS_FOR_P99: u64 = 100;
@@ -49,7 +52,9 @@ pub(super) fn stalled(record: &Record) -> Option<Finding> {
     ))
 }
 
-/// Text of the finding that `subject`, which generated a load or a part of one, stood still.
+/// Text of the finding about a generator that stood still. `subject` is the name of the generator
+/// or of
+/// a part of it.
 pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
     let seen = match stalls.count {
@@ -68,8 +73,10 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
 }
 
 /// Reports that the busiest worker had no time left although the load needed more of it. In a
-/// closed loop, connections then wait for the generator. In an open loop, starts are late, or
-/// connections wait as well if all of them are busy.
+/// closed
+/// loop, connections then wait for the generator. In an open loop, requests start late, or
+/// connections
+/// wait as well if all of them are busy.
 pub(super) fn saturated(record: &Record) -> Option<Finding> {
     let generator = &record.generator;
     let awake = generator.awake_share.max(generator.busy_share);
@@ -80,10 +87,10 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     let queued = generator.queue_share;
     let load = &record.load;
     let requests_max = f64::from(load.connections.max(1)) * f64::from(load.streams.max(1));
-    let in_hand = CONNECTIONS_IN_HAND * f64::from(load.threads.max(1)) / requests_max;
-    let severity = if late || queued >= QUEUE_SHARE_ERROR + in_hand {
+    let handled = HANDLED_CONNECTIONS_PER_WORKER * f64::from(load.threads.max(1)) / requests_max;
+    let severity = if late || queued >= QUEUE_SHARE_ERROR + handled {
         Severity::Error
-    } else if queued >= QUEUE_SHARE_WARNING + in_hand {
+    } else if queued >= QUEUE_SHARE_WARNING + handled {
         Severity::Warning
     } else {
         return None;
@@ -94,7 +101,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
         format!("{:.0}% of its connections waited for it", queued * 100.0)
     };
     let busy = format!("busy {:.0}% of the time", generator.busy_share * 100.0);
-    // A worker that lacked a core was limited by that, not by its own speed.
+    // A worker without a core was limited by the lack of it, not by its own speed.
     let (severity, busy) = if generator.busy_share >= AWAKE_SHARE_MIN {
         (severity, busy)
     } else {
@@ -147,7 +154,8 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         .filter_map(|outcome| record.outcomes.get(outcome))
         .sum();
     let cause = match (record.generator.stalls, is_saturated) {
-        // A generator that stood still until the end has a backlog even if the server is fast.
+        // A generator that stood still until the end has unstarted requests even if the server is
+        // fast.
         (Some(_), _) => "The generator stood still (generator-stalled), and did not catch up",
         _ if unconnected > totals.ok => {
             "Most connects failed, and a connection waits longer after each failure: the load could \
@@ -197,7 +205,7 @@ fn started_late(record: &Record, late_p99_us: f64) -> Finding {
     )
 }
 
-/// The arrival rate, in words.
+/// The arrival rate as text.
 fn offered(rate: &RateProfile) -> String {
     match rate {
         RateProfile::Constant(rate_per_s) => {
@@ -210,7 +218,7 @@ fn offered(rate: &RateProfile) -> String {
     }
 }
 
-/// The connections and streams that requests are sent on, in words.
+/// The number of connections and streams as text.
 fn capacity(record: &Record) -> String {
     let many = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let connections = many(record.load.connections, "connection");

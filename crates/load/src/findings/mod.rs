@@ -41,7 +41,7 @@ pub(crate) fn of(
     .collect()
 }
 
-/// The findings of a running load. Its record is the one that it would have if it ended now.
+/// The findings of a running load. `record` is the record that the load would have if it ended now.
 pub fn so_far(record: &Record) -> Vec<Finding> {
     of(record, &[], 0)
 }

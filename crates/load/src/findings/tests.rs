@@ -1,4 +1,4 @@
-//! Tests that each finding is reported where it applies, and that a good load has none.
+//! Tests that each finding is reported where it applies, and that a load without problems has none.
 
 use prony_record::{FindingId, FindingName, Outcome, Record, Severity};
 
@@ -63,7 +63,7 @@ fn a_closed_loop_is_saturated_if_its_connections_wait_for_the_generator() {
     record.load.connections = 10;
     record.generator.queue_share = 0.55;
     record.totals.elapsed_s = 0.01;
-    assert_eq!(found(&record), [], "too short to tell");
+    assert_eq!(found(&record), [], "too short to judge");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn the_reason_for_limited_streams_is_reported() {
     for (limit, expected) in [
         (StreamsLimit::Settings(0), "allows no stream on"),
         (StreamsLimit::Settings(1), "allows 1 stream at once"),
-        (StreamsLimit::Settings(3), "or ask for 3."),
+        (StreamsLimit::Settings(3), "or use --streams 3."),
         (StreamsLimit::Http1, "agreed on HTTP/1.1"),
     ] {
         let text = streams_limited(&record, limit).text;

@@ -143,7 +143,7 @@ fn methods_bodies_and_credentials() {
     }
 }
 
-/// Typical parts of a Location, and bytes that are invalid in any.
+/// Typical parts of a Location, and bytes that are invalid in every URL.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let words = [
         "http",

@@ -23,7 +23,7 @@ fn alone(arrivals: Arrivals, rate: f64, seed: u64, end: ScheduleEnd) -> ArrivalS
     shard_schedule(arrivals, rate, seed, 0, 1, end)
 }
 
-/// Arrivals of all workers, in order.
+/// Merges the arrivals of all workers in order.
 fn together(arrivals: Arrivals, rate: f64, seed: u64, of: u64, end: ScheduleEnd) -> Vec<Nanos> {
     let mut all: Vec<_> = (0..of)
         .flat_map(|worker| shard_schedule(arrivals, rate, seed, worker, of, end))
@@ -49,7 +49,7 @@ fn constant_arrivals_are_evenly_spaced() {
 fn constant_arrivals_do_not_drift_in_a_hundred_million_requests() {
     for rate in [13, 20_000, 30_000, 123_457, 1_000_000_007] {
         for number in [1, 999, 1_000_000, 100_000_000, 100_000_001] {
-            // The schedule of the second worker out of a very large number of workers.
+            // The schedule of the second of very many workers.
             let mut schedule =
                 shard_schedule(Arrivals::Constant, rate as f64, 0, 0, number, FOREVER);
             let found = schedule.nth(1).unwrap();
@@ -114,7 +114,7 @@ fn a_schedule_ends_at_its_count_or_its_time() {
     assert_eq!(alone(Arrivals::Constant, 3.0, 1, between).count(), 12);
 }
 
-/// Mean of the exponential distribution that the gaps are tested against.
+/// Mean of the exponential distribution that the gaps are tested for.
 enum Mean {
     /// Known in advance ("case 0").
     Known(f64),
@@ -140,7 +140,7 @@ impl Mean {
         }
     }
 
-    /// A² of the gaps; for an estimated mean, with the correction for their number.
+    /// Returns A² of the gaps. For an estimated mean, A² is corrected for the number of gaps.
     fn statistic(&self, gaps: &[f64]) -> f64 {
         let n = gaps.len() as f64;
         let (mean, correction) = match self {
@@ -149,7 +149,7 @@ impl Mean {
         };
         let mut uniform: Vec<f64> = gaps.iter().map(|gap| 1.0 - (-gap / mean).exp()).collect();
         uniform.sort_by(f64::total_cmp);
-        // Gaps are whole nanoseconds: the logarithm of zero would be infinite.
+        // Gaps are whole nanoseconds and may be zero, whose logarithm would be infinite.
         let ln = |share: f64| share.max(1e-12).ln();
         let terms = (1u32..).zip(uniform.iter().zip(uniform.iter().rev()));
         let sum: f64 = terms
@@ -183,7 +183,7 @@ fn poisson_gaps_are_rejected_no_more_often_than_the_level_of_the_test() {
     for rate in [0.5, 1_000.0, 20_000.0, 150_000.0] {
         let mut beyond = [0; 4];
         for seed in 0..SEEDS {
-            // Different seeds for each rate, because the same seed gives the same uniform numbers.
+            // Each rate has its own seeds, because the same seed gives the same uniform numbers.
             let seed = seed + SEEDS * rate as u64;
             let arrivals: Vec<_> = alone(Arrivals::Poisson, rate, seed, FOREVER)
                 .take(1_001)
@@ -195,8 +195,9 @@ fn poisson_gaps_are_rejected_no_more_often_than_the_level_of_the_test() {
                 beyond[place + 1] += u32::from(statistic > mean.critical_1());
             }
         }
-        // Of a hundred samples, five and one are expected to be rejected. The limits are exceeded
-        // with a probability of 1e-4.
+        // Of a hundred samples, five and one are expected to be rejected. More than 15 or 6
+        // rejections have a
+        // probability of 1e-4.
         for (found, most) in beyond.into_iter().zip([15, 6, 15, 6]) {
             assert!(found <= most, "{beyond:?} of {SEEDS} at {rate}/s");
         }
@@ -237,8 +238,9 @@ fn poisson_gaps_of_several_workers_are_exponential_together() {
     }
 }
 
-/// A single worker sees every *n*-th arrival, so its gaps are sums of *n* exponential gaps. The
-/// test must reject them, which demonstrates its power.
+/// A single worker has every *n*-th arrival, so its gaps are sums of *n* exponential gaps. The test
+/// must
+/// reject them, which demonstrates its power.
 #[test]
 fn the_test_rejects_other_distributions() {
     let rate = 20_000.0;
@@ -292,7 +294,7 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
     };
     let found = arrivals_by_worker(Arrivals::Constant, &2.0.into(), 0, 3, end);
     assert_eq!(found, Some(vec![4, 3, 3]));
-    // A week of arrivals is too long to be drawn.
+    // A week of arrivals takes too long to draw.
     let found = arrivals_by_worker(Arrivals::Poisson, &1e6.into(), 0, 3, FOREVER);
     assert_eq!(found, None);
 }

@@ -146,7 +146,7 @@ pub fn probe_until(
     }
 }
 
-/// The factory of a probe's connection.
+/// Creates the factory of a probe's connection.
 fn factory(spec: &LoadSpec) -> HttpFactory {
     HttpFactory::new(spec.transport.protocols)
         .with_capture(CaptureSpec {
@@ -157,7 +157,7 @@ fn factory(spec: &LoadSpec) -> HttpFactory {
         .with_body_hashes()
 }
 
-/// Fails if the request or its connection has ended without a response.
+/// Returns an error if the request or its connection has ended without a response.
 fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), String> {
     match (event, progress) {
         (Some(EventKind::Reset { code, .. }), _) => {
@@ -177,7 +177,7 @@ fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), String> {
 }
 
 impl SourceSelector {
-    /// The selector of a load's first connection.
+    /// The selector of the load's first connection.
     fn first(spec: &LoadSpec) -> SourceSelector {
         SourceSelector {
             connection: 0,
@@ -244,7 +244,7 @@ fn shortened(value: &str) -> String {
 struct FieldLines<'a>(&'a [u8]);
 
 impl<'a> FieldLines<'a> {
-    /// Values of a field, whose name is given in lower case. Values that aren't UTF-8 are omitted.
+    /// Values of the field `name`, which is in lower case. Values that aren't UTF-8 are omitted.
     fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
         let lines = self.0.split(|&byte| byte == b'\n').skip(1);
         let texts = lines.filter_map(|line| std::str::from_utf8(line).ok());

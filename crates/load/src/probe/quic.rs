@@ -67,7 +67,7 @@ impl<'a> QuicProbe<'a> {
                         format!("{outcome}: {}", Reason::of_quic(end))
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => format!(
-                        "no QUIC answer from {}: nothing listens on this UDP port ({error})",
+                        "no QUIC response from {}: nothing listens on this UDP port ({error})",
                         name(target)
                     ),
                     None => format!("connecting: {error}"),
@@ -75,7 +75,7 @@ impl<'a> QuicProbe<'a> {
             }
             Some(_) => Ok(probe),
             None => Err(format!(
-                "no QUIC answer from {} within {} (is UDP open? does the server listen on \
+                "no QUIC response from {} within {} (is UDP open? does the server listen on \
                  UDP?)",
                 name(target),
                 number::span(timeout.as_secs_f64())

@@ -11,11 +11,12 @@ use rustls::quic::Suite;
 use super::session::SessionFactory;
 use crate::tls::TlsClient;
 
-/// Number of response bytes that the server may send before the load has read them. The load reads
-/// bytes as soon as they arrive, so the window only has to cover a round trip.
+/// Number of response bytes that the server may send on a stream before the load has read them. The
+/// load reads bytes as soon as they arrive, so the window only has to cover a round trip.
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// The same for all streams of a connection. It bounds the memory for data that arrives out of
-/// order.
+/// Number of response bytes that the server may send on all streams of a connection before the load
+/// has
+/// read them. It bounds the memory for data that arrives out of order.
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Number of unidirectional streams that the server may have open: its control stream, two for
 /// QPACK (RFC 9114 §6.2), and some of types that prony ignores.
@@ -37,8 +38,7 @@ impl QuicClient {
         let mut client = ClientConfig::new(Arc::new(factory));
         client.transport_config(Arc::new(transport()));
         let mut endpoint = EndpointConfig::default();
-        // Each connection has a socket of its own, so the packets that arrive there need no
-        // identifier.
+        // Each connection has its own socket, so the packets that arrive there need no identifier.
         endpoint.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
             Box::new(RandomConnectionIdGenerator::new(0))
         });
@@ -62,9 +62,9 @@ fn transport() -> TransportConfig {
         .max_concurrent_uni_streams(VarInt::from_u32(SERVER_STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES))
-        // Streams with less to send don't wait for others, and requests are short.
+        // Requests are short, so streams don't need to take turns.
         .send_fairness(false)
-        // The server's timeout applies. Requests have timeouts of their own.
+        // Only the server's idle timeout applies. Requests have timeouts of their own.
         .max_idle_timeout(None)
         .datagram_receive_buffer_size(None);
     transport

@@ -47,7 +47,7 @@ pub(crate) enum QuicEvent {
     Readable(u64),
     /// More bytes can be written to a stream, which was blocked.
     Writable(u64),
-    /// The server reads no more of a stream.
+    /// The server has stopped reading a stream.
     Stopped(u64),
     /// The server allows more streams.
     StreamsAllowed,
@@ -64,7 +64,7 @@ pub(crate) enum StreamEnd {
     Finished,
     /// The server has reset the stream with this error code.
     Reset(u64),
-    /// The stream has ended before.
+    /// The stream had already ended.
     Gone,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct QuicConnection {
     is_established: bool,
     /// The error code of HTTP/3 with which this side closes the connection.
     close_code: Option<VarInt>,
-    /// Events that come before those of quinn-proto.
+    /// Events that are returned before those of quinn-proto.
     events: VecDeque<QuicEvent>,
 }
 
@@ -143,7 +143,7 @@ impl QuicConnection {
         self.exchange_endpoint_events();
     }
 
-    /// Handles a time at or after [`QuicConnection::timeout`].
+    /// Handles the passage of time, at or after [`QuicConnection::timeout`].
     pub(crate) fn expire(&mut self, now: Instant) {
         self.connection.handle_timeout(now);
         self.exchange_endpoint_events();
@@ -152,7 +152,7 @@ impl QuicConnection {
     fn exchange_endpoint_events(&mut self) {
         while let Some(event) = self.connection.poll_endpoint_events() {
             if event.is_drained() {
-                // The endpoint would forget the connection, which is closed with its socket.
+                // The endpoint need not remove the connection, which is closed with its socket.
                 continue;
             }
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
@@ -161,7 +161,7 @@ impl QuicConnection {
         }
     }
 
-    /// Time at which the connection next has something to do.
+    /// Time at which [`QuicConnection::expire`] must be called.
     pub(crate) fn timeout(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }
@@ -223,7 +223,7 @@ impl QuicConnection {
         }
     }
 
-    /// Makes an event the next one.
+    /// Puts an event at the front of the queue.
     pub(crate) fn put_back(&mut self, event: QuicEvent) {
         self.events.push_front(event);
     }
@@ -278,7 +278,7 @@ impl QuicConnection {
 
     /// Ends the sending side of a stream in an orderly way.
     pub(crate) fn finish(&mut self, stream: u64) {
-        // It fails if the stream has ended, which an event reports.
+        // `finish` fails if the stream has ended, which an event reports.
         let _ = self.connection.send_stream(id(stream)).finish();
     }
 
@@ -287,20 +287,21 @@ impl QuicConnection {
         if id(stream).initiator() == Side::Client {
             self.reset(stream, code);
         }
-        // It fails if the stream has ended.
+        // `stop` fails if the stream has ended.
         let _: Result<(), ClosedStream> =
             self.connection.recv_stream(id(stream)).stop(code_of(code));
     }
 
     /// Abandons the sending side of a stream.
     pub(crate) fn reset(&mut self, stream: u64, code: u64) {
-        // It fails if the stream has ended.
+        // `reset` fails if the stream has ended.
         let _: Result<(), ClosedStream> =
             self.connection.send_stream(id(stream)).reset(code_of(code));
     }
 
-    /// Reads all bytes that have arrived on a stream, in order and in pieces. Stops early if `each`
-    /// returns false.
+    /// Reads all bytes that have arrived on a stream, in order and in pieces, and passes them to
+    /// `each`.
+    /// Stops early if `each` returns false.
     pub(crate) fn read(&mut self, stream: u64, mut each: impl FnMut(&[u8]) -> bool) -> StreamEnd {
         let mut received = self.connection.recv_stream(id(stream));
         let Ok(mut chunks) = received.read(true) else {

@@ -11,8 +11,7 @@ const TLS_ALERTS: std::ops::Range<u64> = 0x100..0x200;
 /// Reason for which a QUIC connection ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum QuicEnd {
-    /// The server closed the connection with an error code of HTTP/3, which may say that there was
-    /// no error.
+    /// The server closed the connection with an error code of HTTP/3, which may be H3_NO_ERROR.
     Closed { code: u64 },
     /// The TLS handshake failed on this side.
     Tls(rustls::Error),
@@ -23,7 +22,8 @@ pub(crate) enum QuicEnd {
 }
 
 impl QuicEnd {
-    /// The reason of a lost connection. `tls_error` is the error of the TLS library, if there was
+    /// Creates the reason for a lost connection. `tls_error` is the error of the TLS library, if
+    /// there was
     /// one.
     pub(super) fn new(error: ConnectionError, tls_error: Option<rustls::Error>) -> QuicEnd {
         let aborted = |outcome, text: &str| QuicEnd::Aborted {
@@ -66,7 +66,7 @@ impl QuicEnd {
             ),
             ConnectionError::Reset => aborted(
                 Outcome::Reset,
-                "the server no longer knows the QUIC connection (stateless reset)",
+                "the server has lost the state of the QUIC connection (stateless reset)",
             ),
             ConnectionError::TimedOut => aborted(
                 Outcome::Timeout,
@@ -83,7 +83,7 @@ impl QuicEnd {
     }
 }
 
-/// The beginning of a text that the server chose.
+/// Returns the beginning of a text that the server chose.
 fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 100;
     let printable = text.chars().filter(|c| !c.is_control());

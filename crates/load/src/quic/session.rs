@@ -27,10 +27,10 @@ const RETRY_KEY: [u8; 16] = [
 const RETRY_NONCE: [u8; 12] = [
     0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb,
 ];
-/// Length of that tag in bytes.
+/// Length of the integrity tag of Retry packets in bytes.
 const RETRY_TAG_BYTES: usize = 16;
 
-/// The result of a handshake, as far as it has come.
+/// The result of a handshake, which may be incomplete.
 #[derive(Debug, Clone)]
 pub(super) struct HandshakeState {
     /// The negotiated parameters, once the handshake is complete.
@@ -88,7 +88,7 @@ struct QuicSession {
     connection: ClientConnection,
     initial: Suite,
     next_secrets: Option<Secrets>,
-    /// The end of the handshake was reported.
+    /// True once the end of the handshake was reported.
     has_reported: bool,
     error: Option<rustls::Error>,
 }

@@ -5,12 +5,13 @@ use serde_json::{Map, Value};
 use super::{GivenSetting, LoadSettings};
 
 impl LoadSettings {
-    /// Adds the settings of `other`. Lists are joined.
+    /// Adds the settings of `other`. Lists are concatenated.
     ///
     /// # Errors
     ///
-    /// Returns the setting of `self` that `other` has too: one that takes a single value, the body
-    /// in either form, or a header of the same name.
+    /// A setting of `self` that `other` also has, if the two can't be combined: one that takes a
+    /// single value,
+    /// the body in either form, or a header of the same name.
     pub fn combined(&self, other: &LoadSettings) -> Result<LoadSettings, GivenSetting> {
         let body =
             |settings: &LoadSettings| settings.body.is_some() || settings.body_file.is_some();
@@ -36,7 +37,7 @@ impl LoadSettings {
         for (key, value) in map_of(other) {
             match (all.get_mut(&key), value) {
                 (Some(Value::Array(own)), Value::Array(more)) => own.extend(more),
-                // A switch that is off is absent.
+                // A switch that is off is omitted, so a switch in both sources is on in both.
                 (None | Some(Value::Bool(_)), value) => {
                     all.insert(key, value);
                 }
@@ -51,7 +52,7 @@ impl LoadSettings {
             }
         }
         let combined = serde_json::from_value(Value::Object(all));
-        // Settings are always written in a form that can be read.
+        // Settings are always written in a form that can be read back, so this can't fail.
         Ok(combined.unwrap_or_else(|_| self.clone()))
     }
 }

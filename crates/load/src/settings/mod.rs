@@ -32,7 +32,7 @@ use crate::pacing::Arrivals;
 use crate::status_set::StatusSet;
 use crate::url_list;
 
-/// The settings of a load, as far as they were given.
+/// The settings of a load that were given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadSettings {
@@ -56,7 +56,7 @@ pub struct LoadSettings {
         skip_serializing_if = "is_none"
     )]
     pub warmup: Option<Duration>,
-    /// Requests per second in total; makes the loop open.
+    /// Requests per second in total. Makes the load an open loop.
     #[serde(skip_serializing_if = "is_none")]
     pub rate: Option<ArrivalRate>,
     /// Stages of a rate that changes over time, in place of `rate` and `duration`.
@@ -144,7 +144,7 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
     pub script_args: Vec<String>,
 
-    /// UNIX socket to connect to; the URL then only names host and path.
+    /// UNIX socket to connect to. The URL then provides only the host and path.
     #[serde(
         deserialize_with = "text::path",
         serialize_with = "text::write_path",
@@ -163,7 +163,7 @@ pub struct LoadSettings {
     /// Version of the PROXY protocol whose header begins each connection.
     #[serde(skip_serializing_if = "is_none")]
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Addresses in that header, in place of the connection's own.
+    /// Addresses in PROXY headers, in place of the connection's own.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
     pub proxy_source: Vec<SourceRange>,
     /// Addresses of host names, each as `HOST:PORT:ADDR`.
@@ -183,7 +183,8 @@ pub struct LoadSettings {
         skip_serializing_if = "is_none"
     )]
     pub connect_timeout: Option<Duration>,
-    /// Longest wait for the server to accept connections before the load begins; by default none.
+    /// Maximum wait for the server to accept connections before the load begins; by default no
+    /// wait.
     #[serde(
         deserialize_with = "text::positive_time",
         serialize_with = "text::write_time",
@@ -285,7 +286,7 @@ impl GivenSetting {
         let flag = flag_of(&self.key);
         match self.values.as_slice() {
             [] => vec![flag],
-            // With "=", a value may begin with a dash.
+            // A value after "=" may begin with a dash.
             values => values
                 .iter()
                 .map(|value| format!("{flag}={value}"))
@@ -367,7 +368,7 @@ impl LoadSettings {
         };
         let text = |value: Value| match value {
             Value::String(text) => text,
-            // The JSON writer would add a fraction to a whole float.
+            // The JSON writer would write a whole float with a fraction, such as `2.0`.
             Value::Number(number) => match number.as_f64() {
                 Some(float) if number.is_f64() => float.to_string(),
                 _ => number.to_string(),
@@ -394,8 +395,8 @@ impl LoadSettings {
         }
     }
 
-    /// Every file that the load reads, under the path by which it is opened. This includes the
-    /// files named in its list of URLs.
+    /// Every file that the load reads, including the files named in its list of URLs, as paths to
+    /// open.
     ///
     /// # Errors
     ///
@@ -417,8 +418,9 @@ impl LoadSettings {
         Ok(files)
     }
 
-    /// Checks that no settings exclude each other and that none lacks a setting that it needs. The
-    /// command line makes the same checks while it parses flags.
+    /// Checks that no settings contradict each other, and that each has the other settings that it
+    /// needs. The
+    /// command line makes the same checks when it parses flags.
     ///
     /// # Errors
     ///
@@ -480,7 +482,7 @@ impl LoadSettings {
         self.check_rate()
     }
 
-    /// Checks that a script is not combined with another setting that decides about requests.
+    /// Checks that a script is not combined with settings that the script replaces.
     fn check_script(&self) -> Result<(), SettingsError> {
         let excluding = [
             (

@@ -50,7 +50,7 @@ impl FromStr for ArrivalRate {
         };
         let (Some(from_per_s), Some(to_per_s)) = (rate_or_zero(from), rate_or_zero(to)) else {
             return Err(format!(
-                "\"{text}\" is not a rate that changes; write requests a second at the start and at the \
+                "\"{text}\" is not a changing rate; write the requests per second at the start and at the \
                  end like 100:5000"
             ));
         };
@@ -77,7 +77,7 @@ impl fmt::Display for ArrivalRate {
 }
 
 impl Serialize for ArrivalRate {
-    /// A constant rate is a number, as in all versions.
+    /// A constant rate is stored as a number, as in earlier versions.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             ArrivalRate::Constant(rate_per_s) => serializer.serialize_f64(*rate_per_s),
@@ -153,7 +153,7 @@ fn rate_or_zero(text: &str) -> Option<f64> {
     (rate_per_s <= HIGHEST_RATE_PER_S).then_some(rate_per_s)
 }
 
-/// Maximum number of stages. Agents and plans may send any.
+/// Maximum number of stages in messages from agents and in plans.
 const STAGES_MAX: usize = 10_000;
 /// Maximum length of all stages together.
 const STAGES_LENGTH_MAX: Duration = Duration::from_secs(365 * 86_400);
@@ -216,8 +216,9 @@ impl LoadSettings {
         self.check_stages()?;
         match self.rate {
             Some(ArrivalRate::Constant(rate)) if !(rate > 0.0 && rate <= HIGHEST_RATE_PER_S) => {
-                let range =
-                    format!(": more than 0 and at most {HIGHEST_RATE_PER_S} requests per second");
+                let range = format!(
+                    ": the rate must be above 0 and at most {HIGHEST_RATE_PER_S} per second"
+                );
                 Err(SettingsError::value("rate", rate).text(range))
             }
             Some(rate @ ArrivalRate::Linear { .. }) if self.planned().is_none() => {

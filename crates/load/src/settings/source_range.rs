@@ -1,17 +1,15 @@
 //! Source addresses as typed: a single address, a network or a range.
 //!
-//! A network of millions of addresses costs as little as a single address, because only its ends
-//! are stored.
+//! Only the ends of a network are stored, so its size doesn't matter.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Maximum number of addresses of a range that are used, because no load has more connections at
-/// the same time.
+/// Maximum number of addresses of a range that are used. No load has more concurrent connections.
 const ADDRESSES_MAX: u64 = 1 << 32;
 
-/// A `--source` or `--proxy-source`: an address or a range of at most 2^32 addresses.
+/// A value of `--source` or `--proxy-source`: an address, or a range of at most 2^32 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceRange {
     first: IpAddr,
@@ -23,9 +21,11 @@ pub struct SourceRange {
 impl FromStr for SourceRange {
     type Err = String;
 
-    /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: all addresses but the
-    /// first one and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1), unless it has no
-    /// others.
+    /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: all addresses except the
+    /// first one
+    /// and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1). If a network has no other
+    /// addresses, these
+    /// are included.
     fn from_str(typed: &str) -> Result<SourceRange, String> {
         let range = if let Some((network, length)) = typed.split_once('/') {
             network_range(typed, network, length)?
@@ -74,7 +74,9 @@ impl SourceRange {
         }
     }
 
-    /// The addresses from `first` to `last`, which must be of one family and in this order.
+    /// The addresses from `first` to `last`. Both must be of the same family, and `first` must not
+    /// be greater
+    /// than `last`.
     pub fn between(first: IpAddr, last: IpAddr) -> SourceRange {
         SourceRange::new(
             first,
@@ -107,8 +109,9 @@ impl SourceRange {
         self.first <= address && address <= self.last()
     }
 
-    /// The smallest set of networks that together contain exactly these addresses, each with the
-    /// length of its prefix in bits. A range that was typed as a network yields that network.
+    /// The smallest set of networks that together contain exactly these addresses, each with its
+    /// prefix
+    /// length in bits. A range that was typed as a network yields that network.
     pub(crate) fn networks(self) -> Vec<(IpAddr, u32)> {
         if let Some(length) = self.network {
             return vec![(self.network_address(length), length)];
@@ -117,7 +120,7 @@ impl SourceRange {
         let bits = bits(self.first);
         let mut networks = Vec::new();
         loop {
-            // The largest network that begins at this address and doesn't extend past the last one.
+            // Finds the largest network that begins at `from` and doesn't extend past `last`.
             let left = last - from + 1;
             let free = from.trailing_zeros().min(left.ilog2()).min(bits);
             networks.push((like(self.first, from), bits - free));
@@ -198,7 +201,7 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
     })
 }
 
-/// Reason why no connection can use an address as its source, if there is one.
+/// Reason why no connection can use an address as its source; `None` if one can.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     match address {
         _ if address.is_unspecified() => Some("can't be a source address"),

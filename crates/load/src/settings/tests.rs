@@ -1,11 +1,12 @@
-//! Tests that settings are read from every form that flags, plans and messages use, and written
-//! back.
+//! Tests that settings are read from every form that flags, plans and messages use, and written in
+//! the
+//! same form.
 
 use serde_json::json;
 
 use super::*;
 
-/// The flags of `prony load`, with which other tests describe loads.
+/// The flags of `prony load`. Other tests use them to describe loads.
 #[path = "../../tests/flags/mod.rs"]
 mod flags;
 

@@ -1,8 +1,8 @@
 //! Serde conversions of settings.
 //!
-//! TOML, JSON and templates rendered into strings hold the same value in different types: `2`,
-//! `"2"` and `2.0` may all be an HTTP version. A scalar of any type is therefore converted to text
-//! and parsed.
+//! The same value has different types in TOML, JSON and rendered templates: `2`, `"2"` and `2.0`
+//! may all
+//! be an HTTP version. A scalar of any type is therefore converted to text and parsed.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -69,12 +69,12 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         })
     }
 
-    /// Accepts an array of one element in place of the element.
+    /// Also accepts an array of one element.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
         let first: Option<Scalar> = items.next_element()?;
         match (first, items.next_element::<Scalar>()?) {
             (Some(Scalar(text)), None) => Ok(text),
-            _ => Err(A::Error::custom("one value is needed, not an array")),
+            _ => Err(A::Error::custom("expected one value, not an array")),
         }
     }
 }

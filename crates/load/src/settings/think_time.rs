@@ -68,7 +68,9 @@ impl fmt::Display for ThinkTime {
 }
 
 impl LoadSettings {
-    /// Checks that think times fit into the load. Otherwise many users would never send a request.
+    /// Checks that think times are not longer than the load. Otherwise many users would never send
+    /// a
+    /// request.
     pub(crate) fn check_think(&self) -> Result<(), SettingsError> {
         let (Some(think), Some(planned)) = (self.think, self.planned()) else {
             return Ok(());

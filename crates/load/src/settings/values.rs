@@ -61,9 +61,9 @@ words! {
     pub enum RequestOrder {
         /// As listed, across all workers.
         Sequence = "sequence",
-        /// Each request drawn at random with equal probability, reproducible by the seed.
+        /// Each request is drawn at random with equal probability, reproducible by the seed.
         Random = "random",
-        /// Each drawn at random by its weight, repeatable by the seed.
+        /// Each request is drawn at random by its weight, reproducible by the seed.
         Weighted = "weighted",
     }
 }
@@ -73,7 +73,7 @@ words! {
     pub enum DataOrder {
         /// As in the file, across all workers.
         Sequence = "sequence",
-        /// Each drawn at random, repeatable by the seed.
+        /// Each row is drawn at random, reproducible by the seed.
         Random = "random",
     }
 }
@@ -110,9 +110,9 @@ words! {
 words! {
     /// Version of the PROXY protocol.
     pub enum ProxyVersion {
-        /// A line of text.
+        /// Version 1, a line of text.
         V1 = "v1",
-        /// Binary.
+        /// Version 2, binary.
         V2 = "v2",
     }
 }
@@ -214,7 +214,7 @@ impl FromStr for Sha256 {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sha256, String> {
-        let expected = || format!("\"{text}\" is not a SHA-256; 64 hexadecimal digits are needed");
+        let expected = || format!("\"{text}\" is not a SHA-256; write 64 hexadecimal digits");
         let digits: Option<Vec<u8>> = text
             .chars()
             .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))

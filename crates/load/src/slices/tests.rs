@@ -16,8 +16,9 @@ fn slice_from(from: u64) -> LoadSlice {
     }
 }
 
-/// Takes the part of a worker in the slices of a load until the load ends. Returns the worker's
-/// slices and the end.
+/// Acts as one worker in the slices of a load until the load ends. Returns the worker's slices and
+/// the
+/// end of the load.
 fn work(slices: &Slices, report: SliceReport) -> (Vec<LoadSlice>, Nanos) {
     let _end = EndOnDrop(slices);
     let (mut last, mut done) = (0, Vec::new());
@@ -148,7 +149,7 @@ fn only_the_part_of_a_drain_beyond_the_usual_length_is_excess() {
     };
     assert_eq!(report(500, 20).excess(&[]), Nanos(480));
     assert_eq!(report(19, 20).excess(&[]), Nanos::ZERO);
-    // Without any response, the usual length is unknown.
+    // Without any response, the length of a normal drain is unknown.
     assert_eq!(report(500, 0).excess(&[]), Nanos::ZERO);
     // If a server freezes often, the p99 is high but most drains are short.
     let earlier = [4, 900, 3, 5, 800].map(Nanos);

@@ -1,11 +1,11 @@
-//! The choice of the backend for a load.
+//! Choice of the socket backend for a load.
 
 use std::io;
 
 use crate::error::SettingsError;
 use crate::settings::IoChoice;
 
-/// A backend.
+/// A socket backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Completions: io_uring.
@@ -25,8 +25,9 @@ impl Backend {
         }
     }
 
-    /// Chooses the backend for a flag. Also returns the reason if the choice was automatic and did
-    /// not yield the best backend. Each of the `workers` has up to `capacity` connections.
+    /// Chooses the backend for the flag `--io`. If the automatic choice is not the best backend,
+    /// also returns
+    /// the reason. Each of the `workers` has up to `capacity` connections.
     ///
     /// # Errors
     ///
@@ -47,7 +48,7 @@ impl Backend {
                      container that allow it (kernel.io_uring_disabled, seccomp, ulimit -l); "
                 ));
                 let refused = refused.and_value("io", IoChoice::Auto);
-                Err(refused.text(" uses what there is"))
+                Err(refused.text(" uses the best backend that is available"))
             }
             (_, Err(error)) => {
                 let note = format!("io_uring is not available here ({error}), so epoll was used");
@@ -73,7 +74,7 @@ fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
 mod tests {
     use super::*;
 
-    /// Runs a function on a thread on which a system call is forbidden, as in containers
+    /// Runs a function on a thread on which one system call is forbidden, as in containers
     /// (seccomp(2)).
     fn without<T: Send>(call: libc::c_long, run: impl FnOnce() -> T + Send) -> T {
         let step = |code: u32, jf, k| libc::sock_filter {

@@ -21,16 +21,16 @@ pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 pub(crate) struct Source {
     /// The local address.
     pub(crate) address: Option<IpAddr>,
-    /// The kind of bind that the address needs.
+    /// The kind of bind that the address requires.
     pub(crate) binding: Binding,
-    /// The ports to choose from.
+    /// The local ports to choose from; `None` for the system's range.
     pub(crate) ports: Option<LocalPorts>,
 }
 
-/// The permission that a bind to an address needs, from the least to the most.
+/// The permission that a bind to an address requires, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Binding {
-    /// None: the machine has the address or, for IPv4, a local route to it.
+    /// No permission: the machine has the address or, for IPv4, a local route to it.
     #[default]
     Usual,
     /// Permission to bind to an address that no interface has (IP_FREEBIND, ip(7)). For IPv6, Linux
@@ -53,7 +53,7 @@ impl LocalPorts {
     }
 }
 
-/// Ports that other sockets hold.
+/// Local ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HeldPorts {
     /// Number of held ports.
@@ -64,11 +64,14 @@ pub(crate) struct HeldPorts {
 
 /// Binds a socket to its source before it connects.
 ///
-/// The bind chooses only the address. The connect chooses the port, so that one port can be used
-/// for several destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set
-/// explicitly, even to the system's own, Linux 6.8 tries ports one after another. By default it
-/// searches all ports of one parity before those of the other, which takes half a millisecond per
-/// connect once half of the ports are in use.
+/// The bind chooses only the address. The connect chooses the port, so one port can be used for
+/// several
+/// destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set explicitly, even to
+/// the
+/// system's own, Linux 6.8 tries ports in sequence. By default it searches all ports of one parity
+/// before
+/// those of the other, which takes half a millisecond per connect once half of the ports are in
+/// use.
 ///
 /// # Errors
 ///
@@ -76,8 +79,9 @@ pub(crate) struct HeldPorts {
 pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
-        // IP_LOCAL_PORT_RANGE of ip(7), since Linux 6.3. Older kernels refuse it, which changes
-        // nothing.
+        // IP_LOCAL_PORT_RANGE of ip(7), since Linux 6.3. Older kernels reject the option and use
+        // the system's
+        // range.
         set_ip_option(socket, 51, u32::from(high) << 16 | u32::from(low));
     }
     let Some(address) = source.address else {
@@ -117,11 +121,13 @@ fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
     }
 }
 
-/// Tries whether connections can come from an address. Returns the permission that this needs.
+/// Tests whether connections can use an address as their source. Returns the permission that the
+/// bind
+/// requires.
 ///
 /// # Errors
 ///
-/// The system's error if connections can't come from the address.
+/// The system's error if connections can't use the address.
 pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let bind = |binding| {
@@ -185,8 +191,9 @@ pub(crate) fn sockets_in_use() -> u64 {
     count_sockets(&read("sockstat")) + count_sockets(&read("sockstat6"))
 }
 
-/// The ports that other sockets hold towards these destinations, from addresses for which
-/// `is_source` returns true. Reads the list of all connections, which takes about 100 ms for
+/// Counts the ports that other sockets hold in connections to these destinations, from addresses
+/// for
+/// which `is_source` returns true. Reads the list of all connections, which takes about 100 ms for
 /// 100,000 connections.
 pub(crate) fn held_ports(
     destinations: &BTreeSet<SocketAddr>,
@@ -198,7 +205,7 @@ pub(crate) fn held_ports(
         let Ok(file) = File::open(format!("/proc/thread-self/net/{name}")) else {
             continue;
         };
-        // Read line by line, because 100,000 connections are 15 MB.
+        // The file is read line by line, because 100,000 connections are 15 MB.
         for line in BufReader::new(file).lines().map_while(Result::ok).skip(1) {
             let Some(seen) = connection(&line) else {
                 continue;

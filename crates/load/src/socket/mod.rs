@@ -60,12 +60,12 @@ pub(crate) use uring::UringSockets;
 
 use crate::quic::QuicConnection;
 
-/// Identifies one connection for as long as it exists.
+/// Identifies one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// A small number, which is reused.
+    /// The connection's index in the worker's table. Indices are reused.
     pub(crate) index: u32,
-    /// Differs for each connection with the same index.
+    /// Distinguishes successive connections with the same index.
     pub(crate) generation: u32,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Route<'a> {
     /// Send without waiting for the peer's acknowledgement of earlier bytes (TCP_NODELAY, RFC 9293
     /// §3.7.4).
     pub(crate) nodelay: bool,
-    /// The connection will carry many requests, so costly preparation pays off.
+    /// The connection will carry many requests, so a costly preparation is worthwhile.
     pub(crate) keepalive: bool,
 }
 
@@ -195,16 +195,18 @@ pub(crate) struct WaitBatch {
 
 /// A backend: see the module's contract.
 pub(crate) trait Sockets<'run> {
-    /// Connections have streams of their own, read and written by [`Sockets::quic`], and nothing is
-    /// sent or received by the other calls.
+    /// True if connections have streams of their own, which are read and written by
+    /// [`Sockets::quic`]. Nothing
+    /// is then sent or received by the other calls.
     const HAS_STREAMS: bool = false;
 
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
-    /// The time at which the last wait ended, or of the completion that [`Sockets::next`] returned
-    /// last. It may be some microseconds old. Reading a clock for each completion would cost as
-    /// much as parsing a response.
+    /// The cached clock reading: the time at which the last wait ended, or the time of the
+    /// completion that
+    /// [`Sockets::next`] returned last. It may be some microseconds old. Reading a clock for each
+    /// completion would cost as much as parsing a response.
     fn cached_now(&self) -> Nanos;
 
     /// Begins to connect.
@@ -216,8 +218,9 @@ pub(crate) trait Sockets<'run> {
     /// The local address of an open connection. UNIX sockets have none.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
 
-    /// Number of bytes that were not sent, as far as known, of the send in flight on a connection
-    /// or of the last failed one. A backend may count up to 128 KiB too many.
+    /// Number of unsent bytes of the send in flight on a connection, or of the last failed send. A
+    /// backend
+    /// may count up to 128 KiB too many.
     fn unsent(&self, key: Key) -> u64;
 
     /// Ends a connection and all operations on it. Does nothing if the connection has already
@@ -255,7 +258,7 @@ pub(crate) trait Sockets<'run> {
     /// Sends all that connections have written to their streams.
     fn flush(&mut self) {}
 
-    /// Counts over the connections that were closed, if they used QUIC.
+    /// QUIC counts of the connections that were closed; `None` for other transports.
     fn quic_use(&self) -> Option<QuicUse> {
         None
     }

@@ -19,7 +19,7 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 
-/// Large enough to read a body of 100 KiB at once, if the kernel has all of it.
+/// This buffer is large enough to read a body of 100 KiB at once.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events per wait. It is at least the number that a worker handles in a turn, so
@@ -34,7 +34,7 @@ pub(crate) struct PollSockets<'run> {
     batch: Vec<Event>,
     /// Completions that did not need an event.
     ready: VecDeque<Completion>,
-    /// The open key of each index, even if its socket could not be created.
+    /// The key of the open connection at each index, even if its socket could not be created.
     live: Vec<Option<Key>>,
     connections: Vec<Option<PollConnection<'run>>>,
     buffer: Box<[u8]>,
@@ -71,7 +71,7 @@ struct Interest {
 }
 
 impl Interest {
-    /// A failed socket is not registered at all, because the poller would still report its errors.
+    /// A failed socket is not registered, because the poller would still report its errors.
     const NONE: Interest = Interest {
         reading: false,
         writing: false,
@@ -183,7 +183,7 @@ impl<'run> PollSockets<'run> {
             return;
         };
         if let Err(error) = connection.update_interest(&self.poller) {
-            // The poller is full and would never report an event of this connection.
+            // The poller is full, so it would never report an event of this connection.
             let operation = match connection.stage {
                 PollStage::Connecting => Operation::Connect,
                 _ => Operation::Receive,
@@ -314,7 +314,7 @@ impl<'run> PollConnection<'run> {
     /// Removes the socket from the poller. Call it before the socket is closed.
     fn forget(&self, poller: &Poller) {
         if self.interest != Interest::NONE {
-            // This can fail only for a socket that was never added.
+            // Deletion fails only for a socket that was never added.
             let _ = poller.delete(&self.socket);
         }
     }
@@ -332,7 +332,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         Nanos::from(self.epoch.elapsed())
     }
 
-    /// Each completion took a system call, compared with which reading the clock is cheap.
+    /// Every completion requires a system call. Compared with that, reading the clock is cheap.
     fn cached_now(&self) -> Nanos {
         self.now()
     }

@@ -1,9 +1,10 @@
 //! QUIC connections over datagrams, as a backend of the worker.
 //!
 //! The handshake of QUIC includes TLS, so a connection is `Connected` once it is secured. The
-//! worker then reads and writes streams by [`Sockets::quic`]: a `Received` says that events of the
-//! connection can be taken there, including its end. Datagrams are sent by the next
-//! [`Sockets::flush`] or [`Sockets::wait`].
+//! worker then
+//! reads and writes streams by [`Sockets::quic`]. A `Received` means that events of the connection,
+//! including its end, are available there. Datagrams are sent by the next [`Sockets::flush`] or
+//! [`Sockets::wait`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -31,7 +32,7 @@ pub(crate) struct QuicSockets<D> {
     touched: Vec<Key>,
     /// Counts of the closed connections.
     closed: QuicUse,
-    /// Times at which connections have something to do. A connection may be listed several times.
+    /// Times at which connections must be serviced. A connection may be listed several times.
     timeouts: BinaryHeap<Reverse<(Instant, u32, u32)>>,
 }
 
@@ -43,11 +44,11 @@ struct QuicLink {
     is_reported: bool,
     /// The connection is in the list of those that may have datagrams to send.
     is_touched: bool,
-    /// The earliest listed time.
+    /// The earliest time at which this connection is listed in `timeouts`.
     armed: Option<Instant>,
-    /// The batch that waits for room in the socket.
+    /// The batch that waits for space in the socket's buffer.
     blocked: Option<DatagramBatch>,
-    /// Its bytes, or an empty buffer.
+    /// Bytes of the blocked batch, or an empty buffer.
     out: Vec<u8>,
 }
 
@@ -108,7 +109,7 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// Sends the datagrams of all connections that may have some.
+    /// Sends the pending datagrams of all connections in `touched`.
     fn transmit_all(&mut self) {
         while let Some(key) = self.touched.pop() {
             if let Some(link) = self.link(key) {
@@ -118,7 +119,7 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// Sends the datagrams of a connection.
+    /// Sends the pending datagrams of a connection.
     fn transmit(&mut self, key: Key) {
         let now = self.datagrams.instant();
         let segments_max = self.datagrams.segments_max(key);
@@ -175,7 +176,8 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// Handles expired timers. Most were postponed after they were listed.
+    /// Handles expired timers. Most of the listed times are obsolete, because the timer was
+    /// postponed.
     fn expire(&mut self, now: Instant) {
         while let Some(&Reverse((at, index, generation))) = self.timeouts.peek()
             && at <= now
@@ -195,7 +197,7 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// The completion for the events of a connection, if it has any.
+    /// Returns a completion if the connection has events.
     fn report(&mut self, key: Key) -> Option<Completion> {
         let link = self.link(key)?;
         let event = link.connection.next_event();

@@ -17,13 +17,17 @@ use crate::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
-/// Limit on the number of waits. No test needs as many, so reaching it means that the worker spins.
+/// Limit on the number of waits. No test needs this many, so reaching the limit means that the
+/// worker
+/// spins.
 const WAITS_MAX: u64 = 5_000_000;
-/// Limit on consecutive waits in which time did not advance and nothing happened. Reaching it means
-/// that the worker spins.
+/// Limit on consecutive waits in which time did not advance and nothing happened. Reaching the
+/// limit
+/// means that the worker spins.
 const IDLE_WAITS_MAX: u32 = 100;
-/// Limit on consecutive waits in which time did not advance. Reaching it means that the worker
-/// spins, because no server does as much at one time.
+/// Limit on consecutive waits in which time did not advance. No server causes this many events at
+/// one
+/// time, so reaching the limit means that the worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server.
@@ -31,12 +35,13 @@ pub(crate) trait Server {
     /// Responds to a connect.
     fn connect(&mut self, now: Nanos) -> Connect;
 
-    /// Steps on a new connection that need no request. Connections are numbered from 0.
+    /// Actions on a new connection that precede any request. Connections are numbered from 0.
     fn greet(&mut self, _connection: u64) -> Vec<(Nanos, Step)> {
         Vec::new()
     }
 
-    /// The bytes that a step on a connection sends, computed when the step is due.
+    /// Returns the bytes that a step puts on the connection when it is due. Servers with TLS
+    /// encrypt them here.
     fn sealed(&mut self, _connection: u64, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
@@ -48,18 +53,18 @@ pub(crate) trait Server {
 /// The result of a connect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Connect {
-    /// Established after this time.
+    /// The connection is established after this time.
     Accept(Nanos),
-    /// Failed after this time with this system error.
+    /// The connect fails after this time with this system error.
     Fail(Nanos, i32),
-    /// Neither established nor failed.
+    /// The connect neither succeeds nor fails.
     Never,
 }
 
 /// A request as the server receives it.
 #[derive(Debug)]
 pub(crate) struct ReceivedRequest {
-    /// Real time.
+    /// Real time, which includes the time between slices.
     pub(crate) now: Nanos,
     /// Number of the connection, from 0.
     pub(crate) connection: u64,
@@ -106,14 +111,14 @@ pub(crate) struct Log {
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// The ways in which connections were closed.
     pub(crate) closes: Vec<Close>,
-    /// The calls before the clock was restarted, timed by the earlier clock.
+    /// The log of the calls before the clock was restarted, in times of the earlier clock.
     pub(crate) before: Option<Box<Log>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DueEvent {
     at: Nanos,
-    /// Orders events of the same time by when they were planned.
+    /// Orders events at the same time by the order in which they were scheduled.
     order: u64,
     key: (u32, u32),
     action: DueAction,
@@ -140,7 +145,7 @@ struct SimulatedLink<'run> {
     over: bool,
     send_failed: bool,
     sending: Option<Outgoing<'run>>,
-    /// Bytes of a failed send.
+    /// Number of unsent bytes of a failed send.
     unsent: usize,
 }
 
@@ -151,11 +156,11 @@ pub(crate) struct SimulatedSockets<'run> {
     /// The server's clock minus the worker's clock. The worker's clock does not advance between the
     /// slices of a load.
     server_ahead: Nanos,
-    /// Time that reaping a completion takes.
+    /// Time that the worker takes to reap a completion.
     cost: Nanos,
     /// Real time at which the load is interrupted.
     interrupt: Option<(Nanos, Rc<Control>)>,
-    /// Real time at which the worker is stopped, and the duration of the stop.
+    /// Real time at which the worker stalls, and the duration of the stall.
     stop: Option<(Nanos, Nanos)>,
     server: Box<dyn Server>,
     links: Vec<Option<SimulatedLink<'run>>>,
@@ -201,7 +206,7 @@ impl<'run> SimulatedSockets<'run> {
         self
     }
 
-    /// Stops the worker for the time `length` during its first wait after `at`.
+    /// Stalls the worker for `length` during its first wait after `at`.
     pub(crate) fn with_stop(mut self, at: Nanos, length: Nanos) -> SimulatedSockets<'run> {
         self.stop = Some((at, length));
         self
@@ -213,7 +218,7 @@ impl<'run> SimulatedSockets<'run> {
         self
     }
 
-    /// The log, which stays available after the worker has taken the backend.
+    /// The log of calls. It stays available after the worker has taken the backend.
     pub(crate) fn log(&self) -> Rc<RefCell<Log>> {
         self.log.clone()
     }
@@ -231,7 +236,7 @@ impl<'run> SimulatedSockets<'run> {
         self.server_ahead = now - clock;
     }
 
-    /// The real time, which servers use.
+    /// The real time. Servers use this clock.
     pub(crate) fn server_clock(&self) -> Nanos {
         self.clock + self.server_ahead
     }
@@ -277,7 +282,7 @@ impl<'run> SimulatedSockets<'run> {
             .expect("the worker uses a key that is not open")
     }
 
-    /// Handles a due event. Returns its completion, if the connection is still open.
+    /// Handles an event that is due. Returns its completion, if the connection is still open.
     fn happen(&mut self, due: DueEvent) -> Option<Completion> {
         let (index, generation) = due.key;
         let key = Key { index, generation };
@@ -409,7 +414,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.waits += 1;
-        assert!(self.waits < WAITS_MAX, "the worker waits without end");
+        assert!(self.waits < WAITS_MAX, "the worker waits forever");
         let ahead = self.server_ahead;
         let next = self.due.peek();
         let next = next.map_or(Nanos::MAX, |Reverse(due)| due.at.since(ahead));
@@ -435,7 +440,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         };
         assert!(
             self.waits_at_once < WAITS_AT_ONCE_MAX,
-            "the worker is busy forever at one time"
+            "the worker spins: its clock does not advance"
         );
         self.clock = wake;
         Ok(())

@@ -19,8 +19,9 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN) => {
             Outcome::ConnectUnreachable
         }
-        // The error depends on whether the port or the address is missing. In both cases there is
-        // nothing to connect from.
+        // The error number depends on whether the port or the address is missing. In both cases no
+        // local port
+        // is available.
         Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::NoLocalPort,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::TooManyFiles,
         Some(libc::ECONNRESET) => Outcome::Reset,
@@ -115,7 +116,7 @@ pub(crate) fn suspended_time() -> Nanos {
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
             Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
         };
-        // Read in this order, because the thread may lose its core between the two readings.
+        // In this order, losing the core between the two readings can only make the result smaller.
         let since_boot = nanos(ClockId::Boottime);
         since_boot.since(nanos(ClockId::Monotonic))
     }
@@ -160,7 +161,7 @@ pub(crate) fn open_files_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Keeps the calling thread on one core.
+/// Pins the calling thread to one core.
 ///
 /// # Errors
 ///

@@ -1,11 +1,12 @@
-//! Hints for assigning an address to this machine, by operating system. These are pure functions,
-//! so each system's commands are tested on all systems.
+//! Hints for assigning an address to this machine, by operating system. The functions are pure, so
+//! every
+//! system's commands are tested on all systems.
 
 use std::net::IpAddr;
 
 use crate::settings::SourceRange;
 
-/// Maximum number of commands in a hint. A range that needs more commands is better written as
+/// Maximum number of commands in a hint. A range that needs more commands should be written as
 /// networks.
 const COMMANDS_MAX: usize = 3;
 

@@ -4,8 +4,9 @@ use prony_record::{Outcome, SourceCount, SourceTotals, SourceUse};
 
 use super::Sources;
 
-/// Maximum number of addresses that are counted separately; the others are counted together. A
-/// worker uses 24 bytes for each address that was used.
+/// Maximum number of addresses that are counted separately. The others are counted together. A
+/// worker uses
+/// 24 bytes for each address that was used.
 const COUNTED_ADDRESSES_MAX: u64 = 1 << 20;
 
 /// Connections, successes and failures of one source.
@@ -14,7 +15,8 @@ type Counts = [u64; 3];
 /// Counts of one worker, by the index of the source ([`Sources::place`]).
 #[derive(Debug, Default)]
 pub(crate) struct SourceCounts {
-    /// Zeros use no memory until they are written to. Empty if no sources were given.
+    /// Counts of each source; empty if no sources were given. Zeros use no memory until they are
+    /// written to.
     each: Vec<Counts>,
     beyond: Counts,
 }
@@ -83,7 +85,7 @@ impl SourceCounts {
             .proxy_protocol()
             .is_some_and(|proxy| proxy.replaces_addresses());
         Some(SourceUse {
-            // Stored records have these words.
+            // These words are part of the format of stored records.
             kind: if are_replaced { "told" } else { "bound" }.to_owned(),
             order: sources.order().name().to_owned(),
             given: sources.counted(),

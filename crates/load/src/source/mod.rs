@@ -26,7 +26,7 @@ pub(crate) struct Sources {
     v4: AddressList,
     v6: AddressList,
     order: SourceOrder,
-    /// Ports to choose from, if the system's own search would take long.
+    /// Local ports to choose from; `None` if the system's own search for a port is fast enough.
     ports: Option<LocalPorts>,
     /// Kind of bind that the IPv6 addresses need.
     binding_v6: Binding,
@@ -108,8 +108,9 @@ impl Sources {
         self.v4.count().saturating_add(self.v6.count())
     }
 
-    /// Number of source addresses that can connect to `peer`: at least one, because the system
-    /// chooses if none is given.
+    /// Number of source addresses that can connect to `peer`. It is at least one, because the
+    /// system chooses
+    /// an address if none is given.
     pub(crate) fn count_for(&self, peer: IpAddr) -> u64 {
         self.of_family(peer).count().max(1)
     }
@@ -119,7 +120,7 @@ impl Sources {
         self.count() == 0 || self.of_family(address).has(address)
     }
 
-    /// Returns true if a source address can connect to an address of this family.
+    /// Returns true if a source address can connect to `peer`, or if the system chooses the source.
     pub(crate) fn suit(&self, peer: IpAddr) -> bool {
         self.count() == 0 || self.of_family(peer).count() > 0
     }
@@ -310,12 +311,12 @@ mod tests {
             *counts.entry(address).or_insert(0u32) += 1;
         }
         assert_eq!(counts.len(), 10);
-        // Four standard deviations of a binomial variable.
+        // The bounds are four standard deviations of a binomial variable.
         assert!(
             counts.values().all(|n| n.abs_diff(1000) < 120),
             "{counts:?}"
         );
-        // Draws are independent, so the same address often comes twice in a row.
+        // Draws are independent, so the same address is often drawn twice in succession.
         assert!(seen.windows(2).filter(|pair| pair[0] == pair[1]).count() > 800);
     }
 

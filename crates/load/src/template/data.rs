@@ -25,7 +25,7 @@ pub(crate) struct DataTable {
     /// Path of the file, as shown in messages.
     shown: String,
     columns: Vec<String>,
-    /// The cells of all rows, one after the other.
+    /// The cells of all rows, concatenated.
     text: String,
     /// End of each cell in `text`.
     ends: Vec<usize>,
@@ -184,7 +184,7 @@ impl DataTable {
         }
         let mut cells = CellSet::default();
         for (row, line) in self.lines.iter().enumerate() {
-            // Leading and trailing blanks are not part of a field's value (RFC 9110 §5.5).
+            // Leading and trailing whitespace is not part of a field's value (RFC 9110 §5.5).
             let cell = match place {
                 ValuePlace::Header => self.cell(row, column).trim_matches([' ', '\t']),
                 _ => self.cell(row, column),
@@ -204,7 +204,7 @@ impl DataTable {
     }
 }
 
-/// Reason why a text isn't a table.
+/// Reason why a text isn't a valid table.
 #[derive(Debug)]
 enum DataError {
     File(String),
@@ -236,7 +236,7 @@ impl ValuePlace {
     ///
     /// # Errors
     ///
-    /// The rest of a sentence about the value.
+    /// The end of a sentence that begins with the value.
     fn check(self, value: &[u8]) -> Result<(), &'static str> {
         let is_visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
         let is_in_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%:[]".contains(byte);
@@ -274,7 +274,7 @@ fn append_encoded(cell: &str, filter: Filter, out: &mut Vec<u8>) {
 #[derive(Debug, Default)]
 pub(crate) struct CellSet {
     bytes: Vec<u8>,
-    /// End of each cell.
+    /// End of each cell in the text.
     ends: Vec<usize>,
 }
 

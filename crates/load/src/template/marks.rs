@@ -1,4 +1,5 @@
-//! Marks replace placeholders while a request is serialized, so that a request with placeholders is
+//! Marks: texts that replace placeholders while a request is serialized, so a request with
+//! placeholders is
 //! handled like any other. The serialized bytes are then split at the marks.
 
 use super::data::{DataTable, ValuePlace};
@@ -7,10 +8,10 @@ use super::values::Value;
 use crate::error::SettingsError;
 
 /// Beginning of each mark. It consists of characters that are allowed in every part of a request.
-/// None of its suffixes is also a prefix of it, so a mark is found at its actual beginning after
-/// any text.
+/// No
+/// suffix of it is also a prefix of it, so the beginning of a mark is unambiguous after any text.
 const PREFIX: &str = "pronyvalue";
-/// Repeated to make the prefix longer than any similar text in the request.
+/// Repeated to make the prefix of a request's marks longer than any similar text in the request.
 const FILL: char = 'x';
 /// End of each mark, after its number.
 const END: char = '-';
@@ -118,7 +119,7 @@ impl Marks {
         pieces
     }
 
-    /// The bytes before the first mark, its number, and the bytes after it.
+    /// Returns the bytes before the first mark, the mark's number, and the bytes after it.
     fn next_mark<'b>(&self, bytes: &'b [u8]) -> Option<(&'b [u8], usize, &'b [u8])> {
         if self.is_empty() {
             return None;
@@ -155,7 +156,8 @@ fn value_of(
         &Function::Random { first, last } => return Ok(Value::Random { first, last }),
         Function::Name(name) => name,
     };
-    // A column takes precedence, because files often have a column of that name.
+    // A column takes precedence over a function of the same name, because files often have a column
+    // `seq`.
     let column = data.and_then(|data| Some((data, data.column(name)?)));
     if let Some((data, column)) = column {
         let cells = data.encode(column, placeholder.filter, place)?;

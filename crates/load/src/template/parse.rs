@@ -24,7 +24,7 @@ pub(crate) enum TextPiece {
 /// A placeholder in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
-    /// The text between the braces, without leading and trailing blanks.
+    /// The text between the braces, without leading and trailing whitespace.
     pub(crate) source: String,
     /// The expression before the filter.
     pub(crate) function: Function,
@@ -75,7 +75,7 @@ impl fmt::Display for TemplateError {
 ///
 /// # Errors
 ///
-/// The placeholder that is not closed or not understood, with a hint.
+/// Names the placeholder that is not closed or not valid, and gives a hint.
 pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -112,7 +112,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     Ok(pieces)
 }
 
-/// Length of the placeholder at the beginning of a text, if there is a complete one. Blanks and
+/// Length of the complete placeholder at the beginning of a text; `None` if there is none.
+/// Whitespace and
 /// quotes in the placeholder don't end the word that contains it.
 pub(crate) fn skip_placeholder(text: &str) -> Option<usize> {
     text.starts_with("{{").then(|| placeholder_length(text))?

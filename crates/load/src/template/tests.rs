@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// A table from a text.
+/// Creates a table from a text.
 fn table(text: &str) -> DataTable {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users.csv");
@@ -24,7 +24,7 @@ fn table_error(bytes: &[u8]) -> String {
     error.replace(&folder, "")
 }
 
-/// The text for one row.
+/// Renders the text for one row.
 fn rendered(text: &str, place: ValuePlace, data: Option<&DataTable>, row: usize) -> String {
     let mut marks = Marks::new([text.as_bytes()].into_iter());
     let marked = marks.mark(parse(text).unwrap(), place, data).unwrap();
@@ -266,7 +266,7 @@ proptest! {
         if let Ok(pieces) = parse(&text) {
             let mut marks = Marks::new([text.as_bytes()].into_iter());
             if let Ok(marked) = marks.mark(pieces, ValuePlace::Body, None) {
-                // The shown text is a template with the same values.
+                // The text that `unmark` returns is a template with the same values.
                 let again = parse(&marks.unmark(&marked));
                 prop_assert!(again.is_ok() || text.contains(['\'', '"']));
             }

@@ -21,7 +21,7 @@ pub(crate) enum Value {
     Uuid,
 }
 
-/// Source of the values of one request.
+/// Data from which the values of one request are computed.
 pub(crate) struct ValueSource<'a> {
     /// Row of the data file, from 0.
     pub(crate) row: usize,

@@ -8,7 +8,7 @@ pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     if let Some((_, rest)) = element(signed, VERSION) {
         signed = rest;
     }
-    // Serial number, signature algorithm, issuer, validity, subject.
+    // The skipped elements are serial number, signature algorithm, issuer, validity and subject.
     for tag in [INTEGER, SEQUENCE, SEQUENCE, SEQUENCE, SEQUENCE] {
         (_, signed) = element(signed, tag)?;
     }
@@ -67,7 +67,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 
 /// Length of the modulus, the first element of the key (RFC 8017 §A.1.1).
 fn rsa_bits(key: &[u8]) -> Option<u32> {
-    // The first byte is the number of unused bits in the last byte: none.
+    // The first byte is the number of unused bits in the last byte, which is zero.
     let (key, _) = element(key.strip_prefix(&[0])?, SEQUENCE)?;
     let (modulus, _) = element(key, INTEGER)?;
     let significant = modulus.iter().position(|byte| *byte != 0)?;
@@ -108,7 +108,7 @@ mod tests {
         for place in 0..whole.len() {
             let mut other = whole.clone();
             other[place] ^= 0xff;
-            // Only the absence of a panic is tested.
+            // This test checks only that nothing panics.
             let _ = key_bits(&other);
         }
     }

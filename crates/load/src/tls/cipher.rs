@@ -44,7 +44,7 @@ impl ContentType {
 ///
 /// # Errors
 ///
-/// Returns an error if it isn't a record, or is longer than allowed.
+/// Returns an error if the bytes aren't a record, or if the record is longer than allowed.
 #[inline]
 pub(super) fn record_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let Some(&[_, major, _, high, low]) = bytes.first_chunk::<HEADER_BYTES>() else {
@@ -140,11 +140,12 @@ impl RecordCipher {
     }
 
     /// Decrypts a complete record into the front of `plain`, which must have room for the longest
-    /// one.
+    /// record.
     ///
     /// # Errors
     ///
-    /// Returns an error if it isn't the peer's next record, or if its content is too long or of an
+    /// Returns an error if the bytes aren't the peer's next record, or if its content is too long
+    /// or of an
     /// unknown type.
     #[inline]
     pub(super) fn open<'b>(
@@ -199,7 +200,8 @@ impl RecordCipher {
         Ok((ContentType::of(content)?, opened))
     }
 
-    /// Encrypts `plain` as one record, which must have room for it, and appends it to `out`.
+    /// Encrypts `plain` as one record and appends the record to `out`. `plain` must fit into one
+    /// record.
     #[inline]
     pub(super) fn seal(&mut self, content: ContentType, plain: &[u8], out: &mut Vec<u8>) {
         debug_assert!(plain.len() <= PLAINTEXT_BYTES_MAX);

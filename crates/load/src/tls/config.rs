@@ -21,9 +21,12 @@ use crate::settings::{HttpVersion, LoadSettings, TlsVersion};
 /// Groups offered for the key exchange, the preferred one first.
 ///
 /// A key share is sent for the first group only: X25519 is the cheapest, and nearly every server
-/// with TLS 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered at
-/// all. They cost the client several times as much. If only their names were offered, a server that
-/// prefers them (OpenSSL 3.5 and later) would require another round trip.
+/// with TLS
+/// 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered. They cost the
+/// client
+/// several times as much. If they were offered without a key share, a server that prefers them
+/// (OpenSSL
+/// 3.5 and later) would require another round trip.
 const KEY_EXCHANGE_GROUPS: [&dyn SupportedKxGroup; 3] = [
     aws_lc_rs::kx_group::X25519,
     aws_lc_rs::kx_group::SECP256R1,
@@ -47,7 +50,8 @@ pub(crate) struct TlsSettings {
     alpn: &'static [&'static [u8]],
 }
 
-/// TLS client of one worker: the settings with its own sessions, because workers share nothing.
+/// TLS client of one worker: the load's settings and the worker's own sessions. Workers share no
+/// sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsClient {
     pub(crate) config: Arc<ClientConfig>,
@@ -147,17 +151,17 @@ fn verifier(
         .build()
         .map_err(|error| {
             let error = SettingsError::from(format!(
-                "no authority's certificate to verify the server's by ({error}): install the \
-                 system's, name some with "
+                "no CA certificates to verify the server with ({error}): install the system's CA \
+                 certificates, name a file with "
             ));
-            let error = error.name("ca").text(", or accept any with ");
+            let error = error.name("ca").text(", or accept any certificate with ");
             SpecError::Environment(error.name("insecure"))
         })?;
     Ok(verifier)
 }
 
 fn versions(settings: &LoadSettings) -> Result<Vec<&'static SupportedProtocolVersion>, SpecError> {
-    // QUIC has no earlier version (RFC 9001 §4.2).
+    // QUIC requires TLS 1.3 (RFC 9001 §4.2).
     let lowest = match settings.http {
         Some(HttpVersion::Http3) => TlsVersion::Tls13,
         _ => TlsVersion::Tls12,
@@ -204,7 +208,7 @@ fn certificates(
         .collect::<Result<_, _>>()
         .map_err(|error| of_file(setting, file, &error))?;
     if certificates.is_empty() {
-        return Err(of_file(setting, file, &"no certificate in it (PEM)"));
+        return Err(of_file(setting, file, &"no certificate in PEM format"));
     }
     Ok(certificates)
 }

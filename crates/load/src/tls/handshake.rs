@@ -9,17 +9,18 @@ use super::records::{PeerSpeaks, RecordScan};
 use super::traffic::TlsTraffic;
 use super::{NegotiatedTls, TlsBuffers, TlsClient};
 
-/// Largest amount of application data during a handshake that a correct server sends, in bytes.
+/// Largest amount of application data that a correct server sends during a handshake, in bytes.
 const EARLY_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection until its handshake is complete.
 ///
 /// The handshake is complete when TLS is established and no partial record remains. Only then can
-/// the keys be handed to [`TlsTraffic`], which decrypts the next record. In practice this delays
-/// nothing, because servers send the messages that follow the handshake (tickets) in complete
-/// records.
+/// the
+/// keys be passed to [`TlsTraffic`], which decrypts the next record. In practice this causes no
+/// delay,
+/// because servers send the messages that follow the handshake (tickets) in complete records.
 pub(crate) struct TlsHandshake {
-    /// `None` once the keys were handed over.
+    /// rustls's connection; `None` once the keys were passed on.
     connection: Option<Box<UnbufferedClientConnection>>,
     /// Received records that aren't processed yet.
     incoming: Vec<u8>,
@@ -59,7 +60,7 @@ impl TlsHandshake {
         self.peer_has_closed
     }
 
-    /// Protocol that the peer's first bytes indicate.
+    /// Protocol that the peer's first bytes suggest.
     pub(super) fn peer_speaks(&self) -> PeerSpeaks {
         self.records.peer_speaks()
     }
@@ -92,7 +93,7 @@ impl TlsHandshake {
                     encode(&mut self.outgoing, |out| data.encode(out))?;
                     true
                 }
-                // The caller sends the output whenever there may be some.
+                // The caller sends the output later.
                 ConnectionState::TransmitTlsData(data) => {
                     data.done();
                     true
@@ -115,7 +116,7 @@ impl TlsHandshake {
                     self.done = true;
                     false
                 }
-                // Blocked or closed, or a state that only servers have.
+                // The connection is blocked or closed, or in a state that only servers have.
                 _ => false,
             };
             used += status.discard;
@@ -127,7 +128,7 @@ impl TlsHandshake {
         Ok(())
     }
 
-    /// Returns the next state of the connection once the handshake is done.
+    /// Returns the connection for application data once the handshake is complete.
     pub(super) fn finish(&mut self) -> Result<Option<TlsTraffic>, Error> {
         if !self.done || !self.incoming.is_empty() {
             return Ok(None);

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! rustls performs the handshakes and keeps the key schedule and the sessions. After a handshake it
-//! hands the keys over, through its interface for TLS in the kernel. Records are then decrypted and
-//! encrypted here ([`TlsTraffic`]): from the socket's bytes into one buffer for all of a worker's
-//! connections, and directly into the output buffer. rustls itself would copy each record three
-//! times and allocate for it twice.
+//! exports the keys, through its interface for TLS in the kernel. Records are then decrypted and
+//! encrypted here ([`TlsTraffic`]): received bytes go into one buffer for all of a worker's
+//! connections, and sent bytes directly into the output buffer. rustls itself would copy each
+//! record
+//! three times and allocate twice.
 //!
 //! Nothing here uses sockets, clocks or HTTP.
 
@@ -54,7 +55,7 @@ pub(crate) enum TlsEvent<'b> {
     NeedMore,
     /// The handshake is done, and all bytes were consumed.
     Secured {
-        /// Application data that arrived with it, before any request.
+        /// Application data that arrived with the end of the handshake, before any request.
         early: Vec<u8>,
     },
     /// Application data.
@@ -106,7 +107,7 @@ pub(crate) struct NegotiatedTls {
 }
 
 impl NegotiatedTls {
-    /// The parameters of a connection; `None` during the handshake.
+    /// Returns the parameters of a connection; `None` during the handshake.
     pub(crate) fn of(state: &CommonState, offered: &[&'static [u8]]) -> Option<NegotiatedTls> {
         let chosen = state.alpn_protocol();
         let certificates = state.peer_certificates();
@@ -122,7 +123,7 @@ impl NegotiatedTls {
         })
     }
 
-    /// The parameters in the form of the record.
+    /// Converts the parameters to the form of the record.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let version = self.version.as_str();
         Negotiated {
@@ -142,7 +143,7 @@ impl NegotiatedTls {
 pub(crate) enum Tls {
     /// The handshake is in progress.
     Handshaking(Box<TlsHandshake>),
-    /// Application data flows.
+    /// Application data can be exchanged.
     Open(Box<TlsTraffic>),
 }
 
@@ -155,7 +156,7 @@ impl Tls {
         Ok(Tls::Handshaking(Box::new(TlsHandshake::new(client, name)?)))
     }
 
-    /// Protocol that the peer's first bytes indicate, during the handshake.
+    /// Protocol that the peer's first bytes suggest, during the handshake.
     pub(crate) fn peer_speaks(&self) -> PeerSpeaks {
         match self {
             Tls::Handshaking(handshake) => handshake.peer_speaks(),

@@ -8,11 +8,11 @@ const ALERT: u8 = 21;
 const CONTENT_TYPES: std::ops::RangeInclusive<u8> = 20..=24;
 /// The major version of all record headers since SSL 3.0.
 const MAJOR_VERSION: u8 = 3;
-/// An alert's level and description, where it is not encrypted.
+/// Length of an alert's level and description in bytes, if the alert is not encrypted.
 const ALERT_BYTES: usize = 2;
 const CLOSE_NOTIFY: u8 = 0;
 
-/// Protocol that a peer's first bytes indicate.
+/// Protocol that a peer's first bytes suggest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerSpeaks {
     /// More bytes are needed.

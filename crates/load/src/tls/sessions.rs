@@ -9,20 +9,22 @@ use rustls::pki_types::ServerName;
 
 /// Largest number of server names with sessions; further names get none.
 const NAMES_MAX: usize = 1024;
-/// Largest number of tickets per name, for any number of connections, because each contains
-/// the server's certificates.
+/// Maximum number of tickets per name, for any number of connections. The maximum limits memory,
+/// because
+/// each ticket contains the server's certificates.
 const TICKETS_PER_NAME_MAX: usize = 2048;
 
 /// Sessions of one worker, by server name.
 ///
-/// A TLS 1.3 ticket is used once, as in browsers (RFC 8446 §C.4), and a connection receives new
-/// ones. The library's own store keeps eight per name. With more connections than that in
-/// concurrent handshakes, many would find no ticket, and the fraction of full handshakes would
-/// depend on the number of connections.
+/// A TLS 1.3 ticket is used once, as in browsers (RFC 8446 §C.4), and each connection receives new
+/// ones.
+/// The library's own store keeps eight per name. With more concurrent handshakes than that, many
+/// would find no ticket, and the share of full handshakes would depend on the number of
+/// connections.
 #[derive(Debug)]
 pub(super) struct SessionStore {
     most_tickets: usize,
-    /// The lock is required by the library's trait; only the worker uses it.
+    /// The library's trait requires the lock; only one worker uses the store.
     by_name: Mutex<HashMap<ServerName<'static>, NameSessions>>,
 }
 

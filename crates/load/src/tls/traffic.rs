@@ -9,8 +9,9 @@ use rustls::{
 use super::cipher::{ContentType, HEADER_BYTES, PLAINTEXT_BYTES_MAX, RecordCipher, record_length};
 use super::{NegotiatedTls, TlsBuffers, TlsEvent};
 
-/// Largest number of consecutive records without application data or a ticket; a peer that sends
-/// more keeps the worker busy.
+/// Largest number of consecutive records without application data or a ticket. A peer that sends
+/// more
+/// would keep the worker busy.
 const IDLE_RECORDS_MAX: u8 = 32;
 /// Largest number of tickets kept from a connection; further ones are ignored.
 const TICKETS_MAX: u8 = 32;
@@ -29,15 +30,15 @@ pub(crate) struct TlsTraffic {
     agreed: NegotiatedTls,
     opening: RecordCipher,
     sealing: RecordCipher,
-    /// Number of records after which the sending keys are replaced (RFC 8446 §5.5).
+    /// Number of records after which the sending keys must be replaced (RFC 8446 §5.5).
     worn_after: u64,
-    /// Sending keys for use from the next record on.
+    /// Sending keys that replace the current ones from the next record on.
     next_sealing: Option<Box<RecordCipher>>,
     /// A partial record.
     partial: Vec<u8>,
     /// A partial handshake message.
     message: Vec<u8>,
-    /// Remaining output of the handshake.
+    /// Output of the handshake that is not yet sent.
     outgoing: Vec<u8>,
     idle_records: u8,
     /// Number of tickets received, up to [`TICKETS_MAX`].
@@ -274,8 +275,9 @@ impl TlsTraffic {
         Ok(bytes.len() - rest.len())
     }
 
-    /// Handles a key update: the peer's next records use new keys, and it may request the same of this side (RFC 8446
-    /// §4.6.3).
+    /// Handles a key update: the peer's next records use new keys, and the peer may request that
+    /// this side
+    /// update its keys too (RFC 8446 §4.6.3).
     fn key_update(&mut self, payload: &[u8]) -> Result<(), Error> {
         self.opening = RecordCipher::new(self.agreed.version, self.schedule.update_rx_secret()?)?;
         match payload {
@@ -307,7 +309,7 @@ impl TlsTraffic {
         }
     }
 
-    /// Announces new sending keys, as the last record with the old ones.
+    /// Sends a key update as the last record with the old keys.
     #[cold]
     fn update_keys(&mut self, next: RecordCipher, out: &mut Vec<u8>) {
         const NOT_REQUESTED: u8 = 0;

@@ -52,10 +52,13 @@ const RESULT_LIFETIME: Duration = Duration::from_secs(60);
 /// Largest number of cached chains.
 const CACHED_CHAINS_MAX: usize = 32;
 
-/// Caches for a minute which certificate chains another verifier accepted, so that a load of full
-/// handshakes doesn't verify the same chain each time. (Browsers cache them for longer.) A result
-/// applies only to the same bytes and the same server name. The signature that proves possession of
-/// the certificate's key is checked every time, and rejections aren't cached.
+/// Caches for a minute the certificate chains that another verifier accepted, so a load of full
+/// handshakes
+/// doesn't verify the same chain each time. (Browsers cache results for longer.) A result applies
+/// only to
+/// the same bytes and the same server name. The signature that proves possession of the
+/// certificate's
+/// key is checked every time, and rejections aren't cached.
 #[derive(Debug)]
 pub(super) struct CachingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -106,7 +109,7 @@ impl ServerCertVerifier for CachingVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        // A result from the future, after the clock was set back, is invalid too.
+        // A result that seems to be from the future, after the clock was set back, is invalid too.
         good.retain(|one| {
             now.as_secs()
                 .checked_sub(one.from.as_secs())
@@ -166,7 +169,7 @@ mod tests {
     use rustls::CertificateError;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Counts its calls, and accepts all certificates except those that begin with 0.
+    /// Accepts all certificates except those that begin with 0, and counts its calls.
     #[derive(Debug, Default)]
     struct CountingVerifier(AtomicU32);
 
@@ -209,7 +212,7 @@ mod tests {
         }
     }
 
-    /// One certificate for each of these byte strings.
+    /// Creates a chain with one certificate for each byte string.
     fn chain(certificates: &[&[u8]]) -> Vec<CertificateDer<'static>> {
         let each = certificates.iter();
         each.map(|bytes| bytes.to_vec().into()).collect()
@@ -242,7 +245,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(ask(&[b"\0"], b, b"", 1060), (false, 1));
         }
-        // The cache stays small for any number of chains.
+        // The cache stays small whatever the number of chains.
         for one in 1..100 {
             ask(&[&[1, one]], b, b"", 1060);
         }

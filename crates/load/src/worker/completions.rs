@@ -1,4 +1,4 @@
-//! Handles the sockets' completions, and decides what happens to the connections that they concern.
+//! Handles the sockets' completions, and decides whether connections continue.
 
 use std::io;
 
@@ -37,7 +37,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.on_connect_error(index, &error, now);
             }
             Completion::Failed(_, Operation::Send, _) => {
-                // Bytes that the peer sent before it stopped reading have yet to be received.
+                // Bytes that the peer sent before it stopped reading may still arrive.
                 self.connections[index].send = SendState::Failed;
                 self.close_if_spent(index, now);
             }
@@ -79,7 +79,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles bytes, or the end of them, on a ready connection.
+    /// Handles received bytes, or the end of the stream, on a ready connection.
     #[inline]
     fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         match progress {
@@ -119,11 +119,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles bytes on a connection that has served its last request.
+    /// Handles received bytes on a connection that has served its last request.
     fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
         self.connections.buffers.events.clear();
         if self.connections[index].has_streams() {
-            // The connection failed before, and only its GOAWAY has yet to be sent.
+            // The connection failed earlier, and only its GOAWAY remains to be sent.
             return;
         }
         match progress {
@@ -235,8 +235,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Records the negotiated protocols of a connection of HTTP/2 or 3. They are known as soon as
-    /// the peer has sent its settings, even if no request succeeds.
+    /// Records the negotiated protocols of an HTTP/2 or HTTP/3 connection. They are known as soon
+    /// as the
+    /// peer has sent its settings, even if no request succeeds.
     #[inline]
     pub(super) fn note_negotiated(&mut self, index: u32) {
         if self.sink.negotiated.is_some() {

@@ -17,9 +17,10 @@ pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
 /// Maximum backoff.
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
 /// Minimum and maximum pause between two attempts to connect to a UNIX socket whose backlog is
-/// full. Between these limits, the pause is a quarter of the time waited so far. If a thousand
-/// connections each retried every millisecond, they would take a whole core, and perhaps the
-/// server's.
+/// full.
+/// Between these limits, the pause is a quarter of the time waited so far. If a thousand
+/// connections each
+/// retried every millisecond, the retries would occupy a whole core, and perhaps the server's.
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -91,8 +92,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ready(index, now);
     }
 
-    /// Continues after a QUIC connection is established, which took the time `connect` and includes
-    /// TLS.
+    /// Continues after a QUIC connection, including its TLS, is established. `connect` is the time
+    /// that this
+    /// took.
     fn quic_connected(&mut self, index: u32, connect: Nanos, now: Nanos) {
         let key = self.connections[index].key(index);
         let Some(quic) = self.sockets.quic(key) else {
@@ -150,7 +152,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let entry = &mut self.connections[index];
         let target = &self.targets[entry.target];
         let (Some(name), Some(client)) = (&target.tls, &self.targets.tls) else {
-            // Not reached: every target with TLS has TLS settings.
+            // Not reached: every TLS target has TLS settings.
             self.fail(index, Outcome::Tls, None, now);
             return;
         };
@@ -196,8 +198,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let session = self.connections[index].session();
         if let Some(session) = session.filter(|session| session.http.has_streams()) {
             if session.http.is_going_away() {
-                // GOAWAY arrived with the end of the handshake. A new connection would receive it
-                // too.
+                // GOAWAY arrived with the end of the handshake. A new connection would also receive
+                // one.
                 let no_error = Reason::GoneAway(ResetCode::Http2(ErrorCode::NO_ERROR));
                 let reason = session.http.end_reason().unwrap_or(no_error);
                 self.connect_failed(index, Outcome::Reset, Some(reason), now);
@@ -229,7 +231,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// Handles bytes, or the end of them, on a connection that is not ready.
+    /// Handles received bytes, or the end of the stream, on a connection that is not ready.
     pub(super) fn on_early_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         let is_tunneling = matches!(
             self.connections[index].state,

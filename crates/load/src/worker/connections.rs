@@ -31,12 +31,12 @@ pub(super) struct ConnectionEntry {
     pub(super) target: u32,
     /// Number of the connection among all connections of its worker, from 0. Wraps after 2^32.
     pub(super) number: u32,
-    /// The request slot that opened the connection; with HTTP/1, the one whose request is in
+    /// The request slot that opened the connection. With HTTP/1, the slot whose request is in
     /// flight.
     pub(super) slot: u32,
     /// The last backoff after a failed connect.
     pub(super) backoff: Nanos,
-    /// Buffer for output, unless a send owns it. Bytes in it are sent before any others.
+    /// Buffer for output, unless a send owns it. Its bytes are sent before any others.
     pub(super) outbox: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns true if the load has made no connection in this entry yet.
+    /// Returns true if the load itself has made no connection in this entry yet.
     #[inline]
     pub(super) fn is_fresh(&self) -> bool {
         self.generation == self.fresh_generation
@@ -166,7 +166,7 @@ impl Connections {
         entry.state.open_quic(&mut self.factory, quic);
     }
 
-    /// Handles the events of a QUIC connection. The events of requests are in the buffers.
+    /// Handles the events of a QUIC connection, and adds those of requests to the buffers.
     pub(super) fn receive_streams(
         &mut self,
         index: u32,
@@ -178,7 +178,7 @@ impl Connections {
         state.receive_streams(quic, now, expected, &mut self.buffers)
     }
 
-    /// Takes bytes from the peer. The events that they complete are in the buffers.
+    /// Processes bytes from the peer, and adds the completed events to the buffers.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -273,7 +273,7 @@ impl IndexMut<u32> for Connections {
 mod tests {
     use super::*;
 
-    /// A load of 18,000 connections has as many entries. Lower the bound when an entry gets
+    /// A load of 18,000 connections has as many entries. Lower this bound when an entry gets
     /// smaller.
     #[test]
     fn an_entry_takes_few_bytes() {

@@ -15,13 +15,13 @@ const SET_COOKIE: &str = "set-cookie";
 
 /// The cookies of a worker's virtual users.
 pub(super) struct UserCookies {
-    /// By slot.
+    /// Cookie jars, indexed by slot.
     jars: Vec<CookieJar>,
     /// Wall-clock time of the load's start; `None` before the first cookie.
     start: Option<SystemTime>,
 }
 
-/// The cookies of one virtual user at a time of the load.
+/// The cookies of one virtual user at a given time of the load.
 #[derive(Clone, Copy)]
 pub(super) struct UserJar<'a> {
     pub(super) jar: &'a CookieJar,
@@ -41,7 +41,7 @@ impl UserCookies {
     pub(super) fn of(&self, slot: u32, now: Nanos) -> UserJar<'_> {
         UserJar {
             jar: &self.jars[slot as usize],
-            // Without a start, all jars are empty.
+            // Before the first cookie, all jars are empty, so the time doesn't matter.
             time: self.start.unwrap_or(SystemTime::UNIX_EPOCH) + Duration::from(now),
         }
     }
@@ -51,7 +51,7 @@ impl UserCookies {
         let jar = &mut self.jars[slot as usize];
         let since = Duration::from(now);
         for value in values(head) {
-            // The wall clock is read once, so that later adjustments don't affect the load.
+            // The wall clock is read only once, so later adjustments don't affect the load.
             let start = self.start.get_or_insert_with(|| SystemTime::now() - since);
             jar.set(value, url.cookie_url(), *start + since);
         }

@@ -11,7 +11,7 @@ use crate::connection::{Reason, ResponseProgress};
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Records the end of a slot's request. The caller sets the slot free or parks it.
+    /// Records the end of a slot's request. The caller frees or parks the slot.
     #[inline]
     pub(super) fn record_end(
         &mut self,
@@ -90,7 +90,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// begun are unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> WorkerResult {
         self.sink.recorder.stop_at(ended);
-        // In the drain of a slice, the clock is beyond the load's end.
+        // In the drain of a slice, the clock is past the load's end.
         let cut_off = match self.course {
             LoadCourse::Whole => ended,
             LoadCourse::Slices => ended.max(self.sockets.cached_now()),
@@ -99,8 +99,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.record_end(slot, Outcome::Unfinished, None, cut_off);
         }
         for index in 0..self.connections.len() {
-            // Connections are aborted. Otherwise the ports of a large load would stay in TIME_WAIT
-            // and be missing in the next load.
+            // Connections are aborted, because otherwise the ports of a large load would stay in
+            // TIME_WAIT and be
+            // unavailable to the next load.
             self.close(index, Close::Abort);
         }
         self.sink.quic = self.sockets.quic_use();

@@ -36,7 +36,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 }
                 return;
             }
-            // The peer did not process the request, so repeating it is safe with any method.
+            // The peer did not process the request, so the request can be repeated with any method.
             EventKind::Reset {
                 unprocessed: true, ..
             } if !self.is_retried(slot) => {
@@ -87,9 +87,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             self.drain(index, now);
         } else {
-            // Either the response arrived before the request was sent, so bytes remain that the
-            // server does not read, or the server keeps a connection open that the load does not
-            // reuse.
+            // Either the response arrived before the request was sent, so the server does not read
+            // the rest, or the
+            // server keeps a connection open that the load does not reuse.
             self.close(index, Close::Abort);
             if is_over {
                 self.dispatcher.set_free(slot, now);
@@ -139,7 +139,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Records that bytes arrived on an HTTP/2 connection, so it is not dead.
+    /// Records that bytes arrived on an HTTP/2 connection, which proves that it is alive.
     pub(super) fn note_heard(&mut self, index: u32, now: Nanos) {
         if let Some(session) = self.connections[index].session_mut() {
             session.last_heard = now;
@@ -149,7 +149,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Continues an HTTP/2 connection, or closes it if one side has no more use for it.
+    /// Continues an HTTP/2 connection, or closes it if one side no longer uses it.
     pub(super) fn continue_streams(&mut self, index: u32, now: Nanos) {
         let Some(session) = self.connections[index].session_mut() else {
             return;

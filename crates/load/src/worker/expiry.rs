@@ -17,8 +17,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Ends all timers early, because they passed in real time while the worker's clock stood
-    /// still. No request is in flight.
+    /// Expires all timers early, because they passed in real time while the worker's clock was
+    /// stopped. No
+    /// request is in flight.
     pub(super) fn expire_timers(&mut self, now: Nanos) {
         while let Some(expired) = self.timers.expired(Nanos::MAX) {
             self.on_expired(expired, now);
@@ -36,7 +37,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     self.on_alarm(connection, alarm, now);
                 }
             }
-            // Aborted, because the side that closes first in an orderly way keeps the port in
+            // The connection is aborted, because in an orderly close the side that closes first
+            // keeps the port in
             // TIME_WAIT.
             Expired::Drain(index) => self.drained(index, Close::Abort, now),
             Expired::Connect(index) => {
@@ -76,7 +78,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else if is_in_flight || waits_alone {
             self.fail(index, Outcome::Timeout, None, now);
         } else {
-            // Other requests are waiting for the connection, or it is established and only has no
+            // Other requests are waiting for the connection, or it is established but has no
             // capacity.
             self.record_end(slot, Outcome::Timeout, None, now);
             self.dispatcher.set_free(slot, now);

@@ -104,7 +104,7 @@ pub(crate) struct Worker<'run, S> {
     dispatcher: Dispatcher,
     timers: Timers,
     sink: Sink,
-    /// The script that decides what virtual users do, if there is one.
+    /// The script that controls the virtual users, if there is one.
     script: Option<Box<ScriptRunner<'run>>>,
     /// Renders the requests that differ each time, if there are any.
     renderer: Option<Box<Renderer<'run>>>,
@@ -112,11 +112,11 @@ pub(crate) struct Worker<'run, S> {
     cookies: Option<Box<UserCookies>>,
     /// The pauses of the virtual users, if they have any.
     think_times: Option<Box<ThinkTimes>>,
-    /// A script or think times decide when users send requests.
+    /// True if a script or think times decide when users send requests.
     are_users_controlled: bool,
     /// The redirects that are followed, if any are.
     redirects: Option<Box<Redirects>>,
-    /// Redirects, cookies or a script need each response.
+    /// True if redirects, cookies or a script need each response.
     inspects_responses: bool,
     /// The ramp of a load with many connections, until all are established.
     ramp: Option<ConnectRamp>,
@@ -179,7 +179,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         worker.with_capture()
     }
 
-    /// Lets a script decide what the virtual users do.
+    /// Makes a script control the virtual users.
     pub(crate) fn with_script(mut self, script: Option<ScriptRunner<'run>>) -> Worker<'run, S> {
         self.script = script.map(Box::new);
         if let Some(script) = &mut self.script {
@@ -282,7 +282,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 turn.cut_short = false;
                 break;
             };
-            // A `Sent` needs no time, so the clock is not read.
+            // A `Sent` is not timed, so the clock is not read.
             if let Completion::Sent(key, buffer) = completion {
                 self.sent(key, buffer);
                 continue;
@@ -290,7 +290,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let now = self.sockets.cached_now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             turn.read = now;
-            // In a slice, requests in flight may end after it.
+            // Requests that start in a slice may end after it.
             if now >= self.end && self.course == LoadCourse::Whole {
                 break;
             }
@@ -304,7 +304,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             last = Some(index);
             self.on_completion(completion, now);
             let starts = if self.connections.has_dirty() {
-                // Dozens of streams may end with one completion.
+                // One completion may end dozens of streams.
                 STARTS_MAX
             } else {
                 STARTS_PER_COMPLETION
@@ -351,7 +351,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         ramp.min(self.timers.next()).min(now + sleep)
     }
 
-    /// The dispatcher's view of the connections.
+    /// Returns the dispatcher's view of the connections.
     #[inline]
     fn view(&self) -> ConnectionView<'_> {
         ConnectionView {

@@ -1,4 +1,4 @@
-//! The source of a worker's start times.
+//! Sources of a worker's start times: closed loop or schedule.
 
 use prony_record::{MeasuredPart, Nanos};
 
@@ -14,14 +14,15 @@ pub(super) enum Pace {
     Open(Box<ArrivalSchedule>),
 }
 
-/// The course of a load: from start to end, or in slices.
+/// Form of a load: one whole, or slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadCourse {
     Whole,
     Slices,
 }
 
-/// Returns the source of a worker's start times until `end`, and the requests that are measured.
+/// Returns the source of a worker's start times until `end`, and the rule that selects the measured
+/// requests.
 pub(super) fn pace(
     spec: &LoadSpec,
     shard: Shard,
@@ -35,7 +36,7 @@ pub(super) fn pace(
                 .requests
                 .map_or(u64::MAX, |limit| shard.items(limit));
             let measured = match (spec.span.requests, course) {
-                // The measured requests are exactly as many as were requested.
+                // The number of measured requests is exactly the requested number.
                 (Some(_), _) => MeasuredPart::DueFrom(spec.span.warmup),
                 // Requests that start in a slice may end after it.
                 (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),
@@ -57,8 +58,9 @@ pub(super) fn pace(
 }
 
 /// Returns the source of a worker's start times in the settling part of a slice, which begins at
-/// `begin`. In the settling part, an open loop has a schedule of its own, so that no arrival of the
-/// load goes uncounted.
+/// `begin`.
+/// In the settling part, an open loop has a separate schedule, so no arrival of the load goes
+/// uncounted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
     match &spec.model {
         LoopModel::Closed => Pace::Closed { left: u64::MAX },

@@ -2,12 +2,13 @@
 //! machines would connect at once, and the first requests would wait.
 //!
 //! ```text
-//!  preconnect ─► ready ─► maintain, while others get ready ─► restart ─► the clock starts ─► run
+//!  preconnect ─► ready ─► maintain until others are ready ─► restart ─► the clock starts ─► run
 //! ```
 //!
 //! This phase is not part of the load. The load begins with a new worker, which takes over the open
 //! connections. A connection that could not be opened, or that the server has closed, is opened
-//! when a request is due on it.
+//! when a
+//! request is due on it.
 
 use std::io;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::socket::{Close, Sockets};
 
 /// Time after which pending connects are abandoned, because other machines are waiting.
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
-/// Completions handled before more connections are begun.
+/// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
 /// Maximum number of reasons that the finding names, the most frequent first.
 const NAMED_REASONS_MAX: usize = 3;
@@ -67,7 +68,7 @@ impl PreconnectReport {
         let explained: u64 = by_count.iter().map(|(.., count)| count).sum();
         let late = u64::from(missing).saturating_sub(explained);
         if late > 0 {
-            why.push(format!("not made in time ({late}×)"));
+            why.push(format!("not established in time ({late}×)"));
         }
         let text = format!(
             "{missing} of {} connections were not open when the load began, and were opened when \
@@ -84,8 +85,7 @@ impl PreconnectReport {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Number of connections to open before the load, which is the number that the load begins
-    /// with.
+    /// Number of connections to open before the load: the number that the load begins with.
     fn preconnect_count(&self) -> u32 {
         let spec = self.spec;
         // With several servers, the server of a connection's first request is unknown.
@@ -130,7 +130,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 begun += 1;
             }
             self.send_dirty();
-            // Checked from the last one on, because settled connections usually stay settled.
+            // Entries are checked from the last one down, because settled connections usually stay
+            // settled.
             while begun == wanted && unsettled > 0 && self.is_settled(unsettled - 1) {
                 unsettled -= 1;
             }
@@ -196,7 +197,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// Returns true if an entry has nothing to wait for.
+    /// Returns true if an entry's connect has ended and no send is in flight.
     fn is_settled(&self, index: u32) -> bool {
         let entry = &self.connections[index];
         match &entry.state {
@@ -233,8 +234,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the PROXY header of a cleartext connection. In a load, the header shares a send with
-    /// the first request, but a server may not wait that long for the header.
+    /// Sends the PROXY header of a cleartext connection. In a load, the header is sent together
+    /// with the
+    /// first request, but here a server might time out waiting for it.
     fn send_header(&mut self, index: u32) {
         let entry = &mut self.connections[index];
         let ConnectionState::Ready(session) = &entry.state else {
@@ -252,14 +254,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let send = entry.send;
         let mut is_kept = false;
         if let ConnectionState::Ready(session) = &mut entry.state {
-            // In cleartext HTTP/1, a request follows at once, and only one send may be in flight.
+            // In cleartext HTTP/1, the first request is sent at once, and only one send may be in
+            // flight.
             let can_send = match send {
                 SendState::Idle => true,
                 SendState::InFlight => session.http.has_streams() || session.is_tls(),
                 SendState::Failed => false,
             };
             is_kept = can_send && !session.http.is_going_away();
-            // Like a connection that has served before, it may be lost because it was idle.
+            // Like a connection that has served a request, this one may be lost because it was
+            // idle.
             session.served = 1;
             session.last_heard = Nanos::ZERO;
         }

@@ -15,26 +15,30 @@ use crate::spec::LoadSpec;
 
 /// Minimum number of connections for a ramp. With fewer, a worker sends requests at once.
 const CONNECTIONS_MIN: u32 = 256;
-/// Number of connections that the whole load begins per millisecond. A kernel accepts connections
-/// on behalf of its server, so a successful connect does not show how many are waiting in the
+/// Number of connections that the whole load begins per millisecond. A kernel completes connects on
+/// behalf of its server, so a successful connect does not show how many connections are waiting in
+/// the
 /// backlog. If the server does not run in the meantime, nginx's backlog of 511 is full after 30 ms
-/// at this rate, and after 10 ms without the limit.
+/// at this
+/// rate, and after 10 ms without the limit.
 const STEP_CONNECTIONS: u32 = 16;
 /// Maximum number of pending connects, so that the server is not overrun.
 const IN_FLIGHT_MAX: u32 = 256;
-/// Time after which as many connects may begin again, if the server leaves the pending ones
-/// unanswered.
+/// Time after which [`IN_FLIGHT_MAX`] further connects may begin, if the server has not responded
+/// to the
+/// pending ones.
 const IN_FLIGHT_RENEWAL: Nanos = Nanos::from_millis(100);
-/// Maximum time for which a request is held. A SYN that was dropped because of a full backlog is
-/// sent again after a second (RFC 6298 §2).
+/// Maximum time for which a request is held. A SYN that was dropped because the backlog was full is
+/// sent
+/// again after a second (RFC 6298 §2).
 const HOLD_TIME_MAX: Nanos = Nanos::from_millis(1_500);
 /// Time for the server to accept the connections that its kernel has already accepted.
 const ACCEPT_TIME: Nanos = Nanos::from_millis(20);
 
-/// The phase of one of the load's first connections.
+/// Phase of one entry's first connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RampPhase {
-    /// The connection is not part of the ramp, or no longer.
+    /// The connection is not part of the ramp, or has left it.
     Done,
     /// The connection is being established.
     Connecting,
@@ -42,7 +46,7 @@ enum RampPhase {
     Held,
 }
 
-/// The ramp: the phase until all connections are established.
+/// The phase of a load until all connections are established.
 pub(super) struct ConnectRamp {
     /// One entry per connection.
     phases: Vec<RampPhase>,
@@ -71,13 +75,13 @@ impl ConnectRamp {
         let Pace::Closed { left } = pace else {
             return None;
         };
-        // Users with think times begin one after the other.
+        // Users with think times begin at different times, so they need no ramp.
         if spec.think.is_some() {
             return None;
         }
         let left = u32::try_from(*left).unwrap_or(u32::MAX).min(connections);
-        // If requests are counted after a warm-up, no request may move from before its end to after
-        // it.
+        // With a warm-up and a limit on requests, no request may move from the warm-up to the
+        // measured part.
         let is_counted_late = spec.span.requests.is_some() && spec.span.warmup > Nanos::ZERO;
         (spec.transport.keepalive && left > CONNECTIONS_MIN && !is_counted_late)
             .then(|| ConnectRamp::over(left, entries, false, spec))
@@ -101,7 +105,7 @@ impl ConnectRamp {
         }
     }
 
-    /// Returns true if the next connection has to wait.
+    /// Returns true if no further connection may begin now.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let renewed = now.0 / IN_FLIGHT_RENEWAL.0 * u64::from(IN_FLIGHT_MAX);
         let is_crowded = self.in_flight >= IN_FLIGHT_MAX && u64::from(self.begun) >= renewed;
@@ -113,12 +117,12 @@ impl ConnectRamp {
         Nanos(self.interval.0 * u64::from(self.begun / STEP_CONNECTIONS))
     }
 
-    /// Time at which [`ConnectRamp::end_if_due`] next has something to do.
+    /// Time at which [`ConnectRamp::end_if_due`] must be called next.
     pub(super) fn wake_at(&self, now: Nanos) -> Nanos {
         self.next_begin(now).min(self.held_until())
     }
 
-    /// Earliest time for more connections, if it is known.
+    /// Earliest time at which another connection may begin; [`Nanos::MAX`] if that time is unknown.
     pub(super) fn next_begin(&self, now: Nanos) -> Nanos {
         match self.next_step() {
             next if self.left > 0 && next > now => next,
@@ -185,7 +189,7 @@ impl ConnectRamp {
         !std::mem::replace(&mut self.is_released, true)
     }
 
-    /// Returns true if the ramp is over, so that it may be dropped.
+    /// Returns true if the ramp is over and may be dropped.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         self.left == 0 && self.in_flight == 0 && now >= self.held_until()
     }
@@ -212,7 +216,7 @@ mod tests {
         ConnectRamp::new(&Pace::Closed { left }, COUNT, COUNT, &spec("-c 300"))
     }
 
-    /// A ramp with all of its connections begun.
+    /// Creates a ramp whose connections have all begun.
     fn begun() -> ConnectRamp {
         let mut ramp = ramp(u64::MAX).unwrap();
         (0..COUNT).for_each(|index| ramp.begin(index));

@@ -34,7 +34,7 @@ const NEW_HOSTS_MAX: u32 = 32;
 /// Time between two polls of unfinished lookups.
 pub(super) const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
 
-/// Totals of a request's earlier hops.
+/// Totals of a request's earlier hops in a redirect chain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PastHops {
     count: u64,
@@ -58,7 +58,7 @@ pub(super) struct Redirects {
     cache: HashMap<RequestId, CachedRedirects>,
     cached_bytes: usize,
     new_hosts: u32,
-    /// A request waits for a lookup.
+    /// True if a request waits for a lookup.
     pub(super) is_looking_up: bool,
 }
 
@@ -75,8 +75,9 @@ type Redirected<'a> = (RequestId, Option<&'a Arc<Request>>);
 /// Cached redirects of one request.
 #[derive(Default)]
 struct CachedRedirects {
-    /// The request, if it is not in the list. Weak, because another request may later have the same
-    /// address.
+    /// The request, if it is not in the list. The reference is weak, because a later request may
+    /// have the
+    /// same address.
     of: Weak<Request>,
     list: Vec<CachedRedirect>,
 }
@@ -223,8 +224,9 @@ fn redirected(slot: &RequestSlot) -> Option<Redirected<'_>> {
     Some((id, slot.own.as_ref()))
 }
 
-/// Creates the request that follows a redirect to a URL and its target. `jar` has the cookies of the
-/// request's user, if the load has any.
+/// Creates the request that follows a redirect. `jar` contains the cookies of the request's user,
+/// if the
+/// load has cookies.
 fn write(
     spec: &LoadSpec,
     from: &Request,
@@ -299,8 +301,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Judges the status of a complete response by its entry of the list, before the rest of the
-    /// outcome.
+    /// Replaces the outcome of a complete response by `UnexpectedStatus` if the request's entry of
+    /// the list
+    /// doesn't expect the status.
     fn judge_status(&self, slot: u32, outcome: Outcome) -> Outcome {
         let taken = self.dispatcher.slot(slot);
         let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);
@@ -317,7 +320,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The redirect in the response to a slot's request, if it is one that is followed.
+    /// Returns the redirect in the response to a slot's request, if the load follows it.
     fn redirect_of(&mut self, slot: u32) -> Option<Redirect> {
         let redirects = self.redirects.as_mut()?;
         let taken = self.dispatcher.slot(slot);

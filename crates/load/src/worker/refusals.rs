@@ -33,7 +33,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Records a connect that failed with `error`, which is either a refusal or rules refusals out.
+    /// Records a failed connect. `error` is either a refusal or rules refusals out.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;

@@ -1,4 +1,4 @@
-//! Requests with placeholders or cookies are rendered when they begin, into buffers of their slots.
+//! Requests with placeholders or cookies, rendered into buffers of their slots when they begin.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use crate::shard::Shard;
 use crate::spec::LoadSpec;
 use crate::template::ValueSource;
 
-/// Number of the stream of random numbers that the values are drawn from. The order of the list uses
-/// the first one of the same seed.
+/// Index of the random stream from which the values are drawn. The order of the list uses the first
+/// stream
+/// of the same seed.
 const RANDOM_STREAM: u64 = 1;
 
 /// Renders the requests of one worker.
@@ -28,7 +29,8 @@ pub(super) struct Renderer<'run> {
     buffers: RenderBuffers,
     /// Requests that have ended, with their entries of the list. Their memory is reused.
     ended: Vec<(u32, Arc<Request>)>,
-    /// Redirects are followed. They identify requests by their address, so that no memory is reused.
+    /// True if redirects are followed. They identify requests by address, so memory is then not
+    /// reused.
     follows_redirects: bool,
 }
 

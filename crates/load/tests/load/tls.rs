@@ -195,7 +195,7 @@ fn invalid_combinations_are_refused_with_the_flags_name() {
             "--tls-min is higher",
         ),
         (vec!["--ca", "/nonexistent.pem"], "--ca /nonexistent.pem"),
-        (vec!["--ca", text(&not_pem)], "no certificate in it"),
+        (vec!["--ca", text(&not_pem)], "no certificate in PEM format"),
         (vec!["--cert", text(&ca), "--key", text(&not_pem)], "--key"),
         (vec!["--sni", "not a name"], "\"not a name\""),
     ] {

@@ -213,7 +213,7 @@ pub(super) const UNASKED_BYTES: FindingInfo = FindingInfo {
     severities: &[(Warning, "")],
     meaning: "The connections were closed. The server may send a body that is longer than its \
               Content-Length.",
-    action: "Check the length that the server announces for its responses.",
+    action: "Check the Content-Length that the server sends.",
     ..BASE
 };
 

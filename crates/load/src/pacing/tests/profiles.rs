@@ -12,7 +12,7 @@ fn profile(stages: &[(f64, f64)]) -> RateProfile {
     RateProfile::Staged(StagedRate::new(&stages.collect::<Vec<_>>()))
 }
 
-/// Up to eight random stages, among them jumps and stages without arrivals, of 40 s at most.
+/// Up to eight random stages of at most 40 s, including jumps and stages without arrivals.
 fn random_stages(seed: u64) -> Vec<(f64, f64)> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = |choices: &[f64]| choices[random.random_range(0..choices.len())];
@@ -152,8 +152,9 @@ fn a_level_profile_has_the_constant_schedule() {
     }
 }
 
-/// If arrivals are an inhomogeneous Poisson process, their times on the scale of the integrated rate
-/// are a Poisson process of rate 1, so the gaps there are exponential with mean 1.
+/// If arrivals are an inhomogeneous Poisson process, their times on the scale of the integrated
+/// rate
+/// are a Poisson process of rate 1, so their gaps are exponential with mean 1.
 #[test]
 fn time_rescaled_gaps_of_poisson_profiles_are_exponential() {
     const SEEDS: u64 = 60;
@@ -178,7 +179,8 @@ fn time_rescaled_gaps_of_poisson_profiles_are_exponential() {
                 .map(|at| rate.arrivals_until(at.as_secs_f64()))
                 .collect();
             assert!(rescaled.len() > 1_000);
-            // A fixed number of gaps: the end of the profile would cut off the last one.
+            // The number of gaps is fixed, because the end of the profile would cut off the last
+            // gap.
             let gaps = rescaled.windows(2).map(|pair| pair[1] - pair[0]);
             let gaps: Vec<f64> = gaps.take(1_000).collect();
             let mean = Mean::Known(1.0);
@@ -186,12 +188,13 @@ fn time_rescaled_gaps_of_poisson_profiles_are_exponential() {
             beyond[0] += u32::from(statistic > mean.critical_5());
             beyond[1] += u32::from(statistic > mean.critical_1());
         }
-        // Three and 0.6 of 60 are expected. The limits are exceeded with a probability of 1e-4, and
-        // the seeds are fixed.
+        // Of 60 samples, 3 and 0.6 are expected to be rejected. More than 11 or 5 rejections have a
+        // probability
+        // of 1e-4. The seeds are fixed.
         for (found, most) in beyond.into_iter().zip([11, 5]) {
             assert!(found <= most, "{beyond:?} of {SEEDS}: {stages:?}");
         }
-        // The test rejects the gaps that aren't rescaled.
+        // The test rejects gaps that aren't rescaled.
         let all = ArrivalSchedule::new(Arrivals::Poisson, &rate, 0, whole, FOREVER);
         let raw = gaps(&all.collect::<Vec<_>>());
         assert!(Mean::Estimated.statistic(&raw) > Mean::Estimated.critical_1());

@@ -9,7 +9,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
-/// Time after which a completion counts as lost. No rule depends on its length.
+/// Time after which a completion counts as lost. No assertion depends on the length of this
+/// timeout.
 pub(super) const COMPLETION_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +58,7 @@ impl Listener {
 }
 
 /// An address at which nothing listens: a path without a file, or a port that is only bound.
-pub(super) fn nobody(via: Via) -> (Peer, Option<Socket>) {
+pub(super) fn unused_address(via: Via) -> (Peer, Option<Socket>) {
     let (domain, ip) = match via {
         Via::V4 => (Domain::IPV4, "127.0.0.1"),
         Via::V6 => (Domain::IPV6, "::1"),

@@ -11,8 +11,9 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
     for peer in &mut peers {
         peer.write_all(b"news").unwrap();
     }
-    // All four connections have a completion now or soon. The first three are closed before they
-    // are reaped.
+    // Each of the four connections has a completion now or soon. The first three are closed before
+    // their
+    // completions are reaped.
     sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
     sockets.send(key(0, 1), Outgoing::Shared(b"x"));
     for index in 0..3 {
@@ -69,7 +70,9 @@ pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut soc
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
-        // Each round waits once more: first the connect is only submitted, then it is established.
+        // Each round waits once more than the previous one: first the connect is only submitted,
+        // then it is
+        // established.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }

@@ -25,7 +25,7 @@ pub(super) fn a_connect_completes_once<S: Sockets<'static>>(mut sockets: S, via:
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     assert_eq!(rest(&mut sockets), []);
     sockets.close(key(0, 1), Close::Abort);
-    let (peer, _bound) = nobody(via);
+    let (peer, _bound) = unused_address(via);
     sockets.connect(key(0, 2), to(&peer));
     let errno = match via {
         Via::Unix => libc::ENOENT,
@@ -71,7 +71,7 @@ pub(super) fn an_open_connection_has_an_address<S: Sockets<'static>>(mut sockets
     sockets.connect(key(0, 1), to(&listener.peer));
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (_peer, from) = listener.socket.accept().unwrap();
-    // A UNIX socket has no address on either side.
+    // A UNIX socket has no IP address on either side.
     assert_eq!(sockets.local_address(key(0, 1)), from.as_socket());
     assert_eq!(from.as_socket().is_none(), via == Via::Unix);
     assert_eq!(sockets.local_address(key(0, 2)), None);

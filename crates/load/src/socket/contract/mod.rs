@@ -20,8 +20,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::local::{Binding, Source, local_ports};
 use super::{Close, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets, WaitBatch};
 use apparatus::{
-    COMPLETION_TIMEOUT, Listener, Observed, Via, connected, key, loopback, nobody, pattern,
-    poll_once, reap, receive_all, rest, send_shared, to,
+    COMPLETION_TIMEOUT, Listener, Observed, Via, connected, key, loopback, pattern, poll_once,
+    reap, receive_all, rest, send_shared, to, unused_address,
 };
 
 macro_rules! contract {

@@ -85,7 +85,7 @@ pub(super) fn bytes_arrive_in_order_before_the_end<S: Sockets<'static>>(mut sock
     assert_eq!(rest(&mut sockets), []);
 }
 
-/// The responses are larger in total than a backend's buffers.
+/// In total, the responses are larger than a backend's buffers.
 pub(super) fn large_responses_arrive_whole_on_all_connections<S: Sockets<'static>>(
     mut sockets: S,
     via: Via,
@@ -154,7 +154,8 @@ pub(super) fn bytes_before_a_failed_send_are_received<S: Sockets<'static>>(
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"enough").unwrap();
-    // More bytes than any socket buffer holds, so that some are sent after the peer has closed.
+    // The send has more bytes than any socket buffer holds, so some are sent after the peer has
+    // closed.
     sockets.send(key(0, 1), Outgoing::Owned(vec![7; 64 << 20]));
     sockets.wait(sockets.now()).unwrap();
     let mut some = [0; 10];

@@ -34,7 +34,7 @@ pub(super) fn a_coalesced_wait_ends<S: Sockets<'static>>(mut sockets: S, via: Vi
             }
         }
     }
-    // No event arrives, so the timeout ends the wait.
+    // No event arrives, so the wait ends at its time limit.
     let until = sockets.now() + Nanos::from_millis(20);
     let batch = WaitBatch {
         max_completions: 1_000,

@@ -1,7 +1,9 @@
 //! The contract between QUIC connections and the sockets that carry their datagrams.
 //!
-//! Each connection has a socket of its own, so that source addresses are chosen as for TCP, and so
-//! that the system never has to distribute datagrams between workers. The contract, which every backend is tested against:
+//! Each connection has its own socket. Source addresses are thus chosen as for TCP, and the system
+//! never
+//! has to distribute datagrams between workers. The contract, which every backend is tested
+//! against:
 //!
 //! 1. [`Datagrams::open`] creates the socket of a connection. Nothing is sent.
 //! 2. [`Datagrams::send`] takes a batch as a whole or not at all. If the system has no room for it,
@@ -9,8 +11,9 @@
 //!    reordered without notice.
 //! 3. A batch that arrived is one [`DatagramEvent::Received`], and stays readable by
 //!    [`Datagrams::received`] until the next call of [`Datagrams::next`].
-//! 4. A [`DatagramEvent::Failed`] passes on what the system learned from the network, such as that
-//!    no program listens at the port. The socket stays usable.
+//! 4. A [`DatagramEvent::Failed`] reports an error from the network, such as that no program
+//!    listens at
+//!    the port. The socket stays usable.
 //! 5. After [`Datagrams::close`], no event has that key.
 //! 6. The backend is the clock of the worker and of QUIC. The worker's clock may restart or stop;
 //!    that of QUIC, [`Datagrams::instant`], never goes back.
@@ -36,7 +39,7 @@ use crate::quic::DatagramBatch;
 pub(crate) enum DatagramEvent {
     /// Datagrams arrived: see [`Datagrams::received`].
     Received(Key),
-    /// There is room for a batch again.
+    /// The socket has room for a batch again.
     Writable(Key),
     /// The system reports an error of an earlier send.
     Failed(Key, io::Error),
@@ -48,7 +51,7 @@ pub(crate) struct ReceivedDatagrams<'a> {
     pub(crate) bytes: &'a [u8],
     /// Length of each datagram in bytes; the last one may be shorter.
     pub(crate) segment_bytes: usize,
-    /// Congestion mark of all of them (RFC 3168).
+    /// Congestion mark of all datagrams (RFC 3168).
     pub(crate) ecn: Option<EcnCodepoint>,
 }
 
@@ -57,7 +60,7 @@ pub(crate) trait Datagrams {
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
-    /// The time of QUIC: it never goes back.
+    /// The time on QUIC's clock, which never goes back.
     fn instant(&self) -> Instant;
 
     /// Creates the socket of a connection to this address.

@@ -27,13 +27,14 @@ use super::{DatagramEvent, Datagrams, ReceivedDatagrams};
 use crate::quic::DatagramBatch;
 use crate::socket::{Key, Route};
 
-/// SETTINGS without any, at the beginning of a control stream (RFC 9114 §6.2.1).
+/// An empty SETTINGS frame, at the beginning of a control stream (RFC 9114 §6.2.1).
 const CONTROL_STREAM: &[u8] = &[0x00, 0x04, 0x00];
-/// Limit on consecutive waits in which time did not advance. Reaching it means that the worker
+/// Limit on consecutive waits in which time did not advance. Reaching the limit means that the
+/// worker
 /// spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
-/// The link in each direction.
+/// Quality of the link, the same in each direction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkQuality {
     /// Minimum one-way delay.
@@ -49,7 +50,7 @@ pub(crate) struct LinkQuality {
 /// The response to a request.
 #[derive(Debug, Clone)]
 pub(crate) struct QuicReply {
-    /// Time until it is sent.
+    /// Delay before the response is sent.
     pub(crate) after: Duration,
     /// Bytes on the request's stream.
     pub(crate) bytes: Vec<u8>,
@@ -65,7 +66,7 @@ pub(crate) enum ReplyEnd {
     Reset(u32),
     /// Leaves the stream open.
     Stall,
-    /// Sends this on the control stream instead, and ends the stream.
+    /// Sends these bytes on the control stream, and ends the response's stream.
     Announce(&'static [u8]),
     /// Ends the stream, and refuses to read the client's control stream.
     StopControl,
@@ -95,7 +96,7 @@ pub(crate) struct QuicLog {
 /// The simulated backend. See [`Datagrams`].
 pub(crate) struct SimulatedDatagrams {
     clock: Duration,
-    /// Time 0.
+    /// Real time that corresponds to time 0.
     epoch: Instant,
     quality: LinkQuality,
     random: ChaCha8Rng,
@@ -111,7 +112,7 @@ pub(crate) struct SimulatedDatagrams {
     log: Rc<RefCell<QuicLog>>,
 }
 
-/// A datagram, in order of its arrival.
+/// A datagram on the link, ordered by its arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OnTheWay {
     at: Duration,
@@ -128,7 +129,7 @@ struct QuicServer {
     connections: BTreeMap<usize, ServedConnection>,
     script: QuicScript,
     requests: u64,
-    /// Responses by time and order.
+    /// Responses to send, by time. Responses for the same time are in the order of their requests.
     replies: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
     pending: BTreeMap<u64, QuicReply>,
     config: Arc<ServerConfig>,

@@ -27,8 +27,9 @@ const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
 const BUFFERS: usize = 4;
-/// Size of a socket's receive buffer unless the load sets another. The system's default of about
-/// 200 KiB takes few of a hundred responses that arrive at once.
+/// Default size of a socket's receive buffer. The system's default of about 200 KiB has room for
+/// only a
+/// few of a hundred responses that arrive at once.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The UDP backend. See [`Datagrams`].
@@ -53,7 +54,7 @@ struct UdpSocket {
     socket: Socket,
     state: UdpSocketState,
     peer: SocketAddr,
-    /// A batch waits for room.
+    /// True if a batch waits for room in the socket's buffer.
     is_blocked: bool,
 }
 
@@ -122,7 +123,7 @@ impl UdpDatagrams {
             return None;
         }
         if event.writable && std::mem::take(&mut socket.is_blocked) {
-            // Datagrams that have arrived are reported by the next wait.
+            // Datagrams that have already arrived are reported by the next wait.
             if let Err(error) = socket.set_interest(&self.poller) {
                 return Some(DatagramEvent::Failed(socket.key, error));
             }
@@ -256,7 +257,7 @@ impl Datagrams for UdpDatagrams {
                 socket.set_interest(&self.poller)?;
                 Ok(false)
             }
-            // A probe of the path's MTU was too long (RFC 8899): it counts as lost.
+            // A path MTU probe was too long (RFC 8899) and counts as lost.
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(true),
             Err(error) => Err(error),
         }
@@ -272,7 +273,7 @@ impl Datagrams for UdpDatagrams {
             return 0;
         };
         self.arrived.retain(|(of, ..)| *of != key);
-        // It can only fail for a socket that was never added.
+        // Deletion fails only for a socket that was never added.
         let _ = self.poller.delete(&socket.socket);
         dropped(&socket.socket)
     }
@@ -327,7 +328,7 @@ impl Datagrams for UdpDatagrams {
 impl Drop for UdpDatagrams {
     fn drop(&mut self) {
         for socket in self.sockets.iter().flatten() {
-            // It can only fail for a socket that was never added.
+            // Deletion fails only for a socket that was never added.
             let _ = self.poller.delete(&socket.socket);
         }
     }

@@ -1,4 +1,4 @@
-//! Memory that the kernel receives into: a ring of buffers from which the kernel picks the next one
+//! Buffers for received bytes: a ring of buffers from which the kernel picks the next one
 //! (io_uring_register_buf_ring(3)).
 //!
 //! Since Linux 6.12, a buffer can be consumed piece by piece: small responses share a buffer, and
@@ -13,21 +13,21 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
 
-/// The only group of buffers in a ring.
+/// Identifier of the only group of buffers in a ring.
 pub(super) const GROUP: u16 = 0;
-/// The kernel requires that the ring of buffers begins on a page.
+/// Alignment of the ring of buffers, in bytes. The kernel requires it to begin on a page.
 const PAGE: usize = 4096;
 /// `IOU_PBUF_RING_INC` of linux/io_uring.h: buffers are consumed piece by piece.
 const INCREMENTAL: u16 = 2;
 
-/// The number of buffers, which is a power of two, and the bytes of each.
+/// Number of buffers, which is a power of two, and size of each in bytes.
 #[derive(Clone, Copy)]
 struct BufferLayout {
     count: u16,
     bytes: u32,
 }
 
-/// The way in which the kernel consumes buffers.
+/// Unit in which the kernel consumes buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::socket) enum BufferUse {
     /// Piece by piece.
@@ -36,12 +36,12 @@ pub(in crate::socket) enum BufferUse {
     Whole,
 }
 
-/// Few enough to stay in a core's cache, and large enough for a body of 100 KiB in one piece.
+/// Small enough in total to stay in a core's cache, and each large enough for a body of 100 KiB.
 const PIECEWISE: BufferLayout = BufferLayout {
     count: 4,
     bytes: 256 * 1024,
 };
-/// Each receive takes one of these, even for a few bytes.
+/// Each receive takes a whole buffer, even for a few bytes.
 const WHOLE: BufferLayout = BufferLayout {
     count: 64,
     bytes: 32 * 1024,
@@ -53,7 +53,7 @@ pub(super) struct ReceiveBuffers {
     shape: BufferLayout,
     memory: PageMemory,
     entries: PageMemory,
-    /// Bytes of each buffer that the kernel has consumed.
+    /// Number of bytes that the kernel has consumed of each buffer.
     used: Vec<u32>,
     tail: u16,
 }
@@ -73,7 +73,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Like [`ReceiveBuffers::register`], with a given way to consume the buffers.
+    /// Like [`ReceiveBuffers::register`], for the given unit of consumption.
     ///
     /// # Errors
     ///
@@ -106,11 +106,13 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// Range of the bytes of a receive, and whether the buffer is consumed and must be returned
-    /// after the bytes were read. `None` for a completion without a buffer.
+    /// Returns the range of the bytes of a receive, and the buffer to return to the kernel if the
+    /// receive
+    /// used it up. Returns `None` for a completion without a buffer.
     ///
     /// A receive of zero bytes (the peer's end) never consumes a piece, even if the kernel reports
-    /// that, as it does for other operations. Otherwise the buffer would be in the ring twice.
+    /// that, as
+    /// it does for other operations. Otherwise the buffer would be in the ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;

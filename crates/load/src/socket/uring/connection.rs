@@ -35,8 +35,9 @@ pub(super) struct UringConnection<'run> {
 pub(super) enum Handle {
     /// The socket's descriptor, which the kernel looks up for each operation.
     Descriptor,
-    /// The socket's descriptor until the connection is established, then its index. Used for
-    /// connections that will carry many requests.
+    /// The socket's descriptor until the connection is established, then its index in the ring's
+    /// table. Used
+    /// for connections that will carry many requests.
     ToBeFixed,
     /// The socket's index in the ring's own table, which is cheaper to look up.
     Fixed,
@@ -65,7 +66,7 @@ impl<'run> UringConnection<'run> {
         entry.user_data(user_data(Kind::Receive, self.key))
     }
 
-    /// The operation that sends these bytes, and whether a completion follows.
+    /// The operation that sends these bytes, and the state of the send.
     pub(super) fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
         let entry = self.send_entry(bytes.bytes());
         match bytes {

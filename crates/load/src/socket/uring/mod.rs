@@ -47,14 +47,14 @@ pub(crate) struct UringSockets<'run> {
     // Declared first so that it is dropped first: the kernel releases the buffers with the ring.
     ring: Ring,
     buffers: ReceiveBuffers,
-    /// Completions that did not come through the ring.
+    /// Completions that are not from the ring.
     ready: VecDeque<Completion>,
     connections: Vec<Option<UringConnection<'run>>>,
     /// Buffers of connections that ended while the kernel was still sending them, by user data.
     orphans: HashMap<u64, Outgoing<'run>>,
     /// Addresses of connects; the kernel reads them at submission.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
-    /// The kernel has a table of sockets for this ring.
+    /// True if the ring has a table of sockets.
     has_table: bool,
     /// Connections whose receive found all buffers full of unread bytes, in order. They are not
     /// armed again at once, because they would find the buffers still full.
@@ -156,7 +156,7 @@ impl<'run> UringSockets<'run> {
     }
 
     /// Creates a socket. Closed sockets count towards the limit on open files until their close is
-    /// submitted, so closes are submitted if the limit is reached.
+    /// submitted. Therefore, if the limit is reached, closes are submitted first.
     fn socket(&mut self, domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
         Socket::new(domain, Type::STREAM, protocol).or_else(|error| {
             match error.raw_os_error() {
@@ -235,7 +235,8 @@ impl<'run> UringSockets<'run> {
         }
         let descriptor = [connection.socket.as_raw_fd()];
         // The close of the previous connection with this index may still be queued. If it were
-        // submitted later, it would remove this connection.
+        // submitted later,
+        // it would close the new connection.
         let is_free = self.ring.submit();
         let submitter = self.ring.registry().submitter();
         let entered = is_free
@@ -245,7 +246,7 @@ impl<'run> UringSockets<'run> {
         if let Some(connection) = self.connection(key) {
             connection.handle = match entered {
                 true => Handle::Fixed,
-                // The connection continues without the table.
+                // The connection continues with its descriptor.
                 false => Handle::Descriptor,
             };
         }
@@ -319,8 +320,9 @@ impl<'run> UringSockets<'run> {
         let asked = (outgoing.bytes().len() - sent).min(SEND_BYTES_MAX);
         if (result as usize) < asked {
             connection.unsent = left - result as usize;
-            // The send was to wait until all bytes are sent. An error cut it short, and the kernel
-            // does not report that error again.
+            // The send was supposed to complete only after its last byte. An error cut it short,
+            // and the kernel does
+            // not report that error again.
             let error = io::ErrorKind::BrokenPipe.into();
             return Some(Completion::Failed(key, Operation::Send, error));
         }
@@ -378,7 +380,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Queues all operations that must precede a wait. Returns the time until which to wait.
+    /// Queues all operations that must precede a wait. Returns the time at which the wait must end.
     fn prepare_wait(&mut self, until: Nanos) -> Nanos {
         self.give_back();
         self.feed();
@@ -396,7 +398,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Arms some of the receives that found no buffer. Buffers whose bytes were read are already
+    /// Rearms some of the receives that found no buffer. Buffers whose bytes were read are already
     /// returned.
     fn feed(&mut self) {
         for _ in 0..REARMED_RECEIVES_MAX {
@@ -417,7 +419,7 @@ impl<'run> UringSockets<'run> {
             let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, key)).build();
             self.push(&quiet(cancel));
             if how == Close::Abort {
-                // If the connect completes before it is cancelled, the connection is still aborted.
+                // If the connect completes before it is canceled, the connection is still aborted.
                 let _ = socket.set_linger(Some(Duration::ZERO));
             }
             if socket.peer_addr().is_err() {
@@ -514,7 +516,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         }
         let descriptor = Fd(connection.socket.as_raw_fd());
         if self.push(&quiet(opcode::Close::new(descriptor).build())) {
-            // From now on, the kernel is responsible for closing the socket.
+            // The kernel now closes the socket.
             let _ = connection.socket.into_raw_fd();
         }
     }
@@ -532,7 +534,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
     fn next(&mut self) -> Option<Completion> {
         self.give_back();
         if let Some(completion) = self.ready.pop_front() {
-            // At least one system call was made, compared with which reading the clock is cheap.
+            // At least one system call was made. Compared with that, reading the clock is cheap.
             self.ring.read_clock();
             return Some(completion);
         }

@@ -16,7 +16,7 @@ pub(super) enum Kind {
     QuietSend = 3,
     /// The timer that ends a wait.
     Alarm = 4,
-    /// An operation that completes only if it fails. The failure is ignored.
+    /// An operation whose result is ignored. It completes only if it fails.
     Other = 5,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn user_data(kind: Kind, key: Key) -> u64 {
 
 impl Kind {
     /// Returns true if a completion always follows.
-    pub(super) fn is_always_told(self) -> bool {
+    pub(super) fn always_completes(self) -> bool {
         !matches!(self, Kind::QuietSend | Kind::Other)
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn error_of(result: i32) -> Option<io::Error> {
     (result < 0).then(|| io::Error::from_raw_os_error(-result))
 }
 
-/// Returns true for errors after which a receive should be retried at once.
+/// Returns true for transient errors, after which a receive is retried immediately.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

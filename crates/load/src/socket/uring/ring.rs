@@ -1,7 +1,7 @@
-//! The ring: operations in, completions out, the clock, and one timer.
+//! The ring: submits operations, reaps completions, and provides the clock and one timer.
 //!
-//! A wait sets the timer only if an armed alarm would fire after the end of the wait. This ensures
-//! that every wait ends.
+//! If an armed alarm would fire after the end of a wait, the wait has a time limit of its own. This
+//! ensures that every wait ends.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::operation::{ALARM, Kind, kind_of, quiet};
 
 /// Maximum number of operations that wait for submission.
 const SUBMISSIONS: u32 = 256;
-/// Operations are submitted as soon as this number is queued, because their send time is already
+/// Operations are submitted as soon as this number is queued, because their send times are already
 /// recorded.
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
@@ -33,13 +33,14 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 /// An io_uring with its clock and its timer.
 pub(super) struct Ring {
     io: IoUring,
-    /// The kernel supports a minimum wait time (Linux 6.12 and later).
+    /// True if the kernel supports a minimum wait time (Linux 6.12 and later).
     gathers: bool,
     /// Number of operations whose last completion has not arrived.
     in_flight: u32,
-    /// Time of the alarm, if it is armed. An alarm ends a wait. It stays armed if something else
-    /// ends the wait first, because setting and clearing a timer each time would cost more than the
-    /// wait itself.
+    /// Time of the alarm, if it is armed. An alarm ends a wait. It stays armed if another event
+    /// ends the wait
+    /// first, because setting and clearing a timer for each wait would cost more than the wait
+    /// itself.
     alarm: Option<Nanos>,
     /// Time until the alarm, which the kernel reads at submission.
     alarm_left: Box<Timespec>,
@@ -116,7 +117,7 @@ impl Ring {
         }
         // SAFETY: guaranteed by the caller.
         let is_in = unsafe { self.io.submission().push(entry) }.is_ok();
-        if is_in && kind_of(entry.get_user_data()).is_always_told() {
+        if is_in && kind_of(entry.get_user_data()).always_completes() {
             self.in_flight += 1;
         }
         is_in
@@ -154,7 +155,8 @@ impl Ring {
             if self.alarm.is_none() {
                 self.arm(until);
             }
-            // The armed alarm fires in time. If it fires too early, the caller waits again.
+            // The armed alarm fires by the end of the wait. If it fires too early, the caller waits
+            // again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
             match batch.filter(|_| self.gathers) {
                 Some(batch) => self.wait_coalesced(until, is_armed, batch),
@@ -166,14 +168,15 @@ impl Ring {
         match waited {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // The time is up, a signal arrived, or completions must be reaped first.
+                // The time limit was reached, a signal arrived, or completions must be reaped
+                // first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
         }
     }
 
-    /// Submits the queue and lets the kernel do its deferred work, without sleeping.
+    /// Submits the queue and runs the kernel's deferred work, without sleeping.
     fn collect(&mut self) -> io::Result<usize> {
         let waiting = self.io.submission().len() as u32;
         // SAFETY: without an argument, the call uses no memory of this process.
@@ -233,7 +236,7 @@ impl Ring {
         loop {
             let entry = self.io.completion().next()?;
             let kind = kind_of(entry.user_data());
-            if kind.is_always_told() && !cqueue::more(entry.flags()) {
+            if kind.always_completes() && !cqueue::more(entry.flags()) {
                 self.in_flight -= 1;
             }
             match kind {
@@ -243,8 +246,9 @@ impl Ring {
         }
     }
 
-    /// Lets the kernel finish its operations after all connections are closed, and passes
-    /// completions to `take`. Returns true if all operations have finished.
+    /// Waits for the kernel to finish its operations after all connections are closed, and passes
+    /// completions
+    /// to `take`. Returns true if all operations have finished.
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
             // SAFETY: the entry points to no memory. If the queue is full, the alarm fires at its
@@ -266,9 +270,11 @@ impl Ring {
 }
 
 /// Creates a ring for `completions` completions, or for the minimum number if this user may not
-/// lock that much memory (RLIMIT_MEMLOCK). Completions beyond the ring's size are kept elsewhere by
-/// the kernel, which costs more. The size is not reduced in steps until it fits, because other
-/// workers need memory too.
+/// lock that
+/// much memory (RLIMIT_MEMLOCK). The kernel keeps completions beyond the ring's size elsewhere,
+/// which
+/// costs more. The size is not reduced in steps until it fits, because other workers need memory
+/// too.
 fn built(completions: u32) -> io::Result<IoUring> {
     let build = |completions| {
         IoUring::builder()
@@ -284,12 +290,12 @@ fn built(completions: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Returns true if this user may lock no more memory.
+/// Returns true if the user's limit on locked memory was exceeded.
 pub(super) fn is_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }
 
-/// Checks for required features besides those that creating the ring already requires (Linux 6.1).
+/// Checks for required features in addition to those that creating the ring requires (Linux 6.1).
 fn check(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;

@@ -1,4 +1,4 @@
-//! Requests and responses with every version, cipher and length, cut anywhere.
+//! Tests requests and responses of every version, cipher and length, cut at any position.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn the_last_flight_and_the_first_request_are_sent_together() {
         ("--tls-min 1.3", true, 2),
         ("--tls-max 1.2", true, 2),
         // In TLS 1.2, the server sends the last message of the handshake, so the request is a
-        // flight of its own.
+        // separate flight.
         ("--tls-max 1.2", false, 3),
     ] {
         let client = client(words, 1);
@@ -124,7 +124,7 @@ fn keys_are_updated_at_the_servers_request() {
     pair.handshake();
     pair.send(b"GET");
     for round in 0..5 {
-        // Several requests to update keys before a response cause only one update.
+        // Several requests for a key update before a response cause only one update.
         for _ in 0..round {
             pair.server.refresh_traffic_keys().unwrap();
             pair.server_says(b"x");

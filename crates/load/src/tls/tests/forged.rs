@@ -104,7 +104,7 @@ fn a_changed_record_is_refused_wherever_it_is_changed() {
             let mut forger = Forger::new(words);
             let mut record = forger.seal(ContentType::ApplicationData, b"answer");
             record[at] ^= 1;
-            // A record with a larger length waits for bytes that never arrive.
+            // A record with a larger length is incomplete, because its other bytes never arrive.
             match forger.give(&record) {
                 Ok(nothing) => assert!(nothing.is_empty() && (3..5).contains(&at), "{at}"),
                 Err(Error::DecryptError | Error::InvalidMessage(_)) => {}
@@ -142,13 +142,13 @@ fn lengths_have_their_limits() {
         let mut forger = Forger::new(words);
         let too_long = Err(Error::PeerSentOversizedRecord);
         assert_eq!(forger.give(b"\x17\x03\x03\x48\x01"), too_long);
-        // Too short for any encrypted record.
+        // These lengths are too short for an encrypted record.
         for length in 0..24 {
             let mut forger = Forger::new(words);
             let record = [&[23, 3, 3, 0, length][..], &vec![0; length.into()]].concat();
             assert_eq!(forger.give(&record), Err(Error::DecryptError));
         }
-        // Neither TLS, nor a known content type.
+        // Bytes that aren't TLS, and an unknown content type.
         let mut forger = Forger::new(words);
         let unknown = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
         assert_eq!(forger.give(b"HTTP/1.1 200 OK"), Err(unknown));
@@ -164,7 +164,7 @@ fn alerts_are_handled_by_their_meaning() {
         let mut forger = Forger::new(words);
         let short = Err(Error::InvalidMessage(InvalidMessage::MessageTooShort));
         assert_eq!(forger.deliver(ContentType::Alert, &[2]), short);
-        // TLS 1.2 has warnings. In TLS 1.3, only `user_canceled` is a warning.
+        // TLS 1.2 has warnings. In TLS 1.3, `user_canceled` is the only warning.
         let mut forger = Forger::new(words);
         let warning = forger.deliver(ContentType::Alert, &[1, 100]);
         assert_eq!(warning.is_ok(), words == BOTH_VERSIONS[0]);
@@ -226,7 +226,7 @@ fn messages_may_be_split_and_joined() {
         assert_eq!(forger.deliver(ContentType::Handshake, &three), Ok(vec![]));
         let data = forger.deliver(ContentType::ApplicationData, b"answer");
         assert_eq!(data.unwrap(), b"answer");
-        // Other records must not come between the parts of a message.
+        // No other record may come between the parts of a message.
         assert_eq!(forger.deliver(ContentType::Handshake, one), Ok(vec![]));
         let between = Err(PeerMisbehaved::MessageInterleavedWithHandshakeMessage.into());
         assert_eq!(
@@ -234,7 +234,7 @@ fn messages_may_be_split_and_joined() {
             between
         );
     }
-    // An invalid ticket, and one that never ends.
+    // An invalid ticket, and a ticket that is never complete.
     let mut forger = Forger::new(BOTH_VERSIONS[1]);
     assert!(
         forger

@@ -1,4 +1,4 @@
-//! The client's TLS against rustls's server, both in memory.
+//! Tests the client's TLS against rustls's server, both in memory.
 
 mod exchange;
 mod forged;
@@ -46,7 +46,7 @@ fn server() -> Arc<ServerConfig> {
     Arc::new(server_config(rustls::DEFAULT_VERSIONS))
 }
 
-/// A client and a server, connected by a wire that splits the server's output into pieces.
+/// A client and a server. The connection between them splits the server's output into pieces.
 struct Pair {
     client: Tls,
     server: ServerConnection,

@@ -1,4 +1,4 @@
-//! Resumption.
+//! Tests of session resumption.
 
 use super::*;
 

@@ -6,7 +6,7 @@
 //! in `--reference`, or begins with `man`. The JSON schema of plans is generated as well.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
@@ -26,7 +26,19 @@ pub(crate) enum Mode {
     Check,
 }
 
-/// Updates the generated parts, or reports outdated ones.
+/// Builds prony, then updates the generated parts or reports outdated ones.
+pub(crate) fn build_and_run(mode: Mode) -> Ending {
+    match cargo(&["build", "--quiet", "--package", "prony"]).status() {
+        Ok(status) if status.success() => run(mode),
+        Ok(_) => Ending::Failed,
+        Err(error) => {
+            println!("cargo build: {error}");
+            Ending::Missing
+        }
+    }
+}
+
+/// Updates the generated parts, or reports outdated ones, with the program as it was last built.
 pub(crate) fn run(mode: Mode) -> Ending {
     let root = workspace_root();
     let tree = match Tree::read(&root) {
@@ -120,14 +132,17 @@ fn regenerate(
     Ok(result)
 }
 
-/// Output of `prony ARGS`, 100 columns wide on any terminal.
+/// Output of `prony ARGS`, 100 columns wide on any terminal. Cargo puts the program next to this
+/// one.
 fn help(args: &[&str]) -> Result<String, String> {
-    let output = cargo(&["run", "--quiet", "--package", "prony", "--"])
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let output = Command::new(program.with_file_name("prony"))
         .args(args)
+        .current_dir(workspace_root())
         .env("COLUMNS", "100")
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| format!("cargo run: {e}"))?;
+        .map_err(|e| format!("prony: {e}"))?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!(

@@ -20,7 +20,8 @@ const USAGE: &str = "\
 cargo xtask TASK
 
   test [--no-install] [--only STEP]   install what the tests need, then run every check and test
-                                      (steps: install, fmt, clippy, tidy, docs, test)
+                                      (steps: install, fmt, tidy, build, docs, clippy,
+                                      test)
   tidy [CRATE|PATH]                   the rules that a compiler doesn't know: layers, sizes, words,
                                       language, type names, module cycles
   verify [CHECK...] [--list]          compare what prony says with what is true, in real time
@@ -71,8 +72,8 @@ fn main() -> ExitCode {
         Some((&"bench", rest)) => bench::run(rest),
         #[cfg(not(target_os = "linux"))]
         Some((&"bench", _)) => Err("the benchmark pins and counts as Linux does".to_string()),
-        Some((&"docs", [])) => Ok(docs::run(docs::Mode::Write)),
-        Some((&"docs", ["--check"])) => Ok(docs::run(docs::Mode::Check)),
+        Some((&"docs", [])) => Ok(docs::build_and_run(docs::Mode::Write)),
+        Some((&"docs", ["--check"])) => Ok(docs::build_and_run(docs::Mode::Check)),
         Some((&"package", [])) => Ok(package::check()),
         Some((&"archive", [name])) => package::archive(name),
         Some((&("help" | "--help" | "-h"), _)) => {

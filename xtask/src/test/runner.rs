@@ -16,13 +16,11 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval at which the end is checked while nothing is printed.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs the command, whose tests are already built, and adds up the runners' summaries.
-pub(super) fn run(command: &mut Command) -> (Ending, Totals) {
-    follow(
-        command,
-        &mut std::io::stdout(),
-        (SILENCE_TIMEOUT, POLL_INTERVAL),
-    )
+/// Runs the command, whose tests are already built, and adds up the runners' summaries. Calls
+/// `started` at the first line of output.
+pub(super) fn run(command: &mut Command, started: impl FnOnce()) -> (Ending, Totals) {
+    let times = (SILENCE_TIMEOUT, POLL_INTERVAL);
+    follow(command, &mut std::io::stdout(), times, started)
 }
 
 /// `times` are the silence after which a runner hangs, and the interval of checks for the end.
@@ -30,6 +28,7 @@ fn follow(
     command: &mut Command,
     out: &mut dyn Write,
     times: (Duration, Duration),
+    started: impl FnOnce(),
 ) -> (Ending, Totals) {
     let mut totals = Totals::default();
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -41,7 +40,8 @@ fn follow(
         }
     };
     let lines = child.stdout.take().map(lines_of);
-    let hung = lines.is_some_and(|lines| pass_on(&lines, &mut child, &mut totals, out, times));
+    let hung =
+        lines.is_some_and(|lines| pass_on(&lines, &mut child, &mut totals, out, times, started));
     match child.wait() {
         Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Well, totals),
         Ok(_) => (Ending::Failed, totals),
@@ -73,13 +73,18 @@ fn pass_on(
     totals: &mut Totals,
     out: &mut dyn Write,
     (silence, look): (Duration, Duration),
+    started: impl FnOnce(),
 ) -> bool {
+    let mut started = Some(started);
     let mut heard = Instant::now();
     let mut hung = false;
     loop {
         match lines.recv_timeout(look) {
             Ok(line) => {
                 heard = Instant::now();
+                if let Some(started) = started.take() {
+                    started();
+                }
                 let line = String::from_utf8_lossy(&line);
                 totals.take(&line);
                 let _ = writeln!(out, "{line}");
@@ -123,7 +128,7 @@ mod tests {
         command.args(["-c", script]);
         let times = (Duration::from_millis(200), Duration::from_millis(50));
         // Output here would be added up by the runner of these tests.
-        follow(&mut command, &mut std::io::sink(), times)
+        follow(&mut command, &mut std::io::sink(), times, || ())
     }
 
     #[test]
@@ -132,6 +137,16 @@ mod tests {
         let (ending, totals) = shell(&format!("echo '{said}'; echo '{said}'"));
         assert_eq!((ending, totals.passed), (Ending::Well, 6));
         assert_eq!(shell("exit 1").0, Ending::Failed);
+    }
+
+    #[test]
+    fn the_first_line_of_output_is_reported_once() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two"]);
+        let mut starts = 0;
+        let times = (Duration::from_secs(60), Duration::from_millis(50));
+        follow(&mut command, &mut std::io::sink(), times, || starts += 1);
+        assert_eq!(starts, 1);
     }
 
     #[test]

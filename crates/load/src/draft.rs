@@ -256,8 +256,7 @@ impl Drafter<'_> {
     }
 
     /// The body, if it may contain placeholders. A file's content is sent unchanged unless there is
-    /// a data
-    /// file, because it may be binary.
+    /// a data file, because it may be binary.
     fn template_body<'s>(&self, source: &DraftSource<'s>) -> Option<&'s str> {
         if source.is_body_from_file && self.data.is_none() {
             return None;

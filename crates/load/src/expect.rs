@@ -71,15 +71,13 @@ impl ReceivedBody {
     }
 
     /// Hashes every body from now on, even if no hash is expected. [`ReceivedBody::take_hash`]
-    /// requires
-    /// this.
+    /// requires this.
     pub(crate) fn hash_always(&mut self) {
         self.hash.get_or_insert_default();
     }
 
     /// Takes the hash of the bytes received since the body began. [`ReceivedBody::judge`] also
-    /// takes the
-    /// hash if it compares it.
+    /// takes the hash if it compares it.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
         match &mut self.hash {
             Some(hash) => hash.finalize_reset().into(),

@@ -92,8 +92,7 @@ fn shown_url(typed: &str) -> String {
 }
 
 /// Describes all settings that affect the TLS handshake. Two loads have the same text if and only
-/// if
-/// these settings are the same.
+/// if these settings are the same.
 fn describe_tls(settings: &LoadSettings) -> String {
     let verified = if settings.insecure {
         "unverified"

@@ -6,8 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Maximum number of concurrent lookups. Each may block its thread for as long as the system waits
-/// for
-/// a name server.
+/// for a name server.
 const THREADS_MAX: u32 = 4;
 /// Maximum number of lookups that wait for a thread.
 const QUEUE_MAX: usize = 64;

@@ -24,16 +24,13 @@ pub(crate) struct Meter {
     /// Length of the second-to-last wait, and the number of connections that were ready after it.
     previous: (Nanos, u32),
     /// Sum, over all waits, of the length in nanoseconds times the number of connections that were
-    /// ready at
-    /// the end.
+    /// ready at the end.
     found_by_waits: u128,
     /// The current round: consecutive turns that were cut short with work left, merged into one
-    /// turn, and
-    /// their total duration.
+    /// turn, and their total duration.
     round: (Nanos, LoopTurn),
     /// Sum, over all rounds, of the length in nanoseconds times the number of connections that
-    /// waited for
-    /// the worker.
+    /// waited for the worker.
     queued: u128,
 }
 
@@ -186,8 +183,7 @@ impl Meter {
     }
 
     /// Records that the worker waited for its sockets or for the next arrival, from `before` to
-    /// `after`. It
-    /// had asked to be woken at `until`.
+    /// `after`. It had asked to be woken at `until`.
     pub(crate) fn waited(&mut self, before: Nanos, until: Nanos, after: Nanos) {
         let stalled = self.gap(until.max(before), after);
         if self.phase != MeterPhase::Counting {
@@ -199,8 +195,7 @@ impl Meter {
     }
 
     /// Records two successive clock readings of a busy worker. Returns the length of the stall
-    /// between
-    /// them that falls into the counted time; zero without a stall.
+    /// between them that falls into the counted time; zero without a stall.
     #[inline]
     pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
         if self.phase == MeterPhase::Paused {
@@ -275,8 +270,7 @@ impl Meter {
     }
 
     /// Starts the counted part of a slice, from `from` to `end`. The counted part of the previous
-    /// slice
-    /// ended at `before`; the worker was idle between the two.
+    /// slice ended at `before`; the worker was idle between the two.
     pub(crate) fn resume(&mut self, before: Nanos, from: Nanos, end: Nanos) {
         self.phase = MeterPhase::Counting;
         self.counted_until = end;
@@ -290,15 +284,12 @@ impl Meter {
     /// system calls that find events at once, or that send before they wait.
     ///
     /// In a closed loop each connection is at the server or at the generator, and the longer queue
-    /// is at the
-    /// slower of the two. A worker that is always busy but finds only a few responses per turn has
-    /// capacity
-    /// left; a worker that finds responses on all connections is the bottleneck. The length of each
-    /// turn is
-    /// therefore multiplied by the number of connections found in it. Time awake within waits is
-    /// weighted by
-    /// the connections found after waits, and long waits weigh more than short ones, because many
-    /// connections are waiting after a time without a core.
+    /// is at the slower of the two. A worker that is always busy but finds only a few responses per
+    /// turn has capacity left; a worker that finds responses on all connections is the bottleneck.
+    /// The length of each turn is therefore multiplied by the number of connections found in it.
+    /// Time awake within waits is weighted by the connections found after waits, and long waits
+    /// weigh more than short ones, because many connections are waiting after a time without a
+    /// core.
     fn utilization_of(&self, used: CpuUsage, ended: Nanos) -> WorkerUtilization {
         let elapsed = ended.since(self.from);
         let all = elapsed.since(self.stalled);

@@ -248,8 +248,8 @@ impl Spacing {
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
 /// Returns the number of arrivals, from `end.counted_from` on, of each of `workers` workers.
-/// Constant
-/// arrivals are computed and Poisson arrivals drawn; `None` if too many would have to be drawn.
+/// Constant arrivals are computed and Poisson arrivals drawn; `None` if too many would have to be
+/// drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
     rate: &RateProfile,
@@ -337,8 +337,7 @@ fn first_staged_from(moment: Nanos, staged: &StagedRate) -> u64 {
 }
 
 /// Draws a gap between Poisson arrivals. With 53 random bits, the longest gap is 37 times the mean;
-/// a
-/// longer one would have a probability of 10^-16.
+/// a longer one would have a probability of 10^-16.
 fn exponential(random: &mut ChaCha8Rng, mean: f64) -> f64 {
     -(1.0 - random.random::<f64>()).ln() * mean
 }

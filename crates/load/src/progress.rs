@@ -1,12 +1,9 @@
 //! Communication with a running load: counts, intermediate results and stop requests.
 //!
 //! Counts of ended requests are always available. For more, a caller calls [`Control::watch`]
-//! before the
-//! load begins. Each worker then publishes its recorded data at the end of each half second. It
-//! takes a
-//! lock for this only if the lock is free, and otherwise tries again on its next turn. A worker
-//! never
-//! waits for a reader, and does no extra work per request.
+//! before the load begins. Each worker then publishes its recorded data at the end of each half
+//! second. It takes a lock for this only if the lock is free, and otherwise tries again on its next
+//! turn. A worker never waits for a reader, and does no extra work per request.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -71,8 +68,7 @@ impl Counter {
     }
 
     /// Publishes counts once per turn of the worker's loop, with two stores to variables that no
-    /// other
-    /// thread writes. No further request will end before `passed`.
+    /// other thread writes. No further request will end before `passed`.
     pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed

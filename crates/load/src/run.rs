@@ -212,8 +212,7 @@ fn until(moment: Instant) -> Duration {
 }
 
 /// Maximum expected delay in waking a sleeping thread. The thread spins for this last part of the
-/// wait.
-/// A larger value would take CPU time from other workers on machines with few cores.
+/// wait. A larger value would take CPU time from other workers on machines with few cores.
 const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// Time limit of the first QUIC connection to a server.
@@ -222,8 +221,7 @@ const QUIC_TIMEOUT: Duration = Duration::from_secs(5);
 /// begins.
 const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
 /// Time before the start at which servicing ends. Servicing thousands of connections takes time,
-/// and no
-/// worker may begin late.
+/// and no worker may begin late.
 const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
 /// Waits until `moment` with microsecond precision.

@@ -1,8 +1,7 @@
 //! Loads that take turns, so that changes in the machine's speed affect all of them equally.
 //!
 //! A caller runs each load with [`run_in_slices`](crate::run_in_slices) on a separate thread, and
-//! gives
-//! each its [`Slices`]. [`Slices::run`] runs one load for one slice.
+//! gives each its [`Slices`]. [`Slices::run`] runs one load for one slice.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -72,14 +71,12 @@ impl SliceReport {
     }
 
     /// The part of the drain that belongs to the measured time: a server that freezes at the end of
-    /// a
-    /// slice must not look faster than one that freezes within it. `earlier` contains the drains of
-    /// the
-    /// load's slices so far.
+    /// a slice must not look faster than one that freezes within it. `earlier` contains the drains
+    /// of the load's slices so far.
     ///
     /// A normal drain is at most as long as the p99 of the response times. A server that freezes
-    /// often raises
-    /// its p99; therefore three times the median of the earlier drains is a limit as well.
+    /// often raises its p99; therefore three times the median of the earlier drains is a limit as
+    /// well.
     pub fn excess(&self, earlier: &[Nanos]) -> Nanos {
         if self.p99 == Nanos::ZERO {
             return Nanos::ZERO;

@@ -78,8 +78,7 @@ pub(crate) struct ResponseRules {
 
 impl ResponseRules {
     /// The rules of the settings. `by_entry` contains the statuses of the entries that have their
-    /// own, and
-    /// is empty if none has.
+    /// own, and is empty if none has.
     fn new(settings: &LoadSettings, by_entry: Vec<Option<StatusSet>>) -> ResponseRules {
         let expect = Expectations::new(settings);
         let statuses = by_entry.into_iter();
@@ -278,8 +277,7 @@ impl LoadSpec {
     }
 
     /// Makes `request` the only request of the load. It must come from this load's writer. This is
-    /// a way to
-    /// send raw bytes without a script.
+    /// a way to send raw bytes without a script.
     pub fn send_only(&mut self, request: &Request) {
         let targets = self.targets.get_mut(request.target as usize);
         if let Some(target) = targets {
@@ -347,8 +345,7 @@ impl LoadSpec {
     }
 
     /// Indices of the requests that change nothing on the server, judged by their method. The
-    /// requests of
-    /// a script are not included.
+    /// requests of a script are not included.
     pub fn safe_requests(&self) -> Vec<usize> {
         if self.script.is_some() {
             return Vec::new();

@@ -1,7 +1,6 @@
 //! Detection of a generator that stood still because its process was stopped, or its machine was
-//! paused
-//! or suspended. Such a load starts no requests and reads responses late, which looks like a slow
-//! server.
+//! paused or suspended. Such a load starts no requests and reads responses late, which looks like a
+//! slow server.
 //!
 //! The evidence is a gap between two readings of a worker's clock that no wait explains: the worker
 //! asked to be woken at some time and read the clock much later, or the clock jumped between two
@@ -41,8 +40,7 @@ impl StallWatch {
     }
 
     /// Records a clock reading of `now` that should have been made by `expected`. Returns the part
-    /// of the
-    /// gap that is a stall of the measured part.
+    /// of the gap that is a stall of the measured part.
     #[inline]
     pub(crate) fn gap(&mut self, expected: Nanos, now: Nanos) -> Nanos {
         match now.since(expected) < STALL_MIN {
@@ -114,8 +112,7 @@ mod tests {
         let mut watch = watch();
         let ms = Nanos::from_millis;
         // A gap within the warm-up, a gap on a busy machine, and a gap from the warm-up to shortly
-        // after the
-        // start of the measured part.
+        // after the start of the measured part.
         assert_eq!(watch.gap(ms(0), ms(900)), Nanos::ZERO);
         assert_eq!(watch.gap(ms(2_000), ms(2_499)), Nanos::ZERO);
         assert_eq!(watch.gap(ms(100), ms(1_400)), Nanos::ZERO);

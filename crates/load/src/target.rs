@@ -16,9 +16,8 @@ pub(crate) struct Target {
     /// CONNECT request that asks the proxy for a tunnel to the target, if there is a proxy.
     pub(crate) tunnel: Option<Vec<u8>>,
     /// Disables Nagle's algorithm; see [`Route::nodelay`](crate::socket::Route). TLS and HTTP/2
-    /// send small
-    /// messages by themselves, and the last segment of a long request would otherwise wait for the
-    /// acknowledgment of the others.
+    /// send small messages by themselves, and the last segment of a long request would otherwise
+    /// wait for the acknowledgment of the others.
     pub(crate) nodelay: bool,
 }
 

@@ -99,8 +99,8 @@ impl Writer {
     /// Host, User-Agent, Accept and the length of a body are added unless `headers` contains them.
     ///
     /// The URL may be a path that begins with `/`, on the host of the load's own URL. A host that
-    /// is new to
-    /// the load is looked up once, which blocks the calling thread for up to five seconds.
+    /// is new to the load is looked up once, which blocks the calling thread for up to five
+    /// seconds.
     ///
     /// # Errors
     ///
@@ -168,8 +168,7 @@ impl Writer {
     }
 
     /// Starts to look up the host of a URL, unless it is known. Returns true if the result is
-    /// known, even
-    /// if the lookup failed. Until then, writing a request to the host blocks.
+    /// known, even if the lookup failed. Until then, writing a request to the host blocks.
     ///
     /// # Errors
     ///
@@ -184,14 +183,10 @@ impl Writer {
     }
 
     /// Turns raw bytes into a batch of `count` pipelined requests. The requests must all have the
-    /// same
-    /// method, or all of their responses must have bodies. They are sent at once and their
-    /// responses arrive
-    /// in order on the same connection. The load counts the batch as one request, from the first
-    /// byte sent
-    /// to the end of the last response. A script receives each response. Those before the last one
-    /// are
-    /// delivered when the last one arrives or an error occurs.
+    /// same method, or all of their responses must have bodies. They are sent at once and their
+    /// responses arrive in order on the same connection. The load counts the batch as one request,
+    /// from the first byte sent to the end of the last response. A script receives each response.
+    /// Those before the last one are delivered when the last one arrives or an error occurs.
     pub fn batch(&self, request: Arc<Request>, count: u32) -> Arc<Request> {
         let request = Arc::unwrap_or_clone(request);
         Arc::new(Request {

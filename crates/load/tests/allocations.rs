@@ -1,6 +1,6 @@
-//! In the steady state a worker allocates nothing for a request, and a connection costs it little
-//! memory. This test has its own binary, because it replaces the allocator. The origin runs in the
-//! same process, so threads are distinguished by their names.
+//! Tests that a worker in the steady state allocates nothing for a request, and that a connection
+//! needs little memory. This test has its own binary, because it replaces the allocator. The origin
+//! runs in the same process, so threads are distinguished by their names.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,17 +13,17 @@ use prony_load::{Control, LoadSettings, run};
 use prony_origin::{Config, Origin, Tls};
 use prony_record::Record;
 
-/// Allocations of threads whose name begins with `load-`.
+/// Number of allocations by threads whose name begins with `load-`.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that those threads currently hold, and the maximum. Memory freed by other threads is not
-/// subtracted, so the values are meaningful only from a reset to the end of a load.
+/// Number of bytes that those threads currently hold, and the maximum. Memory freed by other
+/// threads is not subtracted, so the values are meaningful only from a reset to the end of a load.
 static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
 
 struct CountingAllocator;
 
-/// Counts an allocation of `bytes` that replaces one of `instead_of`.
+/// Counts an allocation of `bytes` that replaces one of `instead_of` bytes.
 fn count(bytes: usize, instead_of: usize) {
     if !is_worker() {
         return;
@@ -38,7 +38,7 @@ fn count(bytes: usize, instead_of: usize) {
 
 fn is_worker() -> bool {
     let mut name = [0u8; 16];
-    // SAFETY: the buffer has the 16 bytes that the call asks for (prctl(2)).
+    // SAFETY: the buffer has the 16 bytes that the call requires (prctl(2)).
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     name.starts_with(b"load-")
 }
@@ -54,13 +54,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: as above; `memory` comes from the system's allocator.
+        // SAFETY: the same as for `alloc`; `memory` comes from the system's allocator.
         unsafe { System.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: as above.
+        // SAFETY: the same as for `realloc`.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -82,8 +82,9 @@ fn load(url: &str, words: &str) -> (Record, u64) {
     (record, ALLOCATIONS.load(Ordering::Relaxed) - before)
 }
 
-/// Returns the number of allocations that 10,000 requests need beyond those of 2,000, and the
-/// number of half seconds that elapsed, because the recorder may allocate when a half second ends.
+/// Returns the number of allocations that 10,000 requests need in addition to those of 2,000. Also
+/// returns the number of half seconds that elapsed, because the recorder may allocate when a half
+/// second ends.
 fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     let (_, few) = load(url, &format!("-n 2000 {words}"));
     let (record, many) = load(url, &format!("-n 10000 {words}"));
@@ -91,7 +92,7 @@ fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     (many.saturating_sub(few), record.series.len() as u64)
 }
 
-/// Allocations allowed at the end of a half second: a list of buckets that grows by doubling.
+/// Allocations allowed at the end of a half second, for a list of buckets that grows by doubling.
 const FOR_EACH_SLICE: u64 = 24;
 
 fn origin(tls: Option<Tls>) -> Origin {
@@ -103,7 +104,7 @@ fn origin(tls: Option<Tls>) -> Origin {
     .unwrap()
 }
 
-// A single test, so that no other load runs at the same time.
+// All checks are in a single test, so no other load runs at the same time.
 #[test]
 fn memory_of_requests_and_connections() {
     requests_allocate_nothing();
@@ -112,8 +113,8 @@ fn memory_of_requests_and_connections() {
 }
 
 /// Starts a server that reads to the end of a request's head, including anything before it,
-/// responds, and closes. Each of its threads serves one connection at a time and ends with the
-/// process.
+/// responds, and closes. Each of its threads serves one connection at a time. The threads end with
+/// the process.
 fn closing_server() -> SocketAddr {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     for _ in 0..8 {
@@ -173,7 +174,8 @@ fn requests_allocate_nothing() {
         ("/", "-c 8 -t 1 -r 20000"),
         ("/bytes/20K", "-c 8 -t 1"),
         ("/chunked/5000", "-c 8 -t 1 --expect-size 5000"),
-        // A new connection per request costs the kernel much, but the worker no memory.
+        // A new connection per request is expensive for the kernel, but needs no memory of the
+        // worker.
         ("/", "-c 8 -t 1 --no-keepalive"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),
@@ -201,7 +203,7 @@ fn requests_allocate_nothing() {
             "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
         );
     }
-    // Results by entry of a list take memory at the end of a half second only.
+    // Results by entry of a list take memory only at the end of a half second.
     let list = tempfile::NamedTempFile::new().unwrap();
     let lines: String = (0..20).map(|n| format!("/bytes/{n}\n")).collect();
     std::fs::write(list.path(), lines).unwrap();
@@ -212,7 +214,7 @@ fn requests_allocate_nothing() {
         more <= 20 * FOR_EACH_SLICE * slices,
         "{words}: {more} allocations for 8000 requests in {slices} half seconds"
     );
-    // The PROXY header, which differs for each connection, costs no memory either.
+    // The PROXY header, which differs for each connection, needs no memory either.
     let address = closing_server();
     for words in [
         "--proxy-protocol v1 --proxy-source 10.0.0.0/8,fd00::/64",
@@ -234,7 +236,7 @@ fn requests_over_tls_allocate_nothing() {
         ("/", "-c 8 -t 1"),
         ("/", "-c 8 -t 2 --tls-max 1.2"),
         ("/", "-c 8 -t 1 -X POST --body something"),
-        // Records of 16 KiB, which arrive in parts.
+        // The responses consist of records of 16 KiB, which arrive in parts.
         ("/bytes/100K", "-c 8 -t 1"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
 use prony_load::{LoadSettings, SpecError};
 
-/// One of a host's addresses, with the port.
+/// An IP address of a host, with a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
@@ -15,7 +15,7 @@ pub struct Address(pub SocketAddr);
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 impl Address {
-    /// Looks up all addresses of a host. The service is a port, `http` or `https`.
+    /// Looks up all addresses of a host. The service is a port number, `http` or `https`.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Address {
         Ok(found.map(Address).collect())
     }
 
-    /// Tries to connect.
+    /// Connects to the address and closes the connection.
     pub fn connect(self) -> std::io::Result<()> {
         TcpStream::connect_timeout(&self.0, CONNECT_WITHIN).map(drop)
     }
@@ -46,7 +46,7 @@ impl Address {
     ///
     /// Returns an error, without sending anything, if the load may not use the address.
     pub(crate) fn connects(self, message_of: fn(&SpecError) -> String) -> mlua::Result<bool> {
-        // Without a service the port is 0, so there is nothing to connect to.
+        // Without a service the port is 0, so no connect is possible.
         if self.0.port() != 0 {
             let url = format!("http://{}/", self.0);
             LoadSettings::from_environment()

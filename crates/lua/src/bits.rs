@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Variadic};
 
-/// A function of numbers modulo 2³².
+/// A function on 32-bit numbers.
 type Operation = fn(&[u32]) -> u32;
 
 const OPERATIONS: &[(&str, Operation)] = &[
@@ -25,7 +25,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     for &(name, operation) in OPERATIONS {
         let function = lua.create_function(move |_, of: Variadic<f64>| {
             let of: Vec<u32> = of.iter().map(|number| bits(*number)).collect();
-            // Results are signed.
+            // Results are signed, as in LuaJIT.
             Ok(operation(&of) as i32)
         });
         library.set(name, function?)?;
@@ -47,7 +47,8 @@ fn places(of: &[u32]) -> u32 {
     at(of, 1) & 31
 }
 
-/// Formats `digits` hexadecimal digits (8 by default), in upper case if negative.
+/// Formats a number with `digits` hexadecimal digits (8 by default), in upper case if `digits` is
+/// negative.
 fn tohex(bits: u32, digits: Option<i32>) -> String {
     let wanted = digits.unwrap_or(8);
     let all = match wanted < 0 {

@@ -2,10 +2,10 @@
 
 use mlua::{Error, Lua, Value};
 
-/// Maximum depth of nested tables; deeper ones are assumed to contain themselves.
+/// Maximum depth of nested tables. A deeper table is assumed to contain itself.
 const TABLE_DEPTH_MAX: usize = 100;
 
-/// Copies a boolean, number, string, nil, or a table of these to the state `to`.
+/// Copies a boolean, number, string, nil, or a table of these, to the state `to`.
 pub(crate) fn carry(value: &Value, to: &Lua) -> mlua::Result<Value> {
     carry_within(value, to, TABLE_DEPTH_MAX)
 }

@@ -10,7 +10,7 @@ pub struct ScriptFault {
     is_interrupt: bool,
 }
 
-/// The error of a script that is stopped from outside.
+/// The error that stops a script from outside.
 #[derive(Debug)]
 pub(crate) struct StoppedScript {
     /// File and line.
@@ -48,7 +48,7 @@ impl fmt::Display for ScriptFault {
     }
 }
 
-/// Name of the parts of a state that are not the script's, in error positions.
+/// Name of prony's own code in error positions, which distinguishes it from the script's.
 pub(crate) const OWN_CHUNK: &str = "wrk";
 
 impl ScriptFault {
@@ -65,8 +65,8 @@ impl ScriptFault {
         self.is_interrupt
     }
 
-    /// Converts an error. If one of our functions raised it, Lua's message has no position, and the
-    /// innermost line of Lua on the stack is used.
+    /// Converts an error. If a function of this crate raised it, Lua's message has no position, and
+    /// the innermost line of Lua on the stack is used.
     pub(super) fn of(error: &mlua::Error) -> ScriptFault {
         let mut place = None;
         let mut cause = error;

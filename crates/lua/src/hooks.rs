@@ -22,7 +22,7 @@ pub struct LuaHooks<'a> {
     failure: Failure,
 }
 
-/// The hooks that exist after the first thread's `init`.
+/// Hooks that are defined after `init` of the first thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DefinedHooks {
     /// `request` returns each request.
@@ -50,35 +50,36 @@ impl DefinedHooks {
     }
 }
 
-/// The rules by which a load uses its script.
+/// Settings for the use of a script by a load.
 #[derive(Debug, Clone)]
 pub struct HookSettings {
-    /// URLs of threads whose connections go to a server other than the load's, each with a slash
-    /// at its end.
+    /// By thread, the URL of its server with a trailing slash, if its connections go to a server
+    /// other than the load's.
     pub elsewhere: Vec<Option<String>>,
-    /// The hooks of the script.
+    /// Hooks that the script defines.
     pub has: DefinedHooks,
-    /// Requests that the script returns at once.
+    /// Number of requests that `request` returns at a time.
     pub batch: u32,
     /// The form in which requests are sent.
     pub form: RequestForm,
-    /// The part of each body that `response` receives.
+    /// Maximum number of bytes of each body that `response` receives.
     pub body_bytes_max: usize,
 }
 
 /// The form in which the requests of a script are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestForm {
-    /// The bytes that the script returns, over HTTP/1.1.
+    /// The bytes that the script returns are sent unchanged, over HTTP/1.1.
     Bytes,
-    /// Parsed, and written for the HTTP version of the connection.
+    /// The script's bytes are parsed, and the request is written for the HTTP version of the
+    /// connection.
     Written,
 }
 
-/// Maximum number of written requests that a thread keeps, because scripts often repeat a few.
+/// Maximum number of written requests that a thread caches. Scripts often repeat a few requests.
 const WRITTEN_MAX: usize = 256;
 
-/// Responses within batches, which the load counts as one each.
+/// Counts of the responses within batches. The load counts each batch as one response.
 #[derive(Default)]
 struct BatchCounts {
     responses: AtomicU64,
@@ -105,12 +106,12 @@ impl<'a> LuaHooks<'a> {
         }
     }
 
-    /// Requests per batch of a script.
+    /// Number of requests per batch of a script.
     pub fn batch(&self) -> u32 {
         self.settings.batch
     }
 
-    /// With batches: complete responses, and those with a status over 399.
+    /// With batches, the number of complete responses, and of those with a status over 399.
     pub fn counted(&self) -> Option<(u64, u64)> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let BatchCounts {
@@ -120,7 +121,7 @@ impl<'a> LuaHooks<'a> {
         (self.settings.batch > 1).then(|| (of(responses), of(not_fine)))
     }
 
-    /// True after a script failed; no more requests are sent then.
+    /// True after a script has failed. No more requests are sent then.
     pub fn has_failed(&self) -> bool {
         self.failure.is_there.load(Ordering::Relaxed)
     }
@@ -189,12 +190,12 @@ struct Hooked<'a> {
     hooks: &'a LuaHooks<'a>,
     thread: &'a ScriptThread,
     elsewhere: Option<&'a str>,
-    /// The thread's request, if it never changes.
+    /// The thread's request, if it is always the same.
     only: Option<Arc<Request>>,
-    /// Written requests by the script's bytes.
+    /// Cached requests by the bytes that the script returned.
     written: HashMap<Vec<u8>, Arc<Request>>,
     first_user: u32,
-    /// Connections whose delay is over, by index within the worker.
+    /// By connection of the worker, true if its delay is over.
     has_rested: Vec<bool>,
     /// See [`BatchCounts`].
     responses: u64,
@@ -211,13 +212,14 @@ impl Hooked<'_> {
         written.map_err(|what| self.thread.request_fault(&what))
     }
 
-    /// The request that consists of these bytes.
+    /// Creates a request that consists of these bytes.
     fn raw(&self, bytes: Vec<u8>) -> Result<Arc<Request>, String> {
         let LuaHooks {
             scripts, writer, ..
         } = self.hooks;
         let batch = self.hooks.batch();
-        // A single request is sent unchanged. For a batch, the number of expected responses is needed.
+        // A single request is sent unchanged. For a batch, the number of expected responses must be
+        // known.
         if batch > 1 {
             let count = request::count(&bytes)?;
             if count != batch {
@@ -239,7 +241,7 @@ impl Hooked<'_> {
         })
     }
 
-    /// The request that these bytes describe, for any HTTP version.
+    /// Creates the request that these bytes describe, for any HTTP version.
     fn written(&mut self, bytes: Vec<u8>) -> Result<Arc<Request>, String> {
         if let Some(request) = self.written.get(&bytes) {
             return Ok(request.clone());
@@ -268,7 +270,7 @@ impl Hooked<'_> {
             let delay = self.thread.delay_ms()?;
             if delay >= 1.0 {
                 self.has_rested[index] = true;
-                // wrk's delays are whole milliseconds. The conversion saturates.
+                // wrk's delays are whole milliseconds. The conversion to an integer saturates.
                 let delay = Duration::from_millis(delay as u64);
                 return Ok(UserStep::Rest(Nanos::from(delay)));
             }

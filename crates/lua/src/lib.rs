@@ -1,10 +1,10 @@
 //! Runs wrk's Lua scripts as scripts of the load engine.
 //!
-//! Enters: a script, the URL and header fields of a load, and later its results. Leaves: a
+//! Input: a script, the URL and header fields of a load, and later its results. Output: a
 //! [`Director`](prony_load::script::Director), which gives the engine each request, and the
-//! script's own output. The interface of scripts is the one that wrk documents in its file
-//! SCRIPTING. There is one Lua state per worker thread, and one for `setup` and `done`. This crate
-//! starts no load and prints nothing by itself.
+//! script's own output. Scripts use the interface that wrk documents in its file SCRIPTING. There
+//! is one Lua state per worker thread, and one for `setup` and `done`. This crate starts no load
+//! and prints nothing by itself.
 
 mod address;
 mod bits;

@@ -1,4 +1,4 @@
-//! Runs the scripts that loads name by their setting `script`.
+//! Runs the scripts that loads name in their setting `script`.
 
 use std::iter;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -20,19 +20,19 @@ use crate::scripts::{LuaScripts, ServerAddresses};
 use crate::state::{ScriptInterrupt, ScriptLimits, ScriptSeed, ScriptSource, ScriptUrl};
 use crate::statistics::Statistics;
 
-/// Longest time of one call.
+/// Time limit of one call of a script.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
-/// Largest amount of memory of all states of a script.
+/// Maximum memory of all states of a script together, in bytes.
 const MEMORY_BYTES_MAX: usize = 2 << 30;
-/// Amount of memory that each state may use in any case.
+/// Minimum memory limit of each state, in bytes.
 const STATE_BYTES_MIN: usize = 64 << 20;
-/// The part of each body that `response` receives.
+/// Maximum number of bytes of each body that `response` receives.
 const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// Loads Lua scripts with wrk's hooks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LuaLoader {
-    /// Scripts print to standard error, because standard output has other content.
+    /// Makes scripts print to standard error, because standard output has other content.
     pub prints_to_stderr: bool,
 }
 
@@ -58,7 +58,7 @@ struct LuaLoad {
     scripts: LuaScripts,
     settings: HookSettings,
     interrupt: Arc<ScriptInterrupt>,
-    /// The results of the load, after it has run.
+    /// The results of the load; `None` until it has run.
     figures: Mutex<Option<WrkFigures>>,
 }
 
@@ -130,7 +130,7 @@ impl LuaLoad {
     }
 }
 
-/// The URLs of the threads for which `setup` chose another address.
+/// By thread, the URL of the address that `setup` chose, if it differs from the load's.
 fn elsewhere(
     scripts: &LuaScripts,
     setup: &ScriptSetup<'_>,
@@ -153,7 +153,7 @@ fn elsewhere(
     urls.collect()
 }
 
-/// Refuses scripts whose `request` returns several requests at once.
+/// Rejects scripts whose `request` returns several requests at once.
 fn check_batch(scripts: &LuaScripts) -> Result<(), ScriptFault> {
     let Some(thread) = scripts.threads().first() else {
         return Ok(());
@@ -192,7 +192,7 @@ impl LoadedScript for LuaLoad {
     }
 }
 
-/// Runs the load, samples its rates, and stops it after the script has failed.
+/// Runs the load and samples its rates. Stops it after the script has failed.
 fn run_sampled(
     spec: &LoadSpec,
     control: &Control,
@@ -238,7 +238,7 @@ fn figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
     }
 }
 
-/// The number of complete responses that are failures.
+/// Returns the number of complete responses that are failures.
 fn unexpected(outcomes: &OutcomeCounts) -> u64 {
     let unexpected = [
         Outcome::UnexpectedStatus,

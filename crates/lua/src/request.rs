@@ -3,11 +3,11 @@
 /// Maximum number of header fields in a script's request.
 const FIELDS_MAX: usize = 256;
 
-/// The method of the first request.
+/// Returns the method of the first request.
 ///
 /// # Errors
 ///
-/// Returns the invalid method.
+/// Returns an error that quotes the beginning of the bytes.
 pub fn method(bytes: &[u8]) -> Result<&str, String> {
     let end = bytes
         .iter()
@@ -40,7 +40,7 @@ pub(crate) struct RequestParts<'a> {
 ///
 /// # Errors
 ///
-/// Returns the reason if the text is not one complete request for a path.
+/// The reason why the text is not one complete request for a path.
 pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     if count(bytes)? > 1 {
         return Err("it returned several requests at once".to_owned());
@@ -77,11 +77,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     })
 }
 
-/// The number of concatenated requests.
+/// Returns the number of concatenated requests.
 ///
 /// # Errors
 ///
-/// Returns the reason if they are not complete requests.
+/// The reason why the bytes are not complete requests.
 pub fn count(bytes: &[u8]) -> Result<u32, String> {
     let mut rest = bytes;
     let mut count: u32 = 0;
@@ -97,7 +97,7 @@ pub fn count(bytes: &[u8]) -> Result<u32, String> {
     Ok(count)
 }
 
-/// The bytes after the first request.
+/// Returns the bytes after the first request.
 fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
@@ -130,7 +130,7 @@ fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
     })
 }
 
-/// The bytes after a chunked body (RFC 9112, section 7.1).
+/// Returns the bytes after a chunked body (RFC 9112 §7.1).
 fn after_chunks(mut body: &[u8]) -> Result<&[u8], String> {
     loop {
         let Ok(httparse::Status::Complete((line, size))) = httparse::parse_chunk_size(body) else {

@@ -7,14 +7,14 @@ use prony_record::{Outcome, OutcomeCounts};
 
 use crate::statistics::Statistics;
 
-/// Failures in wrk's categories.
+/// Counts of failures in wrk's categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WrkErrors {
-    /// Failed connects, including name lookups and TLS handshakes.
+    /// Failed connects, name lookups and TLS handshakes.
     pub connect: u64,
     /// Connections that broke before the end of a response, and invalid responses.
     pub read: u64,
-    /// Always 0: a failed write is a broken connection.
+    /// Always 0, because prony counts a failed write as a broken connection.
     pub write: u64,
     /// Responses with a status over 399.
     pub status: u64,
@@ -24,7 +24,7 @@ pub struct WrkErrors {
 
 impl WrkErrors {
     /// Assigns each failure to one of wrk's categories. The caller counts `status` and `timeout`,
-    /// because here all responses are expected and nothing times out.
+    /// because wrk's loads accept every status and set no timeout.
     pub fn of(outcomes: &OutcomeCounts) -> WrkErrors {
         let mut errors = WrkErrors::default();
         for (outcome, count) in outcomes.happened() {
@@ -76,7 +76,7 @@ pub const SAMPLING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Samples each thread's rate.
 pub struct RateSampler {
-    /// Responses per request of the load.
+    /// Number of responses per request of the load.
     batch: u32,
     responded: Vec<u64>,
     since: Vec<Instant>,
@@ -94,12 +94,13 @@ impl RateSampler {
         }
     }
 
-    /// The samples in requests per second.
+    /// Returns the samples in requests per second.
     pub fn into_samples(self) -> Vec<u64> {
         self.samples
     }
 
-    /// Samples the rate of each thread. Threads without a response since the last sample are skipped.
+    /// Samples the rate of each thread. Threads without a response since the last sample are
+    /// skipped.
     pub fn sample(&mut self, control: &Control) {
         let now = Instant::now();
         let threads = self.responded.iter_mut().zip(&mut self.since);

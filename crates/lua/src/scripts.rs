@@ -1,6 +1,6 @@
 //! Runs wrk's scripts, with one Lua state per thread and one for `setup` and `done`.
 //!
-//! The interface of scripts is the one that wrk documents in its file SCRIPTING.
+//! Scripts use the interface that wrk documents in its file SCRIPTING.
 
 use mlua::{Function, Table, Value};
 use prony_load::SpecError;
@@ -13,14 +13,14 @@ use crate::results::WrkFigures;
 use crate::state::{LuaState, ScriptSeed};
 use crate::thread::ThreadHandle;
 
-/// The states of a run: `main` for `setup` and `done`, and one per thread.
+/// Lua states of a run: `main` for `setup` and `done`, and one per thread.
 pub struct LuaScripts {
     main: LuaState,
     message_of: fn(&SpecError) -> String,
     threads: Vec<ScriptThread>,
 }
 
-/// A thread's state, and its handle in other states.
+/// A thread's Lua state, and the object that represents the thread in other states.
 pub struct ScriptThread {
     pub(crate) state: LuaState,
     pub(crate) handle: ThreadHandle,
@@ -29,13 +29,13 @@ pub struct ScriptThread {
 /// Server addresses among which a script's threads choose.
 #[derive(Debug, Clone, Copy)]
 pub enum ServerAddresses<'a> {
-    /// All addresses of the URL's host that accept connections at this port, or that of `http` or
-    /// `https`.
+    /// All addresses of the URL's host that accept connections at this port, or at the default port
+    /// of `http` or `https`.
     LookedUp {
         /// The port or scheme.
         service: &'a str,
     },
-    /// The address of the load, if it is one of TCP.
+    /// The address of the load; `None` if the load does not connect over TCP directly.
     Known(Option<Address>),
 }
 
@@ -100,12 +100,12 @@ impl LuaScripts {
         (self.message_of)(error)
     }
 
-    /// An error at a position that Lua does not report.
+    /// Creates an error that names the script but no line.
     pub(crate) fn fault(&self, text: String) -> ScriptFault {
         self.main.fault(text)
     }
 
-    /// Flushes the output of scripts, which has a buffer of its own.
+    /// Flushes the scripts' output, which is buffered separately.
     pub fn flush(&self) {
         self.main.flush();
     }
@@ -114,7 +114,7 @@ impl LuaScripts {
     ///
     /// # Errors
     ///
-    /// Returns the error that it raised.
+    /// Returns the error that `done` raised.
     pub fn done(&self, results: &WrkFigures) -> Result<(), ScriptFault> {
         let main = &self.main;
         if let Some(done) = main.hook("done") {
@@ -134,12 +134,12 @@ impl ScriptThread {
         self.handle.address()
     }
 
-    /// An error of the thread's `request`, whose line Lua does not report.
+    /// Creates an error about the result of the thread's `request`.
     pub fn request_fault(&self, text: &str) -> ScriptFault {
         self.state.fault(format!("request(): {text}"))
     }
 
-    /// The result of `request`, or the thread's constant request if there is no such hook.
+    /// Returns the result of `request`, or the thread's constant request if there is no such hook.
     ///
     /// # Errors
     ///
@@ -161,18 +161,19 @@ impl ScriptThread {
         Ok(text.as_bytes().to_vec())
     }
 
-    /// The result of `delay` in milliseconds; 0 without the hook or if negative.
+    /// Returns the result of `delay` in milliseconds; 0 without the hook or if the result is
+    /// negative.
     ///
     /// # Errors
     ///
-    /// Returns the error that it raised.
+    /// Returns the error that the hook raised.
     pub(crate) fn delay_ms(&self) -> Result<f64, ScriptFault> {
         let Some(delay) = self.state.hook("delay") else {
             return Ok(0.0);
         };
         let value: Value = self.state.call("delay", Ok(delay), ())?;
         let number = self.state.checked(self.state.lua().coerce_number(value))?;
-        // NaN is not greater than 0 either.
+        // The filter also rejects NaN, which is not greater than 0.
         Ok(number.filter(|ms| *ms > 0.0).unwrap_or(0.0))
     }
 
@@ -180,7 +181,7 @@ impl ScriptThread {
     ///
     /// # Errors
     ///
-    /// Returns the error that it raised.
+    /// Returns the error that the hook raised.
     pub(crate) fn response(
         &self,
         status: u16,
@@ -201,7 +202,7 @@ impl ScriptThread {
         body: &[u8],
     ) -> mlua::Result<(Table, mlua::LuaString)> {
         let lua = self.state.lua();
-        // Valid UTF-8 is converted to Lua strings in one pass; nearly all heads are.
+        // Valid UTF-8, which nearly all heads are, is converted to Lua strings in one pass.
         let headers = match std::str::from_utf8(head) {
             Ok(_) => lua.create_table_from(texts(head))?,
             Err(_) => {
@@ -216,7 +217,7 @@ impl ScriptThread {
     }
 }
 
-/// The arguments of a script; number 0 is the URL.
+/// Creates the table of a script's arguments. Number 0 is the URL.
 fn words(state: &LuaState, arguments: &[String]) -> mlua::Result<Table> {
     let words = state.lua().create_table()?;
     for (index, argument) in arguments.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Implements `os.execute` without C's `system`, which makes the process ignore Ctrl-C.
+//! Implements `os.execute` without C's `system`, which would make the process ignore Ctrl-C.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-/// Lua's result if a shell exists.
+/// Lua's result of `os.execute()` without a command if a shell exists.
 const HAS_SHELL: i32 = 1;
-/// Lua's status if the shell can't start.
+/// Lua's status if the shell can't be started.
 const NO_SHELL: i32 = -1;
 
 /// Runs a command and returns the status that `system` would return.

@@ -39,7 +39,7 @@ impl ScriptSource {
     ///
     /// # Errors
     ///
-    /// The first error of the syntax.
+    /// Returns the first syntax error.
     pub fn check(&self) -> Result<(), ScriptFault> {
         let lua = Lua::new();
         let compiled = self.chunk(&lua).into_function();
@@ -62,7 +62,7 @@ impl ScriptSource {
 pub struct ScriptUrl {
     /// `http` or `https`, as typed.
     pub scheme: String,
-    /// Without the brackets of an IPv6 address.
+    /// The host, without the brackets of an IPv6 address.
     pub host: String,
     /// The port, if one was typed.
     pub port: Option<u16>,
@@ -78,13 +78,13 @@ pub struct ScriptSeed<'a> {
     pub url: &'a ScriptUrl,
     /// The header fields that each request has by default.
     pub headers: &'a [(String, String)],
-    /// Stops the script.
+    /// Stops the script on request.
     pub interrupt: &'a Arc<ScriptInterrupt>,
     /// Method of the requests.
     pub method: &'a str,
     /// Body of the requests.
     pub body: &'a [u8],
-    /// Describes an address that the load may not use.
+    /// Formats the error about an address that the load may not use.
     pub message_of: fn(&SpecError) -> String,
     /// Limits of each state.
     pub limits: ScriptLimits,
@@ -92,16 +92,16 @@ pub struct ScriptSeed<'a> {
     pub prints_to_stderr: bool,
 }
 
-/// Limits of a Lua state. By default it has none.
+/// Limits of a Lua state. By default there are none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScriptLimits {
-    /// Longest time of one call.
+    /// Maximum duration of one call.
     pub call_time: Option<Duration>,
-    /// Largest amount of memory.
+    /// Maximum memory in bytes.
     pub memory_bytes: Option<usize>,
 }
 
-/// Stops scripts that don't end by themselves.
+/// Stops scripts that would not end by themselves.
 pub struct ScriptInterrupt {
     is_asked: Box<dyn Fn() -> bool + Send + Sync>,
     is_heeded: AtomicBool,
@@ -133,7 +133,7 @@ struct CallWatch {
     call_time_max: Option<Duration>,
     /// Number of calls so far.
     calls: Arc<AtomicU64>,
-    /// The last call that was seen, and the time when it was first seen.
+    /// The last call seen by a check, and the time of the first check that saw it.
     seen: Mutex<Option<(u64, Instant)>>,
 }
 
@@ -158,17 +158,17 @@ impl CallWatch {
     }
 }
 
-/// Lua instructions between checks for a stop: about a millisecond.
+/// Number of Lua instructions between two checks for a stop, which take about a millisecond.
 const INSTRUCTIONS_BETWEEN_CHECKS: u32 = 100_000;
-/// Maximum number of calls that are searched for the script's own line.
+/// Maximum number of stack levels that are searched for the script's own line.
 const STACK_LEVELS_MAX: usize = 1000;
 
-/// The Lua part of the initial state. Error positions never refer to this chunk.
+/// The part of the initial state that is written in Lua. Error positions never refer to this chunk.
 const DIALECT: &str = include_str!("dialect.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
 const PRINT_TO_STDERR: &str = include_str!("stderr.lua");
 
-/// A state in which the script has run.
+/// A Lua state in which the script has run.
 pub(crate) struct LuaState {
     lua: Lua,
     script: String,
@@ -179,7 +179,7 @@ pub(crate) struct LuaState {
 impl LuaState {
     /// Creates the state and runs the script.
     pub(crate) fn new(seed: &ScriptSeed<'_>) -> Result<LuaState, ScriptFault> {
-        // SAFETY: this opens the library `debug`, with which a script may crash its own state, and
+        // SAFETY: this opens the library `debug`, with which a script can crash its own state, and
         // allows C modules, which the dialect disables before the script runs.
         let lua = unsafe { Lua::unsafe_new() };
         let state = LuaState {
@@ -259,7 +259,7 @@ impl LuaState {
         &self.lua
     }
 
-    /// The table `wrk`, unless the script replaced it with something else.
+    /// The table `wrk`, if the script has not replaced it with another kind of value.
     pub(crate) fn wrk(&self) -> Result<Table, ScriptFault> {
         self.checked(self.lua.globals().get("wrk"))
     }
@@ -292,20 +292,21 @@ impl LuaState {
         })
     }
 
-    /// An error at a position that Lua does not report.
+    /// Creates an error that names the script but no line.
     pub(crate) fn fault(&self, text: String) -> ScriptFault {
         ScriptFault::new(format!("{}: {text}", self.script))
     }
 
     /// Flushes C's output buffer, which all states share.
     pub(crate) fn flush(&self) {
-        // A script may have closed its output or replaced the library; then there is nothing to do.
+        // A script may have closed its output or replaced the library, and then there is nothing to
+        // flush.
         let _ = self.lua.load("io.stdout:flush()").exec();
     }
 }
 
-/// Stops a script. Returns the error that its current instruction raises. Each further instruction
-/// raises it again, so that the script can't continue by catching it.
+/// Stops a script. Returns the error that the current instruction raises. Every later instruction
+/// raises it again, so the script can't continue by catching it.
 fn stop(lua: &Lua, script: &str, cause: StopCause) -> mlua::Error {
     let position = position(lua).unwrap_or_else(|| script.to_owned());
     let raise = {
@@ -316,12 +317,12 @@ fn stop(lua: &Lua, script: &str, cause: StopCause) -> mlua::Error {
         }
     };
     let triggers = HookTriggers::new().every_nth_instruction(1);
-    // Without this hook, the script can only catch the error until the next check.
+    // Without this hook, a script that catches the error could continue until the next check.
     let _ = lua.set_global_hook(triggers, raise);
     mlua::Error::external(StoppedScript { position, cause })
 }
 
-/// The innermost line on the stack that is the script's own.
+/// Returns the innermost line on the stack that belongs to the script.
 fn position(lua: &Lua) -> Option<String> {
     let position_of = |place: &Debug<'_>| {
         let file = place.source().short_src?.into_owned();
@@ -382,9 +383,9 @@ mod tests {
                 "local function f()\n  for i = 1, math.huge do end\nend\nf()",
                 2,
             ),
-            // The loop calls functions of our own.
+            // The loop calls functions of this crate.
             ("while true do\n  string.rep(\"x\", 2, \",\")\nend", 2),
-            // The loop catches errors.
+            // The loop catches the error.
             (
                 "while true do\n  pcall(function() while true do end end)\nend",
                 2,

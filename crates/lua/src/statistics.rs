@@ -2,14 +2,14 @@
 
 use prony_record::Distribution;
 
-/// Integers and their counts, ascending.
+/// Distinct integers with their counts, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
     values: Vec<(u64, u64)>,
 }
 
 impl Statistics {
-    /// Converts times to whole microseconds. They have an error of 0.1%.
+    /// Converts times to whole microseconds, with an error of up to 0.1%.
     pub fn of_times(times: &Distribution) -> Statistics {
         let mut values: Vec<(u64, u64)> = Vec::new();
         for (time, count) in times.buckets() {
@@ -64,7 +64,7 @@ impl Statistics {
         }
     }
 
-    /// The standard deviation of a sample.
+    /// The standard deviation, for values that are a sample.
     pub fn stdev(&self) -> f64 {
         let mean = self.mean();
         let squares = |(value, n): &(u64, u64)| (*value as f64 - mean).powi(2) * *n as f64;
@@ -90,12 +90,12 @@ impl Statistics {
         })
     }
 
-    /// The value at a share from 0 to 1, by HdrHistogram's rank: the exact rank, rounded.
+    /// The value at a share from 0 to 1. The rank is HdrHistogram's: the exact rank, rounded.
     pub fn at_share(&self, share: f64) -> u64 {
         self.at_rank((share * self.count() as f64).round() as u64)
     }
 
-    /// The value at a percentage, by wrk's rank: half above the exact rank, rounded.
+    /// The value at a percentage. The rank is wrk's: the exact rank plus a half, rounded.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count() as f64 + 0.5)
             .round()
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(some.at(1), Some((4, 3)));
         assert_eq!(some.at(5), None);
         close_to(some.mean(), 5.0);
-        // The squared deviations add up to 32.
+        // The squared deviations add up to 32, for 8 values.
         close_to(some.stdev(), (32.0f64 / 7.0).sqrt());
         // 4, 4, 4, 5, 5 and 7 are within 2.138 of 5.
         close_to(some.within_stdev_percent(), 75.0);
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn percentiles_go_by_wrks_rank() {
         let ten = Statistics::of_samples((1..=10).collect());
-        // Ranks 6, 8, 10 and, past the end, the last: 5.5, 8, 9.5 and 10.4, rounded.
+        // The ranks are 5.5, 8, 9.5 and 10.4, rounded to 6, 8, 10 and 10, which is the last.
         assert_eq!(ten.percentile(50.0), 6);
         assert_eq!(ten.percentile(75.0), 8);
         assert_eq!(ten.percentile(90.0), 10);

@@ -38,13 +38,13 @@ impl ThreadHandle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Address>> {
-        // A panic elsewhere can't leave an Option half written.
+        // A poisoned lock is used, because a panic can't leave an Option half written.
         let address = self.0.address.lock();
         address.unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn lua(&self) -> mlua::Result<Lua> {
-        let gone = || Error::runtime("the thread is gone");
+        let gone = || Error::runtime("the thread has ended");
         self.0.lua.try_upgrade().ok_or_else(gone)
     }
 }

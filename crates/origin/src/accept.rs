@@ -23,11 +23,11 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 /// Interval at which an unread connection is checked for the client having closed it.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Treatment of each connection.
+/// Handling of each connection.
 #[derive(Clone)]
 pub(crate) struct ConnectionPolicy {
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Settings of QUIC; present if there is a UDP address.
+    /// Settings of QUIC; `None` without a UDP address.
     pub(crate) quic: Option<quinn::ServerConfig>,
     pub(crate) fault: Option<AcceptFault>,
 }
@@ -43,7 +43,7 @@ impl Listener {
         match self {
             Self::Tcp(tcp) => {
                 let (stream, _) = tcp.accept().await?;
-                // Fails only if the client has already closed, which shows at the next read.
+                // This fails only if the client has already closed, which the next read detects.
                 let _ = stream.set_nodelay(true);
                 Ok(Socket::Tcp(stream))
             }
@@ -52,8 +52,8 @@ impl Listener {
     }
 }
 
-/// Starts to accept on all listeners of this thread, and obeys the freeze schedule. Returns the QUIC
-/// endpoints.
+/// Starts to accept connections on all listeners of this thread, and follows the freeze schedule.
+/// Returns the QUIC endpoints.
 pub(crate) fn start(
     listeners: Listeners,
     policy: &ConnectionPolicy,
@@ -84,7 +84,7 @@ pub(crate) fn start(
 
 async fn accept(listener: Listener, policy: ConnectionPolicy, context: Rc<ThreadContext>) {
     if policy.fault == Some(AcceptFault::Never) {
-        // Keeps the listener open.
+        // Waits forever, which keeps the listener open.
         return pending().await;
     }
     loop {
@@ -105,7 +105,7 @@ async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadCon
         (Some(AcceptFault::Ignore | AcceptFault::Never), _) => until_left(&socket).await,
         (None, None) => serve(Stream::Plain(socket), context).await,
         (None, Some(tls)) => {
-            // A failed handshake is reported by the client.
+            // A failed handshake is ignored, because the client reports it.
             if let Ok(stream) = tls.accept(socket).await {
                 serve(Stream::Tls(Box::new(stream)), context).await;
             }
@@ -114,7 +114,7 @@ async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadCon
 }
 
 /// Waits until the client has closed its side, without reading. Unread bytes keep the socket
-/// readable all the time, so the state is polled.
+/// readable, so the state is polled.
 async fn until_left(socket: &Socket) {
     loop {
         let ready = match socket {
@@ -128,7 +128,7 @@ async fn until_left(socket: &Socket) {
     }
 }
 
-/// Puts the thread to sleep when a freeze begins, even without requests.
+/// Puts the thread to sleep when a freeze begins, even if there are no requests.
 async fn freeze(context: Rc<ThreadContext>) {
     let mut changes: watch::Receiver<()> = context.freeze_gate.changes();
     loop {

@@ -1,8 +1,8 @@
 //! Precise timers.
 //!
 //! The runtime's own timers round up to whole milliseconds, twice, which is too coarse for delays
-//! that serve as ground truth. On Linux, each thread has one timerfd and a queue of waiting tasks.
-//! Other systems use the runtime's timers.
+//! that tests rely on. On Linux, each thread has one timerfd and a queue of waiting tasks. Other
+//! systems use the runtime's timers.
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use fallback::CoarseAlarm as Alarm;
@@ -36,7 +36,7 @@ mod precise {
         wake: oneshot::Sender<()>,
     }
 
-    /// Reversed, because a `BinaryHeap` yields the greatest element first.
+    /// The order is reversed, because a `BinaryHeap` yields the greatest element first.
     impl Ord for Waiting {
         fn cmp(&self, other: &Self) -> Ordering {
             other.at.cmp(&self.at)
@@ -71,7 +71,7 @@ mod precise {
             })
         }
 
-        /// Returns at `at`, never earlier.
+        /// Waits until the time `at`. Never returns earlier.
         pub(crate) async fn until(&self, at: Instant) {
             if at <= Instant::now() {
                 return;
@@ -85,11 +85,11 @@ mod precise {
             if first {
                 self.set(at);
             }
-            // An error means that the thread's runtime is ending, and this future with it.
+            // An error means that the thread's runtime is ending, and with it this future.
             let _ = woken.await;
         }
 
-        /// Wakes the tasks whose time has come. Runs for the lifetime of the thread.
+        /// Wakes the tasks whose time has come. Never returns.
         pub(crate) async fn run(&self) {
             while let Ok(mut ready) = self.timer.readable().await {
                 // Reading returns the number of expirations, which doesn't matter here.
@@ -105,7 +105,7 @@ mod precise {
             let mut waiting = self.waiting.borrow_mut();
             while waiting.peek().is_some_and(|earliest| earliest.at <= now) {
                 if let Some(due) = waiting.pop() {
-                    // The task no longer exists if the client has left.
+                    // Sending fails if the client has left and the task no longer exists.
                     let _ = due.wake.send(());
                 }
             }
@@ -115,7 +115,7 @@ mod precise {
         }
 
         fn set(&self, at: Instant) {
-            // Zero would disarm the timer.
+            // A time of zero would disarm the timer.
             let left = at
                 .saturating_duration_since(Instant::now())
                 .max(Duration::from_nanos(1));
@@ -131,7 +131,7 @@ mod precise {
                 it_interval: never_again,
                 it_value: value,
             };
-            // Can't fail: the descriptor is a timer and the nanoseconds are under a second.
+            // This can't fail: the descriptor is a timer and the nanoseconds are under a second.
             let _ = timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::empty(), &setting);
         }
     }
@@ -142,7 +142,7 @@ mod fallback {
     use std::io;
     use std::time::Instant;
 
-    /// The runtime's timers with the interface of the precise ones.
+    /// The runtime's timers with the same interface as the precise ones.
     pub(crate) struct CoarseAlarm;
 
     impl CoarseAlarm {

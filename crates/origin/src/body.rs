@@ -1,4 +1,4 @@
-//! Response bodies that hyper sends.
+//! Response bodies for hyper and h3.
 
 use std::future::Future;
 use std::io;
@@ -16,30 +16,31 @@ use crate::pattern;
 /// Largest piece of a body, in bytes.
 const PIECE_BYTES_MAX: u64 = 64 << 10;
 
-/// Number of chunks of `/chunked/N`, if N is at least as large.
+/// Number of chunks of `/chunked/N`. Bodies of fewer bytes have fewer chunks, and large bodies
+/// more.
 const CHUNK_COUNT: u64 = 4;
 
-/// Number of pieces of `/slow/N`, if N is at least as large.
+/// Maximum number of pieces of `/slow/N`.
 const SLOW_PIECE_COUNT: u64 = 10;
 
 /// A response body.
 pub(crate) enum Body {
-    /// The whole body at once.
+    /// The whole body in one piece.
     Whole(Bytes),
     /// The pattern, in pieces.
     Pattern(Pattern),
-    /// The pattern, in pieces with a pause before each.
+    /// The pattern, with a pause before each piece.
     Slow(Slow),
     /// One piece, and then no more data.
     Stuck(Bytes),
 }
 
-/// A range of the pattern that is still to be sent.
+/// A range of the pattern that remains to be sent.
 pub(crate) struct Pattern {
     at: u64,
     end: u64,
     piece: u64,
-    /// True if the length is announced.
+    /// True if a Content-Length announces the length.
     announced: bool,
 }
 
@@ -81,7 +82,8 @@ impl Body {
         })
     }
 
-    /// A body of `size` bytes, evenly spread over `over`, with the last piece at its end.
+    /// A body of `size` bytes in pieces that are evenly spread over the time `over`. The last piece
+    /// is sent at the end.
     pub(crate) fn slow(size: u64, over: Duration, alarm: Rc<Alarm>) -> Self {
         let piece = size.div_ceil(SLOW_PIECE_COUNT).max(1);
         let pieces = size.div_ceil(piece).max(1);
@@ -162,7 +164,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            // Without an announced length, the end is a chunk of its own, even if the body is
+            // Without an announced length, a separate last chunk ends the body, even if the body is
             // empty.
             Self::Pattern(pattern) => pattern.announced && pattern.at == pattern.end,
             Self::Slow(slow) => slow.pattern.at == slow.pattern.end,

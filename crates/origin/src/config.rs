@@ -19,18 +19,18 @@ pub struct Config {
     /// UDP addresses that serve HTTP/3 over QUIC. With port 0 the system chooses;
     /// [`Origin::quic_addresses`](crate::Origin::quic_addresses) returns its choice.
     pub quic: Vec<SocketAddr>,
-    /// Serve HTTP/3 also on the UDP port with the number of each TCP port in `listen`.
+    /// Serves HTTP/3 also on UDP ports with the same numbers as the TCP ports in `listen`.
     pub quic_on_tcp_ports: bool,
-    /// TLS on every TCP listener and UNIX socket; `None` means cleartext. QUIC always has TLS: its
-    /// certificate is this one, or a generated one.
+    /// TLS on every TCP listener and UNIX socket; `None` means cleartext. QUIC always uses TLS,
+    /// with this certificate or, if there is none, with a generated one.
     pub tls: Option<Tls>,
-    /// Cores with one pinned thread each. If not empty, overrides `threads`.
+    /// Cores with one pinned thread each. If the list is not empty, it overrides `threads`.
     pub cores: Vec<usize>,
     /// Number of threads that are not pinned; 0 means 1.
     pub threads: usize,
     /// Extra CPU cost of each request.
     pub work: Option<Work>,
-    /// Freeze schedule from the start. A request to `/stall` can set one later.
+    /// Freeze schedule from the start of the server. A request to `/stall` can set one later.
     pub stall: Option<FreezeSchedule>,
     /// Fault of every connection before any byte is read.
     pub on_accept: Option<AcceptFault>,
@@ -53,14 +53,15 @@ pub enum Tls {
 /// Fault of a connection at accept. Over QUIC, which has no accept, it is a fault of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFault {
-    /// Accept, then reset (orderly close on a UNIX socket, which has no reset). QUIC: close with
-    /// CONNECTION_REFUSED.
+    /// Accepts, then resets (on a UNIX socket, which has no reset, an orderly close). Over QUIC,
+    /// closes with CONNECTION_REFUSED.
     Reset,
-    /// Accept, then close in an orderly way without a byte. QUIC: close with H3_NO_ERROR at once.
+    /// Accepts, then closes in an orderly way without sending a byte. Over QUIC, closes with
+    /// H3_NO_ERROR at once.
     Close,
-    /// Accept, and never read until the client leaves. QUIC: no packet is answered.
+    /// Accepts, and never reads until the client leaves. Over QUIC, responds to no packet.
     Ignore,
-    /// Never accept: connections fill the kernel's backlog (16 here), and further connects hang.
-    /// QUIC: datagrams are not even read.
+    /// Never accepts: connections fill the kernel's backlog (16 here), and further connects hang.
+    /// Over QUIC, datagrams are not read.
     Never,
 }

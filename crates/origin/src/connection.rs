@@ -76,7 +76,7 @@ where
     }
 }
 
-/// Passes a fault from its request to the connection that plays it.
+/// Passes a fault from its request to the connection, which performs it.
 type FaultHandover = Rc<Cell<Option<oneshot::Sender<Fault>>>>;
 
 /// Serves a connection until either side ends it.
@@ -89,8 +89,8 @@ pub(crate) async fn serve(stream: Stream, context: Rc<ThreadContext>) {
     }
 }
 
-/// Serves the connection with hyper. Returns the fault that a client requested, after hyper has
-/// released the stream, or `None` when the connection has ended.
+/// Serves the connection with hyper. If a client requested a fault, returns the fault after hyper
+/// has released the stream. Returns `None` when the connection has ended.
 async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Option<Fault> {
     let (sender, fault) = oneshot::channel();
     let handover: FaultHandover = Rc::new(Cell::new(Some(sender)));
@@ -99,7 +99,7 @@ async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Optio
     let connection = pin!(context.http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         biased;
-        // hyper's error is ignored: the client sees the same problem.
+        // hyper's error is ignored, because the client sees the same problem.
         _ = connection => None,
         fault = fault => fault.ok(),
     }
@@ -117,10 +117,11 @@ async fn serve_or_hand_over(
             if (whole_connection || fault.takes_http2_connection())
                 && let Some(handover) = handover.take()
             {
-                // Fails only if the connection has already ended.
+                // Sending fails only if the connection has already ended.
                 let _ = handover.send(fault);
             }
-            // There is no response; the future is dropped with the connection (or the stream).
+            // A fault has no response, so this future waits until it is dropped with the connection
+            // or stream.
             pending().await
         }
     }
@@ -137,7 +138,7 @@ where
         work.run();
     }
     let served = respond(request, &context.alarm, &context.freeze_gate).await;
-    // The delay may have ended during a freeze.
+    // If the delay ended during a freeze, the response waits for the end of the freeze.
     context.freeze_gate.hold();
     served
 }

@@ -1,12 +1,12 @@
 //! CPU cost per request, which makes a variant slower by a known amount.
 //!
-//! It is busy work on the thread that serves the request, not a pause: nothing else is served on
-//! that core meanwhile.
+//! The cost is busy work on the thread that serves the request, not a pause. No other request is
+//! served on that core in the meantime.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A step of the clock longer than this means that the thread was preempted.
+/// A gap between two clock readings above which the thread counts as preempted.
 const PREEMPTION_THRESHOLD: Duration = Duration::from_micros(20);
 
 /// Busy work per request, in addition to serving it.
@@ -15,14 +15,14 @@ pub enum Work {
     /// CPU time, accurate to about 0.1 µs. Time in which the thread was preempted for more than 20
     /// µs doesn't count.
     CpuTime(Duration),
-    /// Rounds of an arithmetic loop in which each depends on the one before, one to two nanoseconds
-    /// each. The cost varies with the machine as the rest of a request does, so that "10% more"
-    /// stays 10% when the core's speed drifts.
+    /// Rounds of an arithmetic loop, one to two nanoseconds each. Each round depends on the
+    /// previous one. Like the rest of a request, the cost varies with the machine's speed, so "10%
+    /// more" stays 10% when the speed drifts.
     Rounds(u32),
 }
 
 impl Work {
-    /// Does the work.
+    /// Performs the work.
     pub(crate) fn run(self) {
         match self {
             Self::Rounds(rounds) => spin(rounds),
@@ -31,8 +31,8 @@ impl Work {
     }
 }
 
-/// Reads the monotonic clock, because reading a thread's CPU clock is a system call that would cost
-/// as much as the work to be measured.
+/// Uses CPU for the time `price`. Reads the monotonic clock, because reading a thread's CPU clock
+/// is a system call that would cost as much as the work to be measured.
 fn spend(price: Duration) {
     let mut spent = Duration::ZERO;
     let mut last = Instant::now();

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Error when an origin starts. Every message names the object and a remedy.
+/// Reason why an origin can't start. Every message names the object and a remedy.
 #[derive(Debug)]
 pub enum OriginError {
     /// The configuration has neither a TCP or UDP address nor a UNIX path.
@@ -19,7 +19,7 @@ pub enum OriginError {
     },
     /// A UDP address could not be bound.
     Quic {
-        /// Address from the configuration, or of the TCP listener with the same port.
+        /// Address from the configuration, or the UDP address that corresponds to a TCP listener.
         address: SocketAddr,
         /// Error of the system.
         source: io::Error,
@@ -35,7 +35,7 @@ pub enum OriginError {
     UnixPathTooLong {
         /// Path from the configuration.
         path: PathBuf,
-        /// The system's limit in bytes, without the closing zero.
+        /// The system's limit in bytes, without the terminating zero.
         limit: usize,
     },
     /// Another process listens on the UNIX path.
@@ -48,7 +48,7 @@ pub enum OriginError {
         /// Path from the configuration.
         path: PathBuf,
     },
-    /// A certificate or key file can't be read, or doesn't contain one.
+    /// A certificate or key file can't be read, or doesn't contain a certificate or key.
     TlsFile {
         /// Path of the file.
         path: PathBuf,
@@ -95,7 +95,7 @@ impl fmt::Display for OriginError {
             }
             Self::UnixPathTooLong { path, limit } => write!(
                 f,
-                "the UNIX socket path {} has {} bytes and this system takes at most {limit} \
+                "the UNIX socket path {} has {} bytes, and this system allows at most {limit} \
                  (choose a shorter folder, such as /tmp)",
                 path.display(),
                 path.as_os_str().len()
@@ -107,20 +107,20 @@ impl fmt::Display for OriginError {
             ),
             Self::UnixPathOccupied { path } => write!(
                 f,
-                "{} exists and is not a socket (choose another path, or move it away)",
+                "{} exists and is not a socket (choose another path, or move the file)",
                 path.display()
             ),
             Self::TlsFile { path, reason } => {
-                write!(f, "the TLS file {} is of no use: {reason}", path.display())
+                write!(f, "can't use the TLS file {}: {reason}", path.display())
             }
             Self::TlsRefused { reason } => write!(
                 f,
-                "the certificate and its key don't fit together or are not supported: {reason}"
+                "the certificate and its key don't match, or are not supported: {reason}"
             ),
             Self::Core { core } => write!(
                 f,
-                "can't pin a thread to core {core} (does this machine have it, and may this \
-                 process use it? `nproc --all` and `taskset -cp $$` tell)"
+                "can't pin a thread to core {core} (`nproc --all` prints the number of cores, and \
+                 `taskset -cp $$` those that this process may use)"
             ),
             Self::Thread { source } => write!(f, "can't start a thread of the origin: {source}"),
         }
@@ -148,11 +148,11 @@ fn write_hint(f: &mut fmt::Formatter<'_>, hint: Option<&str>) -> fmt::Result {
 
 fn address_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            Some("another process has it: stop that one, choose another port, or port 0 for any")
-        }
+        io::ErrorKind::AddrInUse => Some(
+            "another process uses it: stop that process, or choose another port (0 for any free port)",
+        ),
         io::ErrorKind::AddrNotAvailable => {
-            Some("this machine does not have that address: `ip address` lists those it has")
+            Some("this machine does not have that address: `ip address` lists its addresses")
         }
         io::ErrorKind::PermissionDenied => Some("ports below 1024 need root: choose a higher one"),
         _ => None,
@@ -161,9 +161,9 @@ fn address_hint(error: &io::Error) -> Option<&'static str> {
 
 fn path_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::NotFound => Some("its folder does not exist: make it first"),
-        io::ErrorKind::PermissionDenied => Some("its folder does not let this user write"),
-        io::ErrorKind::NotADirectory => Some("what should be its folder is a file"),
+        io::ErrorKind::NotFound => Some("its folder does not exist: create it first"),
+        io::ErrorKind::PermissionDenied => Some("this user can't write to its folder"),
+        io::ErrorKind::NotADirectory => Some("its folder is a file"),
         _ => None,
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 /// A wrong or unusual response, requested as `/fault/NAME`.
 ///
-/// Over HTTP/1.0 and HTTP/1.1, each is a fixed script of bytes on the raw connection (inside TLS,
-/// if there is TLS), for every method and every request of a connection. The request body is read
-/// first, except by [`Fault::EarlyResponse`]. Pipelined requests behind it are lost. Each version of
-/// HTTP has only the faults for which [`Fault::over_http1`], [`Fault::over_http2`] or
-/// [`Fault::over_http3`] is true; the others return 501.
+/// Over HTTP/1.0 and HTTP/1.1, each fault is a fixed script of bytes on the raw connection (inside
+/// TLS, if TLS is used), for every method and every request of a connection. The request body is
+/// read first, except by [`Fault::EarlyResponse`]. Pipelined requests after the faulty one are
+/// lost. Each version of HTTP has only the faults for which [`Fault::over_http1`],
+/// [`Fault::over_http2`] or [`Fault::over_http3`] is true. The others return 501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A TCP reset (SO_LINGER 0) instead of a response. On a UNIX socket, which has no reset, an
@@ -16,7 +16,7 @@ pub enum Fault {
     Reset,
     /// `Content-Length: 26`, 13 bytes of body, orderly close.
     Truncate,
-    /// No byte until the client leaves.
+    /// No byte is sent until the client leaves.
     Stall,
     /// Bytes that aren't HTTP, then an orderly close.
     Garbage,
@@ -28,22 +28,22 @@ pub enum Fault {
     EarlyCloseKeepalive,
     /// `Content-Length: 5` with a body of 13 bytes; the connection stays open.
     LiesShort,
-    /// 103 before the 200; the connection continues as usual.
+    /// An interim response 103 before the 200. The connection continues normally.
     Interim,
-    /// 100 before the 200; the connection continues as usual.
+    /// An interim response 100 before the 200. The connection continues normally.
     Continue,
-    /// Chunked, with an invalid chunk size, then an orderly close.
+    /// A chunked body with an invalid chunk size, then an orderly close.
     BadChunk,
-    /// Chunked, closed in an orderly way after the first chunk.
+    /// A chunked body and an orderly close after the first chunk.
     TruncateChunked,
-    /// Chunked with chunk extensions and trailers: valid, though some clients fail; the connection
-    /// continues as usual.
+    /// A chunked body with chunk extensions and trailers, which is valid, though some clients fail.
+    /// The connection continues normally.
     Trailers,
     /// `Content-Length: 26`, 13 bytes of body, then silence until the client leaves.
     StallBody,
     /// `Content-Length: 26`, 13 bytes of body, then a TCP reset.
     ResetBody,
-    /// A body of 13 bytes in 13 pieces, 10 ms apart; then the connection continues as usual.
+    /// A body of 13 bytes in 13 pieces, 10 ms apart. Then the connection continues normally.
     SlowBody,
     /// One header with a value that never ends.
     HugeHead,
@@ -61,16 +61,16 @@ pub enum Fault {
     /// A complete response with `Connection: close`, but the socket stays open until the client
     /// leaves.
     CloseButOpen,
-    /// A response before the request body is read, with `Connection: close`; closes the sending
-    /// side at once and reads the rest that the client sends.
+    /// A response before the request body is read, with `Connection: close`. The sending side is
+    /// closed at once, and the rest of the request is read.
     EarlyResponse,
-    /// HTTP/1.0 without a length: the body of 13 bytes ends with an orderly close. Valid, though
-    /// old.
+    /// An HTTP/1.0 response without a length: an orderly close ends the body of 13 bytes. Valid,
+    /// though old.
     NoLength,
-    /// Like `no-length`, but TLS ends without `close_notify`, so that the client can't distinguish
-    /// the end from a truncation attack. In cleartext the same as `no-length`.
+    /// Like `no-length`, but TLS ends without `close_notify`, so the client can't distinguish the
+    /// end from a truncation attack. In cleartext the same as `no-length`.
     NoCloseNotify,
-    /// HTTP/3 only: a close of the whole connection with H3_INTERNAL_ERROR. HTTP/1 has no such close.
+    /// HTTP/3 only: closes the whole connection with H3_INTERNAL_ERROR. HTTP/1 has no equivalent.
     ConnectionError,
 }
 
@@ -80,21 +80,21 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::Truncate,
         "truncate",
-        "half of the promised body, then a close",
+        "half of the announced body, then a close",
     ),
-    (Fault::Stall, "stall", "nothing until the client leaves"),
-    (Fault::Garbage, "garbage", "bytes that are no HTTP"),
+    (Fault::Stall, "stall", "no response until the client leaves"),
+    (Fault::Garbage, "garbage", "bytes that are not HTTP"),
     (Fault::Half, "half", "half of a head, then a close"),
     (Fault::Close, "close", "a close without a byte"),
     (
         Fault::EarlyCloseKeepalive,
         "early-close-keepalive",
-        "says keep-alive, closes at once",
+        "promises keep-alive, but closes at once",
     ),
     (
         Fault::LiesShort,
         "lies-short",
-        "a longer body than promised, stays open",
+        "a longer body than announced, stays open",
     ),
     (Fault::Interim, "interim", "103 before the 200"),
     (Fault::Continue, "continue", "100 before the 200"),
@@ -116,17 +116,17 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::StallBody,
         "stall-body",
-        "half of the promised body, then silence",
+        "half of the announced body, then silence",
     ),
     (
         Fault::ResetBody,
         "reset-body",
-        "half of the promised body, then a reset",
+        "half of the announced body, then a reset",
     ),
     (
         Fault::SlowBody,
         "slow-body",
-        "13 bytes, one each 10 ms (valid)",
+        "13 bytes, one every 10 ms (valid)",
     ),
     (Fault::HugeHead, "huge-head", "a header without end"),
     (Fault::ManyHeaders, "many-headers", "headers without end"),
@@ -145,12 +145,12 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::CloseButOpen,
         "close-but-open",
-        "says close, stays open",
+        "announces a close, but stays open",
     ),
     (
         Fault::EarlyResponse,
         "early-answer",
-        "responds before the request body, closes",
+        "responds before reading the body, then closes",
     ),
     (
         Fault::NoLength,
@@ -160,7 +160,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::NoCloseNotify,
         "no-close-notify",
-        "the same, but TLS ends without a word",
+        "the same, but without TLS close_notify",
     ),
     (
         Fault::ConnectionError,
@@ -200,8 +200,8 @@ impl Fault {
     }
 
     /// Returns true if the fault exists over HTTP/2. `reset`, `close` and `garbage` then affect the
-    /// whole connection; `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short` affect the
-    /// stream (the last two as a length that contradicts the frames: RFC 9113, section 8.1.1).
+    /// whole connection. `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short` affect the
+    /// stream. The last two send a length that contradicts the frames (RFC 9113 §8.1.1).
     #[must_use]
     pub fn over_http2(self) -> bool {
         self.takes_http2_connection()
@@ -211,11 +211,11 @@ impl Fault {
             )
     }
 
-    /// Returns true if the fault exists over HTTP/3. Then `close` and `early-close-keepalive` close
-    /// the connection with H3_NO_ERROR, `connection-error` closes it with H3_INTERNAL_ERROR, `reset` and `reset-body` reset the stream with
-    /// H3_INTERNAL_ERROR, and everything else is content of the stream. Some are connection errors
-    /// that a client must notice: a frame of HTTP/2 (`garbage`), and frames that end with their
-    /// stream (`half`, `truncate-chunked`).
+    /// Returns true if the fault exists over HTTP/3. `close` and `early-close-keepalive` close the
+    /// connection with H3_NO_ERROR, `connection-error` closes it with H3_INTERNAL_ERROR, `reset`
+    /// and `reset-body` reset the stream with H3_INTERNAL_ERROR, and all other faults are content
+    /// of the stream. Some of these are connection errors that a client must detect: a frame of
+    /// HTTP/2 (`garbage`), and frames that end with their stream (`half`, `truncate-chunked`).
     #[must_use]
     pub fn over_http3(self) -> bool {
         !matches!(
@@ -224,7 +224,7 @@ impl Fault {
         )
     }
 
-    /// Returns true if it affects an HTTP/2 connection as a whole.
+    /// Returns true if the fault affects an HTTP/2 connection as a whole.
     pub(crate) fn takes_http2_connection(self) -> bool {
         matches!(self, Self::Reset | Self::Close | Self::Garbage)
     }

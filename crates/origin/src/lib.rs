@@ -2,12 +2,13 @@
 //!
 //! Input: a [`Config`] (addresses, UNIX paths, TLS, cores, CPU cost). Output: a running [`Origin`]
 //! that serves the paths listed in [`PATHS`] over HTTP/1.0, HTTP/1.1, HTTP/2 and HTTP/3 until it is
-//! stopped or dropped. hyper parses and serves; over QUIC, h3 and quinn do, which share no code with
-//! prony's own client. For a path under `/fault/`, the socket is taken back from hyper (the stream
-//! from h3), and a short script of bytes, pauses and an ending is played on it ([`Fault`]).
+//! stopped or dropped. hyper parses and serves over TCP and UNIX sockets; h3 and quinn do so over
+//! QUIC. They share no code with prony's own client. For a path under `/fault/`, the origin takes
+//! the socket back from hyper (the stream from h3), and sends a short script of bytes and pauses
+//! that ends the connection or lets it continue ([`Fault`]).
 //!
-//! It runs one thread per core, each with a single-threaded runtime. Threads share only the freeze
-//! schedule ([`stall`]).
+//! The origin runs one thread per core, each with a single-threaded runtime. Threads share only the
+//! freeze schedule ([`stall`]).
 //!
 //! ```
 //! use prony_origin::{Config, Origin};
@@ -19,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It never logs, never serves files (it reads only TLS files), never sends load, and does not
-//! depend on plans or trials.
+//! The origin never logs, never serves files (it reads only TLS files), never sends load, and does
+//! not depend on plans or trials.
 
 mod accept;
 mod alarm;

@@ -11,20 +11,21 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::config::{AcceptFault, Config};
 use crate::error::OriginError;
 
-/// Backlog of a listener; the system may allow less (`net.core.somaxconn`).
+/// Maximum backlog of a listener. The system may reduce it (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// Backlog for [`AcceptFault::Never`]; small, so that it fills up quickly.
+/// Backlog for [`AcceptFault::Never`]. It is small so that it fills up quickly.
 const NEVER_ACCEPT_BACKLOG: i32 = 16;
 
-/// Receive buffer of a UDP socket in bytes, so that the first packets of many clients at once aren't
-/// lost; the system may allow less (`net.core.rmem_max`).
+/// Receive buffer of a UDP socket in bytes. It is large so that no first packets are lost when many
+/// clients connect at once. The system may reduce it (`net.core.rmem_max`).
 const UDP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Attempts to find a port that is free for both TCP and UDP, if the system chooses.
+/// Maximum number of attempts to find a port that is free for both TCP and UDP, if the system
+/// chooses the port.
 const SHARED_PORT_ATTEMPTS: usize = 16;
 
-/// Longest UNIX socket path in bytes, without the closing zero.
+/// Longest UNIX socket path in bytes, without the terminating zero.
 const UNIX_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// The listeners of one thread.
@@ -42,20 +43,20 @@ pub(crate) struct Bound {
     pub(crate) threads: Vec<Listeners>,
     /// Actual TCP addresses.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Actual UDP addresses: those of the TCP ports first.
+    /// Actual UDP addresses: first those on TCP port numbers, then those of [`Config::quic`].
     pub(crate) quic_addresses: Vec<SocketAddr>,
     /// Socket files, removed when this is dropped.
     pub(crate) files: SocketFiles,
 }
 
-/// Socket files that this process created; removed on drop.
+/// Socket files that this process created. They are removed on drop.
 #[derive(Debug, Default)]
 pub(crate) struct SocketFiles(pub(crate) Vec<PathBuf>);
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The file may have been removed already.
+            // Removal fails if the file was already removed.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -121,8 +122,8 @@ impl Bound {
         }
     }
 
-    /// Binds the same port number for both. If the system chooses the TCP port, the UDP port of that
-    /// number may be in use, so another one is tried.
+    /// Binds the same port number for TCP and UDP. If the system chooses the TCP port, the UDP port
+    /// of that number may be in use, so another TCP port is tried.
     fn add_tcp_and_udp(
         &mut self,
         address: SocketAddr,
@@ -163,8 +164,8 @@ fn udp(address: SocketAddr, threads: usize) -> Result<SharedAddress<UdpSocket>, 
         .map_err(|source| OriginError::Quic { address, source })
 }
 
-/// One socket per thread on the same address, between which the kernel distributes connections
-/// (SO_REUSEPORT). A single socket is bound without it.
+/// Binds one socket per thread to the same address. The kernel distributes connections between them
+/// (SO_REUSEPORT). A single socket is bound without that option.
 fn share_address<S>(
     address: SocketAddr,
     threads: usize,
@@ -173,8 +174,8 @@ fn share_address<S>(
 ) -> io::Result<SharedAddress<S>> {
     let shared = threads > 1;
     if shared && address.port() != 0 {
-        // With SO_REUSEPORT, binding would succeed next to another process that uses it too, and
-        // the two would silently share connections.
+        // This bind is without SO_REUSEPORT. With it, binding would succeed even if another process
+        // uses the address with that option, and the two would silently share connections.
         drop(bind(address, false)?);
     }
     let first = bind(address, shared)?;
@@ -204,7 +205,7 @@ fn udp_socket(address: SocketAddr, reuse_port: bool) -> io::Result<UdpSocket> {
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
-    // Some systems refuse a size above their limit; the socket then keeps its usual one.
+    // Some systems reject a size above their limit. The socket then keeps its default size.
     let _ = socket.set_recv_buffer_size(UDP_RECEIVE_BUFFER_BYTES);
     bind_address(&socket, address, reuse_port)?;
     Ok(socket.into())
@@ -253,7 +254,7 @@ fn unix(path: &Path, backlog: i32) -> Result<UnixListener, OriginError> {
     Ok(socket.into())
 }
 
-/// Removes the socket file of a process that was killed; binding would fail on it.
+/// Removes the socket file of a process that was killed, because binding would fail if it existed.
 fn remove_dead_socket(path: &Path) -> Result<(), OriginError> {
     let Ok(found) = std::fs::symlink_metadata(path) else {
         return Ok(());

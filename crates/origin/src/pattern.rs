@@ -1,8 +1,8 @@
-//! Bytes of every body with a size: printable, and identifying their own position.
+//! Content of every body with a size: printable bytes that identify their own position.
 //!
 //! Each line of eight bytes contains its offset as seven hexadecimal digits and a newline
-//! (`0000000`, `0000008`, `0000010`, …), so that a shifted, lost or repeated piece can be detected.
-//! The pattern repeats after [`PERIOD`] bytes.
+//! (`0000000`, `0000008`, `0000010`, …), so a shifted, lost or repeated piece can be detected. The
+//! pattern repeats after [`PERIOD`] bytes.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,8 @@ pub fn first(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns up to `at_most` bytes from offset `at`, fewer at the end of a period. Copies nothing.
+/// Returns up to `at_most` bytes from offset `at` without copying, and fewer at the end of a
+/// period.
 pub(crate) fn piece(at: u64, at_most: u64) -> Bytes {
     let from = (at % PERIOD as u64) as usize;
     let left = PERIOD - from;

@@ -28,7 +28,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a time: digits and one of `us`, `ms`, `s`, `m`, at most [`TIME_MAX`].
+/// Parses a time: digits and one of `us`, `ms`, `s` and `m`, at most [`TIME_MAX`].
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let bad = || format!("\"{text}\" is not a time; write 500us, 20ms, 5s or 1m, at most 60m");
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;

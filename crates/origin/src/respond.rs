@@ -17,7 +17,7 @@ use crate::quantity::SIZE_MAX_BYTES;
 use crate::route::{AfterDelay, NoRoute, PATHS, Route, route};
 use crate::stall::{FreezeGate, FreezeSchedule};
 
-/// Largest body of `/echo`, which is kept in memory; in bytes.
+/// Largest body of `/echo` in bytes. The body is kept in memory.
 const ECHO_BYTES_MAX: usize = 16 << 20;
 
 const EPOCH: HeaderName = HeaderName::from_static("prony-stall-epoch-unix-ns");
@@ -30,13 +30,14 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Result of a request.
 pub(crate) enum Served {
-    /// hyper or h3 sends this.
+    /// The response is sent by hyper or h3.
     Response(Response<Body>),
-    /// hyper gives up the connection (h3 the stream), and the fault's script is played on it.
+    /// hyper releases the connection (h3 the stream), and the fault's script is sent on it.
     Takeover(Fault),
 }
 
-/// Reads the whole request and creates its response. A `delay` is over when this returns.
+/// Reads the whole request and creates its response. Returns after the request's delay, if it has
+/// one.
 pub(crate) async fn respond<B>(
     request: Request<B>,
     alarm: &Rc<Alarm>,
@@ -50,7 +51,7 @@ where
     let bodiless = version >= Version::HTTP_2 && request.method() == Method::HEAD;
     let response = match asked {
         Ok(Route::Echo) => echo(request).await,
-        // The only route that must not wait for the body.
+        // This is the only route that must not wait for the body.
         Ok(Route::Fault(Fault::EarlyResponse)) if version != Version::HTTP_2 => {
             return Served::Takeover(Fault::EarlyResponse);
         }
@@ -74,11 +75,10 @@ where
     })
 }
 
-/// Removes the body but keeps its length. Over HTTP/1.1 hyper does this by itself.
+/// Removes the body but keeps its length. Over HTTP/1.1, hyper removes the body itself.
 fn head_of(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
-    // A 204 must not have a length (RFC 9110, section 8.6), and for an empty 200 it is
-    // redundant.
+    // A 204 must not have a length (RFC 9110 §8.6). For an empty 200 the length is redundant.
     if let Some(length) = body.size_hint().exact().filter(|&length| length > 0) {
         parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
     }
@@ -111,7 +111,8 @@ async fn plain_response(
     }
 }
 
-/// An unread body would be parsed as the next request, or close the connection.
+/// Reads and discards the rest of a body. Otherwise it would be parsed as the next request, or
+/// close the connection.
 async fn read_to_end(mut body: impl HttpBody + Unpin) {
     while let Some(Ok(_)) = body.frame().await {}
 }
@@ -139,8 +140,8 @@ fn with(mut response: Response<Body>, name: HeaderName, value: HeaderValue) -> R
     response
 }
 
-/// A response with the given status. Statuses without a body (RFC 9110, sections 15.3.5, 15.3.6 and
-/// 15.4.5) get none; redirects lead to `/`.
+/// A response with the given status. Statuses without a body (RFC 9110 §15.3.5, §15.3.6 and
+/// §15.4.5) get none. Redirects lead to `/`.
 fn status(code: StatusCode) -> Response<Body> {
     let response = match code.as_u16() {
         204 | 205 | 304 => {
@@ -176,7 +177,7 @@ where
         let reason = format!("/echo takes at most {ECHO_BYTES_MAX} bytes\n");
         text(StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
-    // A body whose announced length is too large isn't read at all.
+    // A body whose announced length is too large isn't read.
     if request.body().size_hint().lower() > ECHO_BYTES_MAX as u64 {
         return too_long();
     }
@@ -209,7 +210,7 @@ fn nanoseconds(time: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Response for a fault; `None` if the fault acts on the whole connection or stream.
+/// Returns the response for a fault, or `None` if the fault acts on the whole connection or stream.
 fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
     let (name, exists) = match version {
         Version::HTTP_3 => ("HTTP/3", fault.over_http3()),
@@ -218,7 +219,8 @@ fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<R
     };
     if !exists {
         let other = if fault.over_http1() { "1.1" } else { "3" };
-        let reason = format!("/fault/{fault} does not exist over {name}; ask over HTTP/{other}\n");
+        let reason =
+            format!("/fault/{fault} does not exist over {name}; request it over HTTP/{other}\n");
         return Some(text(StatusCode::NOT_IMPLEMENTED, reason));
     }
     if version < Version::HTTP_2 {
@@ -239,7 +241,7 @@ fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<R
     })
 }
 
-/// List of all paths, for a 404.
+/// Returns the list of all paths, for a 404.
 fn listing() -> String {
     let mut listing = String::from(PATHS);
     for fault in Fault::all() {

@@ -1,4 +1,4 @@
-//! Routes: meaning of a request's path.
+//! Routes: the response that a path requests.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::quantity::{size, time};
 use crate::stall::FreezeSchedule;
 
-/// Every path with its response, as a listing. It is also the body of a 404.
+/// List of all paths with their responses. It is also the body of a 404.
 pub const PATHS: &str = "\
 /                          Hello, world! (13 bytes)
 /bytes/N                   N bytes (13, 10K, 1M; at most 1G): each line of 8 holds its own offset
@@ -26,7 +26,7 @@ pub const PATHS: &str = "\
 /fault/NAME                something wrong or unusual, NAME being one of:
 ";
 
-/// Meaning of a path.
+/// The response that a path requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Hello,
@@ -42,7 +42,7 @@ pub(crate) enum Route {
     Fault(Fault),
 }
 
-/// Behavior after a delay.
+/// A response after a delay.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AfterDelay {
     Hello,

@@ -1,4 +1,4 @@
-//! Scripts of the faults on the raw connection.
+//! Scripts of faults on the raw connection.
 
 use std::io;
 use std::rc::Rc;
@@ -16,13 +16,13 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One step of a script.
 enum ScriptStep {
-    /// Text, all at once.
+    /// Text that is sent at once.
     Send(&'static str),
-    /// Bytes that aren't text, all at once.
+    /// Bytes that aren't text, sent at once.
     Raw(&'static [u8]),
-    /// Text, byte by byte, with a [`PAUSE_INTERVAL`] between bytes.
+    /// Text that is sent byte by byte, with a [`PAUSE_INTERVAL`] between bytes.
     Slowly(&'static str),
-    /// A [`PAUSE_INTERVAL`] without a byte.
+    /// A pause of [`PAUSE_INTERVAL`].
     Rest,
     /// The same text repeatedly, until the client leaves.
     Forever(&'static str),
@@ -30,24 +30,24 @@ enum ScriptStep {
 
 /// End of a script.
 enum ScriptEnd {
-    /// The sending side is closed (TLS: after `close_notify`), then the socket.
+    /// Closes the sending side (with TLS, after `close_notify`), then the socket.
     Close,
     /// Like `Close`, but without `close_notify`.
     Cut,
-    /// TCP: a reset.
+    /// Resets a TCP connection.
     Reset,
     /// Reads and discards input until the client leaves.
     Hold,
-    /// The connection goes back to hyper.
+    /// Returns the connection to hyper.
     Resume,
 }
 
 /// State of the connection after a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AfterScript {
-    /// Ended; the stream must be dropped.
+    /// The connection has ended and must be dropped.
     Over,
-    /// Usable for further requests.
+    /// The connection can carry further requests.
     Resumed,
 }
 
@@ -78,7 +78,7 @@ const FILLER_LINE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 
 fn acts(fault: Fault) -> &'static [ScriptStep] {
     match fault {
-        // The last one does not exist over HTTP/1.
+        // Connection errors don't exist over HTTP/1.
         Fault::Reset | Fault::Stall | Fault::Close | Fault::ConnectionError => &[],
         Fault::Truncate | Fault::StallBody | Fault::ResetBody => &[Send(OK_26), Send(HELLO)],
         Fault::Garbage => &[Raw(b"\x00\x01\xfe\xffno HTTP here\x80\r\n\r\n")],
@@ -143,7 +143,7 @@ fn ending(fault: Fault) -> ScriptEnd {
     }
 }
 
-/// Plays the script of a fault. Ends early if the client closes the connection.
+/// Sends the script of a fault. Ends early if the client closes the connection.
 pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -> AfterScript {
     if perform(acts(fault), stream, alarm).await.is_err() {
         return AfterScript::Over;
@@ -161,7 +161,7 @@ pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -
     AfterScript::Over
 }
 
-/// Closes in an orderly way: announces the end, then reads for a while.
+/// Closes in an orderly way: closes the sending side, then reads for a while.
 pub(crate) async fn close(stream: &mut Shared) {
     if stream.shutdown().await.is_ok() {
         linger(stream).await;
@@ -191,14 +191,15 @@ async fn perform(acts: &[ScriptStep], stream: &mut Shared, alarm: &Rc<Alarm>) ->
     Ok(())
 }
 
-/// Sends and flushes; TLS would otherwise keep the bytes that the socket did not accept at once.
+/// Sends and flushes. Without the flush, TLS would keep the bytes that the socket did not accept at
+/// once.
 async fn send(stream: &mut Shared, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes).await?;
     stream.flush().await
 }
 
 async fn linger(stream: &mut Shared) {
-    // A timeout here isn't an error: the client had enough time to close.
+    // A timeout here isn't an error, because the client had enough time to close.
     let _ = tokio::time::timeout(LINGER_TIMEOUT, read_until_gone(stream)).await;
 }
 

@@ -1,4 +1,4 @@
-//! Start, state and stop of an origin.
+//! Start, queries and stop of an origin.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,11 +37,11 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Binds everything, starts the threads and returns when all of them accept.
+    /// Binds all listeners, starts the threads and returns when all of them accept.
     ///
     /// # Errors
-    /// Returns an error if an address, path, certificate, core or thread isn't available. Nothing
-    /// is left running.
+    /// Returns an error if an address, path, certificate, core or thread isn't available. No thread
+    /// or listener remains in that case.
     pub fn start(config: Config) -> Result<Self, OriginError> {
         let cores: Vec<Option<usize>> = if config.cores.is_empty() {
             vec![None; config.threads.max(1)]
@@ -90,7 +90,7 @@ impl Origin {
             origin.spawn(thread)?;
         }
         drop(ready);
-        // Each thread reports once; an error drops `origin`, which stops the others.
+        // Each thread reports once. An error drops `origin`, which stops the other threads.
         started.into_iter().collect::<Result<(), OriginError>>()?;
         Ok(origin)
     }
@@ -111,8 +111,8 @@ impl Origin {
         &self.addresses
     }
 
-    /// UDP addresses that serve HTTP/3: those of the TCP ports first, then those of
-    /// [`Config::quic`], with the actual port in place of 0.
+    /// UDP addresses that serve HTTP/3, with the actual port in place of 0: first those on TCP port
+    /// numbers, then those of [`Config::quic`].
     #[must_use]
     pub fn quic_addresses(&self) -> &[SocketAddr] {
         &self.quic_addresses
@@ -130,7 +130,7 @@ impl Origin {
         self.certificate_pem.as_deref()
     }
 
-    /// Requests started so far: their heads were read. Includes faults. Each stream of
+    /// Number of requests whose head was read so far. Includes requests for faults. Each stream of
     /// HTTP/2 and HTTP/3 counts as one.
     #[must_use]
     pub fn requests(&self) -> u64 {
@@ -143,7 +143,7 @@ impl Origin {
         self.sum(|counters| &counters.connections)
     }
 
-    /// The freeze schedule with its epoch, if one is active (see [`crate::stall`]).
+    /// The active freeze schedule with its epoch, if there is one (see [`crate::stall`]).
     #[must_use]
     pub fn stall(&self) -> Option<Stall> {
         self.freeze_gate.stall()
@@ -156,7 +156,7 @@ impl Origin {
     }
 
     /// Closes all connections and listeners, removes the UNIX socket files and returns when all
-    /// threads have ended. Dropping does the same.
+    /// threads have ended. Dropping the origin does the same.
     pub fn stop(self) {}
 
     fn sum(&self, counter: fn(&Counters) -> &AtomicU64) -> u64 {
@@ -191,7 +191,7 @@ struct WorkerThread {
 }
 
 impl WorkerThread {
-    /// Reports once if it started, then serves until it is stopped.
+    /// Reports whether the thread could start, then serves until it is stopped.
     fn run(self) {
         let ready = self.ready;
         // Sending fails only if another thread failed to start and the origin was dropped.
@@ -213,7 +213,7 @@ impl WorkerThread {
             let _ = ready.send(started);
             drop(ready);
             if let Some(endpoints) = endpoints {
-                // An error means that the origin was dropped, which ends the wait as well.
+                // An error means that the origin was dropped, which also ends the wait.
                 let _ = stop.wait_for(|stop| *stop).await;
                 http3::stop(endpoints).await;
             }
@@ -234,7 +234,7 @@ fn prepare(core: Option<usize>) -> Result<LocalRuntime, OriginError> {
 
 fn pin(core: usize) -> Result<(), OriginError> {
     let mut cores = CpuSet::new();
-    // A set panics for cores that it can't hold.
+    // `CpuSet` panics for cores that it can't hold.
     if core < CpuSet::MAX_CPU {
         cores.set(core);
     }

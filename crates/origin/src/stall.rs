@@ -1,9 +1,9 @@
-//! Freeze schedule: ground truth for response times.
+//! Freeze schedule: freezes at known times, so that the true response times are known.
 //!
-//! A [`FreezeSchedule`] has the parameters `every` and `lasts` (`/stall?every=5s&for=1s`); a [`Stall`]
-//! adds the epoch from which it counts. Period `k` (0, 1, 2, …) is `[epoch + k·every, epoch +
-//! (k+1)·every)`. The server runs for the first `every − lasts` of each period and is frozen for
-//! the last `lasts`:
+//! A [`FreezeSchedule`] has the parameters `every` and `lasts` (`/stall?every=5s&for=1s`); a
+//! [`Stall`] adds the epoch from which it counts. Period `k` (0, 1, 2, …) is `[epoch + k·every,
+//! epoch + (k+1)·every)`. The server runs for the first `every − lasts` of each period and is
+//! frozen for the last `lasts`:
 //!
 //! ```text
 //! epoch                    every                    2·every
@@ -14,9 +14,9 @@
 //! While frozen, the server's threads sleep: nothing is accepted, read, parsed or written on any
 //! connection, path or listener. Pauses of `/delay` and `/slow` that would end during the freeze
 //! end with it. A request that arrives at time `t` in a frozen window is served when the window
-//! ends, so that its response time is [`Stall::wait`]`(t)` longer than usual; other requests aren't
-//! affected. After the window, the queued requests are served one after another, each thread at its
-//! usual speed.
+//! ends, so its response time is [`Stall::wait`]`(t)` longer than without the freeze; other
+//! requests aren't affected. After the window, each thread serves its queued requests in sequence
+//! at its normal speed.
 //!
 //! The epoch is the start of the server if [`Config::stall`](crate::Config::stall) gives the
 //! schedule, otherwise the time at which the server reads the first request to `/stall`. That
@@ -42,7 +42,7 @@ pub struct FreezeSchedule {
 
 impl FreezeSchedule {
     /// Creates a schedule with a freeze of `lasts` at the end of each period of `every`. Returns
-    /// `None` unless `lasts < every`. With `lasts` of zero it never freezes.
+    /// `None` unless `lasts < every`. A schedule with `lasts` of zero never freezes.
     #[must_use]
     pub fn new(every: Duration, lasts: Duration) -> Option<Self> {
         (lasts < every).then_some(Self { every, lasts })
@@ -68,7 +68,7 @@ pub struct Stall {
     pub epoch: Instant,
     /// The same instant on the wall clock.
     pub epoch_wall: SystemTime,
-    /// The repeated schedule.
+    /// The schedule of the freezes.
     pub schedule: FreezeSchedule,
 }
 
@@ -106,23 +106,24 @@ impl Stall {
         }
     }
 
-    /// Time from `at` to the end of its period; before the epoch, more than a period.
+    /// Time from `at` to the end of its period. Before the epoch, the result is longer than a
+    /// period.
     fn left_of_period(&self, at: Instant) -> Duration {
         let every = self.schedule.every.as_nanos();
         let age = at.saturating_duration_since(self.epoch).as_nanos();
         let early = self.epoch.saturating_duration_since(at);
-        // A period is at most Duration::MAX long, but the rest of one comes from u128 arithmetic:
-        // clamp rather than wrap.
+        // A period is at most Duration::MAX long, but the rest of one is computed in u128, so it is
+        // clamped rather than wrapped.
         let left = u64::try_from(every - age % every).unwrap_or(u64::MAX);
         early.saturating_add(Duration::from_nanos(left))
     }
 }
 
-/// Holds the schedule and puts threads to sleep.
+/// Contains the schedule and puts threads to sleep.
 #[derive(Debug)]
 pub(crate) struct FreezeGate {
-    /// True if there is a schedule. Read once per request, so that a server without freezes takes
-    /// no lock.
+    /// True if there is a schedule. The flag is read once per request, so a server without freezes
+    /// takes no lock.
     armed: AtomicBool,
     state: Mutex<FreezeState>,
     woken: Condvar,
@@ -167,7 +168,7 @@ impl FreezeGate {
         self.state().stall
     }
 
-    /// Returns at once, or blocks this thread, with everything that it serves, until the present
+    /// Returns at once, or blocks this thread and everything that it serves until the current
     /// freeze ends.
     pub(crate) fn hold(&self) {
         if self.armed.load(Ordering::Acquire) {
@@ -190,13 +191,13 @@ impl FreezeGate {
         }
     }
 
-    /// Wakes the sleeping threads permanently, to stop the server.
+    /// Wakes the sleeping threads permanently, because the server stops.
     pub(crate) fn release(&self) {
         self.state().released = true;
         self.woken.notify_all();
     }
 
-    /// Receiver of a notification when the schedule changes.
+    /// Returns a receiver that is notified when the schedule changes.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -281,7 +282,7 @@ mod tests {
             Duration::from_secs(3_601),
             Duration::from_secs(3_600),
         ));
-        // Move the epoch back so that the hour-long freeze has begun.
+        // Moves the epoch back so that the hour-long freeze has begun.
         let past = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
         freeze_gate.state().stall.as_mut().unwrap().epoch = past;
         std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// The raw socket. One enum, so that hyper and rustls are compiled only once.
+/// The raw socket. It is a single enum, so hyper and rustls are compiled only once.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -23,7 +23,7 @@ impl Socket {
     /// Makes TCP send a reset instead of an orderly end when the socket is closed.
     pub(crate) fn reset_when_dropped(&self) {
         if let Self::Tcp(tcp) = self {
-            // Fails only on a socket that is already closed.
+            // This fails only on a socket that is already closed.
             let _ = tcp.set_zero_linger();
         }
     }
@@ -34,7 +34,7 @@ impl Socket {
             Self::Tcp(tcp) => SockRef::from(tcp),
             Self::Unix(unix) => SockRef::from(unix),
         };
-        // Fails only on a socket that is already closed.
+        // This fails only on a socket that is already closed.
         let _ = socket.shutdown(Shutdown::Write);
     }
 }
@@ -55,7 +55,7 @@ impl Stream {
     }
 }
 
-/// Polls the variant of a two-variant enum that is present.
+/// Polls the present variant of an enum with two variants.
 macro_rules! either {
     ($self:expr, $first:path, $second:path, $inner:ident => $poll:expr) => {
         match $self.get_mut() {
@@ -115,8 +115,8 @@ macro_rules! forward_io {
 forward_io!(Socket, Socket::Tcp, Socket::Unix);
 forward_io!(Stream, Stream::Plain, Stream::Tls);
 
-/// A stream that hyper serves and that can be taken back from it. Both have a reference, on one
-/// thread, and only one of them uses it at a time.
+/// A stream that hyper serves and that can be taken back from hyper. Both owners have a reference,
+/// on one thread, and only one of them uses it at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(Rc<RefCell<Stream>>);
 

@@ -15,10 +15,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Tls;
 use crate::error::OriginError;
 
-/// QUIC has no other version of TLS (RFC 9001, section 4.2).
+/// QUIC requires TLS 1.3 (RFC 9001 §4.2).
 const QUIC_VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
-/// A certificate in use.
+/// The certificate of an origin, with the TLS settings that use it.
 pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
     /// TLS 1.3 with ALPN `h3`, for QUIC.
@@ -27,8 +27,8 @@ pub(crate) struct TlsIdentity {
     pub(crate) certificate_pem: String,
 }
 
-/// Loads or generates the certificate. TLS 1.2 and 1.3; ALPN `h2` and `http/1.1`, over QUIC `h3`;
-/// sessions can be resumed, as on most servers, over QUIC with early data.
+/// Loads or generates the certificate. Supports TLS 1.2 and 1.3 with ALPN `h2` and `http/1.1`, and
+/// `h3` over QUIC. As on most servers, sessions can be resumed, over QUIC with early data.
 pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     let (certificate_pem, chain, key) = match tls {
         Tls::Generated => generated()?,
@@ -43,7 +43,7 @@ pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     };
     let mut quic = config(QUIC_VERSIONS, chain.clone(), key.clone_key())?;
     quic.alpn_protocols = vec![b"h3".to_vec()];
-    // The only value besides 0 that QUIC allows (RFC 9001, section 4.6.1).
+    // QUIC allows no value except this and 0 (RFC 9001 §4.6.1).
     quic.max_early_data_size = u32::MAX;
     let mut tcp = config(DEFAULT_VERSIONS, chain, key)?;
     tcp.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -89,7 +89,7 @@ fn from_files(certificate: &Path, key: &Path) -> Result<Loaded, OriginError> {
     if chain.is_empty() {
         return Err(useless(
             certificate,
-            "it holds no CERTIFICATE in PEM".to_string(),
+            "it contains no certificate in PEM format".to_string(),
         ));
     }
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| useless(key, error.to_string()))?;

@@ -120,8 +120,7 @@ impl H2 {
         match self.can_start() {
             Ok(()) => RequestCapacity::Available,
             // If nothing is in flight, one request waits for the peer to allow a stream, and may
-            // time out.
-            // Otherwise, a load might wait forever.
+            // time out. Otherwise, a load might wait forever.
             Err(StartError::PeerLimit) if in_flight == 0 => {
                 RequestCapacity::NoStreamsAllowed(StreamsLimit::Settings(0))
             }
@@ -246,8 +245,7 @@ impl H2 {
     }
 
     /// Body bytes of a stream's request that were not yet taken for sending. Without a request in
-    /// flight,
-    /// the figure is that of the stream's last request.
+    /// flight, the figure is that of the stream's last request.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.streams[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))

@@ -195,8 +195,8 @@ impl H3 {
         }
     }
 
-    /// Drops the rest of a request that the server has stopped reading. The response continues
-    /// (RFC 9114 §4.1).
+    /// Drops the rest of a request that the server has stopped reading. The response continues (RFC
+    /// 9114 §4.1).
     fn drop_rest(&mut self, stream: u64, quic: &mut QuicConnection) {
         if let Some(tag) = self.http.tag_of(stream) {
             let slot = &mut self.streams[tag as usize];

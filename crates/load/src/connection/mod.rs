@@ -1,6 +1,5 @@
 //! One connection without its socket: its state, TLS, and the HTTP machine. Input and output are
-//! bytes.
-//! This module uses no socket and no clock.
+//! bytes. This module uses no socket and no clock.
 //!
 //! Each HTTP version has its own machine (`h1`, `h2`, `h3`). All report the same [`HttpEvent`]s.
 

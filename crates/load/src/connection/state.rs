@@ -40,8 +40,7 @@ pub(crate) enum ConnectionState {
     /// The connection is idle or has requests in flight.
     Ready(HttpSession),
     /// The last response has arrived. The peer gets a short time to close first. Then the peer's
-    /// side has
-    /// the TIME_WAIT state (RFC 9293 §3.6), and the load's ports stay free.
+    /// side has the TIME_WAIT state (RFC 9293 §3.6), and the load's ports stay free.
     Draining(HttpSession),
 }
 

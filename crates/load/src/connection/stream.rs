@@ -17,8 +17,7 @@ pub(crate) enum Progress {
     /// The TLS handshake is complete, and the connection is ready.
     Secured(Secured),
     /// The peer closed before any byte of the response arrived. With HTTP/2, it closed while
-    /// requests were
-    /// in flight.
+    /// requests were in flight.
     Lost,
     /// The connection and all requests in flight on it failed.
     Broken(Outcome, Reason),

@@ -18,8 +18,7 @@ impl Tunnel {
     }
 
     /// Processes bytes from the proxy. Bytes after the response head would come from the server,
-    /// which must
-    /// not send any before TLS begins.
+    /// which must not send any before TLS begins.
     #[cold]
     pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Progress {
         let failed = |reason| Progress::Broken(Outcome::ConnectFailed, reason);

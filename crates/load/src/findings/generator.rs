@@ -13,10 +13,8 @@ const QUEUE_SHARE_ERROR: f64 = 0.5;
 /// as a warning.
 const QUEUE_SHARE_WARNING: f64 = 0.3;
 /// Number of connections per worker that wait for the worker even if the server is slower, because
-/// a
-/// busy worker is always handling one. With few connections this is a large share, so it is added
-/// to
-/// both limits.
+/// a busy worker is always handling one. With few connections this is a large share, so it is added
+/// to both limits.
 const HANDLED_CONNECTIONS_PER_WORKER: f64 = 0.35;
 /// Share of the time without a core above which a worker is starved.
 const STARVED_SHARE_MIN: f64 = 0.2;
@@ -53,8 +51,7 @@ pub(super) fn stalled(record: &Record) -> Option<Finding> {
 }
 
 /// Text of the finding about a generator that stood still. `subject` is the name of the generator
-/// or of
-/// a part of it.
+/// or of a part of it.
 pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
     let seen = match stalls.count {
@@ -73,10 +70,8 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
 }
 
 /// Reports that the busiest worker had no time left although the load needed more of it. In a
-/// closed
-/// loop, connections then wait for the generator. In an open loop, requests start late, or
-/// connections
-/// wait as well if all of them are busy.
+/// closed loop, connections then wait for the generator. In an open loop, requests start late, or
+/// connections wait as well if all of them are busy.
 pub(super) fn saturated(record: &Record) -> Option<Finding> {
     let generator = &record.generator;
     let awake = generator.awake_share.max(generator.busy_share);

@@ -196,8 +196,7 @@ fn poisson_gaps_are_rejected_no_more_often_than_the_level_of_the_test() {
             }
         }
         // Of a hundred samples, five and one are expected to be rejected. More than 15 or 6
-        // rejections have a
-        // probability of 1e-4.
+        // rejections have a probability of 1e-4.
         for (found, most) in beyond.into_iter().zip([15, 6, 15, 6]) {
             assert!(found <= most, "{beyond:?} of {SEEDS} at {rate}/s");
         }
@@ -239,8 +238,7 @@ fn poisson_gaps_of_several_workers_are_exponential_together() {
 }
 
 /// A single worker has every *n*-th arrival, so its gaps are sums of *n* exponential gaps. The test
-/// must
-/// reject them, which demonstrates its power.
+/// must reject them, which demonstrates its power.
 #[test]
 fn the_test_rejects_other_distributions() {
     let rate = 20_000.0;

@@ -15,8 +15,7 @@ use crate::tls::TlsClient;
 /// load reads bytes as soon as they arrive, so the window only has to cover a round trip.
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// Number of response bytes that the server may send on all streams of a connection before the load
-/// has
-/// read them. It bounds the memory for data that arrives out of order.
+/// has read them. It bounds the memory for data that arrives out of order.
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Number of unidirectional streams that the server may have open: its control stream, two for
 /// QPACK (RFC 9114 §6.2), and some of types that prony ignores.

@@ -300,8 +300,7 @@ impl QuicConnection {
     }
 
     /// Reads all bytes that have arrived on a stream, in order and in pieces, and passes them to
-    /// `each`.
-    /// Stops early if `each` returns false.
+    /// `each`. Stops early if `each` returns false.
     pub(crate) fn read(&mut self, stream: u64, mut each: impl FnMut(&[u8]) -> bool) -> StreamEnd {
         let mut received = self.connection.recv_stream(id(stream));
         let Ok(mut chunks) = received.read(true) else {

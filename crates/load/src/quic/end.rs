@@ -23,8 +23,7 @@ pub(crate) enum QuicEnd {
 
 impl QuicEnd {
     /// Creates the reason for a lost connection. `tls_error` is the error of the TLS library, if
-    /// there was
-    /// one.
+    /// there was one.
     pub(super) fn new(error: ConnectionError, tls_error: Option<rustls::Error>) -> QuicEnd {
         let aborted = |outcome, text: &str| QuicEnd::Aborted {
             outcome,

@@ -419,8 +419,7 @@ impl LoadSettings {
     }
 
     /// Checks that no settings contradict each other, and that each has the other settings that it
-    /// needs. The
-    /// command line makes the same checks when it parses flags.
+    /// needs. The command line makes the same checks when it parses flags.
     ///
     /// # Errors
     ///

@@ -22,10 +22,8 @@ impl FromStr for SourceRange {
     type Err = String;
 
     /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: all addresses except the
-    /// first one
-    /// and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1). If a network has no other
-    /// addresses, these
-    /// are included.
+    /// first one and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1). If a network has no
+    /// other addresses, these are included.
     fn from_str(typed: &str) -> Result<SourceRange, String> {
         let range = if let Some((network, length)) = typed.split_once('/') {
             network_range(typed, network, length)?
@@ -75,8 +73,7 @@ impl SourceRange {
     }
 
     /// The addresses from `first` to `last`. Both must be of the same family, and `first` must not
-    /// be greater
-    /// than `last`.
+    /// be greater than `last`.
     pub fn between(first: IpAddr, last: IpAddr) -> SourceRange {
         SourceRange::new(
             first,
@@ -110,8 +107,7 @@ impl SourceRange {
     }
 
     /// The smallest set of networks that together contain exactly these addresses, each with its
-    /// prefix
-    /// length in bits. A range that was typed as a network yields that network.
+    /// prefix length in bits. A range that was typed as a network yields that network.
     pub(crate) fn networks(self) -> Vec<(IpAddr, u32)> {
         if let Some(length) = self.network {
             return vec![(self.network_address(length), length)];

@@ -1,6 +1,5 @@
 //! Tests that settings are read from every form that flags, plans and messages use, and written in
-//! the
-//! same form.
+//! the same form.
 
 use serde_json::json;
 

@@ -1,8 +1,7 @@
 //! Serde conversions of settings.
 //!
 //! The same value has different types in TOML, JSON and rendered templates: `2`, `"2"` and `2.0`
-//! may all
-//! be an HTTP version. A scalar of any type is therefore converted to text and parsed.
+//! may all be an HTTP version. A scalar of any type is therefore converted to text and parsed.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -69,8 +69,7 @@ impl fmt::Display for ThinkTime {
 
 impl LoadSettings {
     /// Checks that think times are not longer than the load. Otherwise many users would never send
-    /// a
-    /// request.
+    /// a request.
     pub(crate) fn check_think(&self) -> Result<(), SettingsError> {
         let (Some(think), Some(planned)) = (self.think, self.planned()) else {
             return Ok(());

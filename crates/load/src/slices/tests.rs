@@ -17,8 +17,7 @@ fn slice_from(from: u64) -> LoadSlice {
 }
 
 /// Acts as one worker in the slices of a load until the load ends. Returns the worker's slices and
-/// the
-/// end of the load.
+/// the end of the load.
 fn work(slices: &Slices, report: SliceReport) -> (Vec<LoadSlice>, Nanos) {
     let _end = EndOnDrop(slices);
     let (mut last, mut done) = (0, Vec::new());

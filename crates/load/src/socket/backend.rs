@@ -26,8 +26,7 @@ impl Backend {
     }
 
     /// Chooses the backend for the flag `--io`. If the automatic choice is not the best backend,
-    /// also returns
-    /// the reason. Each of the `workers` has up to `capacity` connections.
+    /// also returns the reason. Each of the `workers` has up to `capacity` connections.
     ///
     /// # Errors
     ///

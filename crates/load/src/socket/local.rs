@@ -65,13 +65,10 @@ pub(crate) struct HeldPorts {
 /// Binds a socket to its source before it connects.
 ///
 /// The bind chooses only the address. The connect chooses the port, so one port can be used for
-/// several
-/// destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set explicitly, even to
-/// the
-/// system's own, Linux 6.8 tries ports in sequence. By default it searches all ports of one parity
-/// before
-/// those of the other, which takes half a millisecond per connect once half of the ports are in
-/// use.
+/// several destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set explicitly,
+/// even to the system's own, Linux 6.8 tries ports in sequence. By default it searches all ports of
+/// one parity before those of the other, which takes half a millisecond per connect once half of
+/// the ports are in use.
 ///
 /// # Errors
 ///
@@ -80,8 +77,7 @@ pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
         // IP_LOCAL_PORT_RANGE of ip(7), since Linux 6.3. Older kernels reject the option and use
-        // the system's
-        // range.
+        // the system's range.
         set_ip_option(socket, 51, u32::from(high) << 16 | u32::from(low));
     }
     let Some(address) = source.address else {
@@ -122,8 +118,7 @@ fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
 }
 
 /// Tests whether connections can use an address as their source. Returns the permission that the
-/// bind
-/// requires.
+/// bind requires.
 ///
 /// # Errors
 ///
@@ -192,9 +187,8 @@ pub(crate) fn sockets_in_use() -> u64 {
 }
 
 /// Counts the ports that other sockets hold in connections to these destinations, from addresses
-/// for
-/// which `is_source` returns true. Reads the list of all connections, which takes about 100 ms for
-/// 100,000 connections.
+/// for which `is_source` returns true. Reads the list of all connections, which takes about 100 ms
+/// for 100,000 connections.
 pub(crate) fn held_ports(
     destinations: &BTreeSet<SocketAddr>,
     is_source: impl Fn(IpAddr) -> bool,

@@ -196,17 +196,15 @@ pub(crate) struct WaitBatch {
 /// A backend: see the module's contract.
 pub(crate) trait Sockets<'run> {
     /// True if connections have streams of their own, which are read and written by
-    /// [`Sockets::quic`]. Nothing
-    /// is then sent or received by the other calls.
+    /// [`Sockets::quic`]. Nothing is then sent or received by the other calls.
     const HAS_STREAMS: bool = false;
 
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
     /// The cached clock reading: the time at which the last wait ended, or the time of the
-    /// completion that
-    /// [`Sockets::next`] returned last. It may be some microseconds old. Reading a clock for each
-    /// completion would cost as much as parsing a response.
+    /// completion that [`Sockets::next`] returned last. It may be some microseconds old. Reading a
+    /// clock for each completion would cost as much as parsing a response.
     fn cached_now(&self) -> Nanos;
 
     /// Begins to connect.
@@ -219,8 +217,7 @@ pub(crate) trait Sockets<'run> {
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
 
     /// Number of unsent bytes of the send in flight on a connection, or of the last failed send. A
-    /// backend
-    /// may count up to 128 KiB too many.
+    /// backend may count up to 128 KiB too many.
     fn unsent(&self, key: Key) -> u64;
 
     /// Ends a connection and all operations on it. Does nothing if the connection has already

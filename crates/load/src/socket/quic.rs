@@ -1,10 +1,9 @@
 //! QUIC connections over datagrams, as a backend of the worker.
 //!
 //! The handshake of QUIC includes TLS, so a connection is `Connected` once it is secured. The
-//! worker then
-//! reads and writes streams by [`Sockets::quic`]. A `Received` means that events of the connection,
-//! including its end, are available there. Datagrams are sent by the next [`Sockets::flush`] or
-//! [`Sockets::wait`].
+//! worker then reads and writes streams by [`Sockets::quic`]. A `Received` means that events of the
+//! connection, including its end, are available there. Datagrams are sent by the next
+//! [`Sockets::flush`] or [`Sockets::wait`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -18,16 +18,13 @@ use crate::progress::Control;
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
 /// Limit on the number of waits. No test needs this many, so reaching the limit means that the
-/// worker
-/// spins.
+/// worker spins.
 const WAITS_MAX: u64 = 5_000_000;
 /// Limit on consecutive waits in which time did not advance and nothing happened. Reaching the
-/// limit
-/// means that the worker spins.
+/// limit means that the worker spins.
 const IDLE_WAITS_MAX: u32 = 100;
 /// Limit on consecutive waits in which time did not advance. No server causes this many events at
-/// one
-/// time, so reaching the limit means that the worker spins.
+/// one time, so reaching the limit means that the worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server.

@@ -20,8 +20,7 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
             Outcome::ConnectUnreachable
         }
         // The error number depends on whether the port or the address is missing. In both cases no
-        // local port
-        // is available.
+        // local port is available.
         Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::NoLocalPort,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::TooManyFiles,
         Some(libc::ECONNRESET) => Outcome::Reset,

@@ -1,6 +1,5 @@
 //! Hints for assigning an address to this machine, by operating system. The functions are pure, so
-//! every
-//! system's commands are tested on all systems.
+//! every system's commands are tested on all systems.
 
 use std::net::IpAddr;
 

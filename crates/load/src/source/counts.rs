@@ -5,8 +5,7 @@ use prony_record::{Outcome, SourceCount, SourceTotals, SourceUse};
 use super::Sources;
 
 /// Maximum number of addresses that are counted separately. The others are counted together. A
-/// worker uses
-/// 24 bytes for each address that was used.
+/// worker uses 24 bytes for each address that was used.
 const COUNTED_ADDRESSES_MAX: u64 = 1 << 20;
 
 /// Connections, successes and failures of one source.

@@ -109,8 +109,7 @@ impl Sources {
     }
 
     /// Number of source addresses that can connect to `peer`. It is at least one, because the
-    /// system chooses
-    /// an address if none is given.
+    /// system chooses an address if none is given.
     pub(crate) fn count_for(&self, peer: IpAddr) -> u64 {
         self.of_family(peer).count().max(1)
     }

@@ -1,6 +1,5 @@
 //! Marks: texts that replace placeholders while a request is serialized, so a request with
-//! placeholders is
-//! handled like any other. The serialized bytes are then split at the marks.
+//! placeholders is handled like any other. The serialized bytes are then split at the marks.
 
 use super::data::{DataTable, ValuePlace};
 use super::parse::{Function, Placeholder, TextPiece};
@@ -8,8 +7,8 @@ use super::values::Value;
 use crate::error::SettingsError;
 
 /// Beginning of each mark. It consists of characters that are allowed in every part of a request.
-/// No
-/// suffix of it is also a prefix of it, so the beginning of a mark is unambiguous after any text.
+/// No suffix of it is also a prefix of it, so the beginning of a mark is unambiguous after any
+/// text.
 const PREFIX: &str = "pronyvalue";
 /// Repeated to make the prefix of a request's marks longer than any similar text in the request.
 const FILL: char = 'x';

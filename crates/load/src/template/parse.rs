@@ -113,8 +113,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
 }
 
 /// Length of the complete placeholder at the beginning of a text; `None` if there is none.
-/// Whitespace and
-/// quotes in the placeholder don't end the word that contains it.
+/// Whitespace and quotes in the placeholder don't end the word that contains it.
 pub(crate) fn skip_placeholder(text: &str) -> Option<usize> {
     text.starts_with("{{").then(|| placeholder_length(text))?
 }

@@ -145,8 +145,7 @@ impl RecordCipher {
     /// # Errors
     ///
     /// Returns an error if the bytes aren't the peer's next record, or if its content is too long
-    /// or of an
-    /// unknown type.
+    /// or of an unknown type.
     #[inline]
     pub(super) fn open<'b>(
         &mut self,

@@ -21,12 +21,9 @@ use crate::settings::{HttpVersion, LoadSettings, TlsVersion};
 /// Groups offered for the key exchange, the preferred one first.
 ///
 /// A key share is sent for the first group only: X25519 is the cheapest, and nearly every server
-/// with TLS
-/// 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered. They cost the
-/// client
-/// several times as much. If they were offered without a key share, a server that prefers them
-/// (OpenSSL
-/// 3.5 and later) would require another round trip.
+/// with TLS 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered. They
+/// cost the client several times as much. If they were offered without a key share, a server that
+/// prefers them (OpenSSL 3.5 and later) would require another round trip.
 const KEY_EXCHANGE_GROUPS: [&dyn SupportedKxGroup; 3] = [
     aws_lc_rs::kx_group::X25519,
     aws_lc_rs::kx_group::SECP256R1,

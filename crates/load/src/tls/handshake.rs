@@ -15,10 +15,9 @@ const EARLY_BYTES_MAX: usize = 64 * 1024;
 /// A connection until its handshake is complete.
 ///
 /// The handshake is complete when TLS is established and no partial record remains. Only then can
-/// the
-/// keys be passed to [`TlsTraffic`], which decrypts the next record. In practice this causes no
-/// delay,
-/// because servers send the messages that follow the handshake (tickets) in complete records.
+/// the keys be passed to [`TlsTraffic`], which decrypts the next record. In practice this causes no
+/// delay, because servers send the messages that follow the handshake (tickets) in complete
+/// records.
 pub(crate) struct TlsHandshake {
     /// rustls's connection; `None` once the keys were passed on.
     connection: Option<Box<UnbufferedClientConnection>>,

@@ -9,8 +9,7 @@
 //! exports the keys, through its interface for TLS in the kernel. Records are then decrypted and
 //! encrypted here ([`TlsTraffic`]): received bytes go into one buffer for all of a worker's
 //! connections, and sent bytes directly into the output buffer. rustls itself would copy each
-//! record
-//! three times and allocate twice.
+//! record three times and allocate twice.
 //!
 //! Nothing here uses sockets, clocks or HTTP.
 

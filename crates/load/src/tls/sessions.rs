@@ -10,16 +10,14 @@ use rustls::pki_types::ServerName;
 /// Largest number of server names with sessions; further names get none.
 const NAMES_MAX: usize = 1024;
 /// Maximum number of tickets per name, for any number of connections. The maximum limits memory,
-/// because
-/// each ticket contains the server's certificates.
+/// because each ticket contains the server's certificates.
 const TICKETS_PER_NAME_MAX: usize = 2048;
 
 /// Sessions of one worker, by server name.
 ///
 /// A TLS 1.3 ticket is used once, as in browsers (RFC 8446 §C.4), and each connection receives new
-/// ones.
-/// The library's own store keeps eight per name. With more concurrent handshakes than that, many
-/// would find no ticket, and the share of full handshakes would depend on the number of
+/// ones. The library's own store keeps eight per name. With more concurrent handshakes than that,
+/// many would find no ticket, and the share of full handshakes would depend on the number of
 /// connections.
 #[derive(Debug)]
 pub(super) struct SessionStore {

@@ -8,11 +8,9 @@ use crate::error::SettingsError;
 /// Default suites, the preferred one first.
 ///
 /// AES-128 with SHA-256 is first, as in Firefox, Chrome and Go. Servers that follow the client's
-/// order
-/// then use the suite that most of their visitors get. It is also the cheapest, especially in a
-/// handshake, whose key schedule is a chain of hashes: most processors have instructions for
-/// SHA-256,
-/// and few have them for SHA-384.
+/// order then use the suite that most of their visitors get. It is also the cheapest, especially in
+/// a handshake, whose key schedule is a chain of hashes: most processors have instructions for
+/// SHA-256, and few have them for SHA-384.
 pub(super) fn default_order() -> Vec<SupportedCipherSuite> {
     let mut suites = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
     // The sort is stable, so it keeps the library's order within each kind.

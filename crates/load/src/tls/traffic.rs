@@ -10,8 +10,7 @@ use super::cipher::{ContentType, HEADER_BYTES, PLAINTEXT_BYTES_MAX, RecordCipher
 use super::{NegotiatedTls, TlsBuffers, TlsEvent};
 
 /// Largest number of consecutive records without application data or a ticket. A peer that sends
-/// more
-/// would keep the worker busy.
+/// more would keep the worker busy.
 const IDLE_RECORDS_MAX: u8 = 32;
 /// Largest number of tickets kept from a connection; further ones are ignored.
 const TICKETS_MAX: u8 = 32;
@@ -276,8 +275,7 @@ impl TlsTraffic {
     }
 
     /// Handles a key update: the peer's next records use new keys, and the peer may request that
-    /// this side
-    /// update its keys too (RFC 8446 §4.6.3).
+    /// this side update its keys too (RFC 8446 §4.6.3).
     fn key_update(&mut self, payload: &[u8]) -> Result<(), Error> {
         self.opening = RecordCipher::new(self.agreed.version, self.schedule.update_rx_secret()?)?;
         match payload {

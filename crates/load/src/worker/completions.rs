@@ -236,8 +236,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Records the negotiated protocols of an HTTP/2 or HTTP/3 connection. They are known as soon
-    /// as the
-    /// peer has sent its settings, even if no request succeeds.
+    /// as the peer has sent its settings, even if no request succeeds.
     #[inline]
     pub(super) fn note_negotiated(&mut self, index: u32) {
         if self.sink.negotiated.is_some() {

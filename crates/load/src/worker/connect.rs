@@ -17,10 +17,9 @@ pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
 /// Maximum backoff.
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
 /// Minimum and maximum pause between two attempts to connect to a UNIX socket whose backlog is
-/// full.
-/// Between these limits, the pause is a quarter of the time waited so far. If a thousand
-/// connections each
-/// retried every millisecond, the retries would occupy a whole core, and perhaps the server's.
+/// full. Between these limits, the pause is a quarter of the time waited so far. If a thousand
+/// connections each retried every millisecond, the retries would occupy a whole core, and perhaps
+/// the server's.
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -93,8 +92,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Continues after a QUIC connection, including its TLS, is established. `connect` is the time
-    /// that this
-    /// took.
+    /// that this took.
     fn quic_connected(&mut self, index: u32, connect: Nanos, now: Nanos) {
         let key = self.connections[index].key(index);
         let Some(quic) = self.sockets.quic(key) else {

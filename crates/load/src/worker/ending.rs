@@ -100,8 +100,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         for index in 0..self.connections.len() {
             // Connections are aborted, because otherwise the ports of a large load would stay in
-            // TIME_WAIT and be
-            // unavailable to the next load.
+            // TIME_WAIT and be unavailable to the next load.
             self.close(index, Close::Abort);
         }
         self.sink.quic = self.sockets.quic_use();

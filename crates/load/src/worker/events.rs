@@ -88,8 +88,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.drain(index, now);
         } else {
             // Either the response arrived before the request was sent, so the server does not read
-            // the rest, or the
-            // server keeps a connection open that the load does not reuse.
+            // the rest, or the server keeps a connection open that the load does not reuse.
             self.close(index, Close::Abort);
             if is_over {
                 self.dispatcher.set_free(slot, now);

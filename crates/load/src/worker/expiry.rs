@@ -18,8 +18,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Expires all timers early, because they passed in real time while the worker's clock was
-    /// stopped. No
-    /// request is in flight.
+    /// stopped. No request is in flight.
     pub(super) fn expire_timers(&mut self, now: Nanos) {
         while let Some(expired) = self.timers.expired(Nanos::MAX) {
             self.on_expired(expired, now);
@@ -38,8 +37,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 }
             }
             // The connection is aborted, because in an orderly close the side that closes first
-            // keeps the port in
-            // TIME_WAIT.
+            // keeps the port in TIME_WAIT.
             Expired::Drain(index) => self.drained(index, Close::Abort, now),
             Expired::Connect(index) => {
                 self.sink.refusals.rule_out();

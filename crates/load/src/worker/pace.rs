@@ -58,9 +58,8 @@ pub(super) fn pace(
 }
 
 /// Returns the source of a worker's start times in the settling part of a slice, which begins at
-/// `begin`.
-/// In the settling part, an open loop has a separate schedule, so no arrival of the load goes
-/// uncounted.
+/// `begin`. In the settling part, an open loop has a separate schedule, so no arrival of the load
+/// goes uncounted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
     match &spec.model {
         LoopModel::Closed => Pace::Closed { left: u64::MAX },

@@ -7,8 +7,7 @@
 //!
 //! This phase is not part of the load. The load begins with a new worker, which takes over the open
 //! connections. A connection that could not be opened, or that the server has closed, is opened
-//! when a
-//! request is due on it.
+//! when a request is due on it.
 
 use std::io;
 use std::time::Duration;
@@ -235,8 +234,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Sends the PROXY header of a cleartext connection. In a load, the header is sent together
-    /// with the
-    /// first request, but here a server might time out waiting for it.
+    /// with the first request, but here a server might time out waiting for it.
     fn send_header(&mut self, index: u32) {
         let entry = &mut self.connections[index];
         let ConnectionState::Ready(session) = &entry.state else {

@@ -8,8 +8,7 @@ use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Returns the inputs that determine the source address of an entry's current connection.
-    /// Connections and
-    /// virtual users are assigned to the workers in turn.
+    /// Connections and virtual users are assigned to the workers in turn.
     pub(super) fn source_selector(&self, index: u32) -> SourceSelector {
         let among_all = |number: u32| u64::from(number) * self.shard.of + self.shard.worker;
         SourceSelector {

@@ -76,8 +76,7 @@ type Redirected<'a> = (RequestId, Option<&'a Arc<Request>>);
 #[derive(Default)]
 struct CachedRedirects {
     /// The request, if it is not in the list. The reference is weak, because a later request may
-    /// have the
-    /// same address.
+    /// have the same address.
     of: Weak<Request>,
     list: Vec<CachedRedirect>,
 }
@@ -225,8 +224,7 @@ fn redirected(slot: &RequestSlot) -> Option<Redirected<'_>> {
 }
 
 /// Creates the request that follows a redirect. `jar` contains the cookies of the request's user,
-/// if the
-/// load has cookies.
+/// if the load has cookies.
 fn write(
     spec: &LoadSpec,
     from: &Request,
@@ -302,8 +300,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Replaces the outcome of a complete response by `UnexpectedStatus` if the request's entry of
-    /// the list
-    /// doesn't expect the status.
+    /// the list doesn't expect the status.
     fn judge_status(&self, slot: u32, outcome: Outcome) -> Outcome {
         let taken = self.dispatcher.slot(slot);
         let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);

@@ -15,8 +15,7 @@ use crate::spec::LoadSpec;
 use crate::template::ValueSource;
 
 /// Index of the random stream from which the values are drawn. The order of the list uses the first
-/// stream
-/// of the same seed.
+/// stream of the same seed.
 const RANDOM_STREAM: u64 = 1;
 
 /// Renders the requests of one worker.
@@ -87,9 +86,9 @@ impl<'run> Renderer<'run> {
         Some(rendered)
     }
 
-    /// Takes a request that has ended.
+    /// Takes back a request that has ended, to reuse its memory.
     pub(super) fn recycle(&mut self, entry: u32, mut request: Arc<Request>) {
-        // A script may keep a request of its own.
+        // A script may keep a reference to its request.
         if !self.follows_redirects && Arc::get_mut(&mut request).is_some() {
             self.ended.push((entry, request));
         }

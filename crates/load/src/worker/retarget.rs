@@ -1,8 +1,9 @@
-//! Requests whose target differs from their connection's, and requests whose host is being looked up.
+//! Requests whose target differs from their connection's, and requests whose host is being looked
+//! up.
 //!
-//! A slot stays with its connection, and a connection has one target at a time. A request to
-//! another target is therefore deferred until all other requests on the connection have ended. In
-//! the meantime, no request begins on the connection.
+//! A slot keeps its connection, and a connection has one target at a time. A request to another
+//! target is therefore deferred until all other requests on the connection have ended. In the
+//! meantime, no request begins on the connection.
 
 use prony_record::{Nanos, Outcome};
 
@@ -49,7 +50,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let is_deferred = taken.phase() == Some(RequestPhase::Deferred);
         let request = taken.request(&self.spec.requests);
         let Some(request) = request.filter(|_| is_deferred) else {
-            // The request timed out.
+            // The request timed out while it was deferred.
             self.unpark_after_deferral(slot, now);
             return true;
         };
@@ -85,7 +86,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// Lets a connection take requests again if its last deferred request has ended.
+    /// Makes a connection available for requests again if its last deferred request has ended.
     fn unpark_after_deferral(&mut self, slot: u32, now: Nanos) {
         let index = self.dispatcher.slot(slot).connection;
         if self.dispatcher.occupancy(index).deferred == 0 {

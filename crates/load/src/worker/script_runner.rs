@@ -17,14 +17,14 @@ pub(crate) struct ScriptRunner<'run> {
     capture: CaptureSpec,
     /// Number of the user of slot 0. The other users follow in the order of the slots.
     first_user: u32,
-    /// Number of users that have left for good.
+    /// Number of users that will send no more requests.
     left: u32,
-    /// Durations of the connect and of the TLS handshake that each slot's request waited for, if
-    /// any.
+    /// By slot, the durations of the connect and of the TLS handshake that the slot's request
+    /// waited for, if any.
     waits: Vec<(Option<Nanos>, Option<Nanos>)>,
 }
 
-/// The end of a request, without the data that only the runner has.
+/// The end of a request, without the data that only [`ScriptRunner`] has.
 pub(super) struct EndedRequest<'a> {
     pub(super) request: &'a Request,
     pub(super) exchange: &'a Exchange,
@@ -49,7 +49,7 @@ impl<'run> ScriptRunner<'run> {
         }
     }
 
-    /// Sets the number of request slots, which is that of the users.
+    /// Sets the number of request slots, which equals the number of users.
     pub(super) fn set_slots(&mut self, slots: usize) {
         self.waits = vec![(None, None); slots];
     }
@@ -105,8 +105,8 @@ impl<'run> ScriptRunner<'run> {
         self.script.ended(self.first_user + slot, &end);
     }
 
-    /// Passes a complete response to the script. `view` contains everything but the head, which is
-    /// omitted if the script does not need heads.
+    /// Passes a complete response to the script. `view` contains everything except the head. The
+    /// head is omitted if the script does not need heads.
     fn show(&mut self, slot: u32, view: ResponseView<'_>, head: &[u8]) {
         let head = if self.capture.heads { head } else { &[] };
         let view = ResponseView { head, ..view };
@@ -120,13 +120,13 @@ impl<'run> ScriptRunner<'run> {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Returns true if all users have left for good.
+    /// Returns true if no user will send another request.
     pub(super) fn have_users_left(&self) -> bool {
         let left = self.script.as_ref().map(|script| script.left);
         left == Some(self.dispatcher.slots.len() as u32)
     }
 
-    /// Sets slots free whose users have ended their think time.
+    /// Frees the slots of users whose think time has ended.
     pub(super) fn end_think_times(&mut self, now: Nanos) {
         while let Some((slot, at)) = self.timers.end_think_time(now) {
             self.dispatcher.set_free(slot, at);
@@ -134,7 +134,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Calls the script for free users until one of them sends a request. Returns the user's slot
-    /// and the request's index in the load's list. If the request is the slot's own, the index is
+    /// and the request's index in the load's list. If the slot has its own request, the index is
     /// unused. The script is not called for users whose connection can't take a request; their
     /// slots are parked.
     pub(super) fn ask_users(&mut self, now: Nanos) -> Option<(u32, u32)> {
@@ -159,7 +159,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 }
                 UserStep::Rest(time) => {
                     self.dispatcher.set_away(slot);
-                    // Without a minimum pause, the script would be called forever.
+                    // Without a minimum pause, the loop would call the script forever.
                     self.timers.think(slot, now + time.max(Nanos(1)));
                 }
                 UserStep::Leave => {
@@ -174,7 +174,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         None
     }
 
-    /// Loads the data of a target that was added while the load runs.
+    /// Loads the data of a target that was added during the load.
     pub(super) fn learn_target(&mut self, target: u32) {
         let connections = self.dispatcher.primary_count;
         self.targets.learn(target, self.spec, connections);

@@ -11,10 +11,10 @@ use super::timers::Alarm;
 use crate::connection::{ConnectionState, HttpMachine, Reason};
 use crate::socket::{Key, Outgoing, Sending, Sockets};
 
-/// Maximum number of bytes of a cleartext request that share a send with the PROXY header. The rest
-/// is sent from the request's own memory.
+/// Maximum number of bytes of a cleartext request that are sent together with the PROXY header. The
+/// rest is sent from the request's own memory.
 const SENT_WITH_HEADER_BYTES: usize = 16 * 1024;
-/// Reason for the failure of a raw request on HTTP/2.
+/// Reason for the failure of an HTTP/1 request on an HTTP/2 or HTTP/3 connection.
 const ONLY_HTTP1: &str =
     "the request was written for HTTP/1, and the connection speaks a later version";
 
@@ -129,8 +129,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Rejects a request that can't be sent on this connection. Its slot is parked for a while,
-    /// because otherwise further requests would fail at once in an endless loop.
+    /// Rejects a request that can't be sent on this connection. The slot is parked for a while,
+    /// because otherwise its requests would fail in an endless loop.
     fn reject(&mut self, slot: u32, reason: &Reason, now: Nanos) {
         let index = self.dispatcher.slot(slot).connection;
         self.record_end(slot, Outcome::Protocol, Some(reason), now);
@@ -164,11 +164,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the rest of a cleartext request whose beginning shared a send with the PROXY header.
+    /// Sends the rest of a cleartext request whose beginning was sent together with the PROXY
+    /// header.
     fn send_rest(&mut self, index: u32) {
         let entry = &self.connections[index];
         let slot = self.dispatcher.slot(entry.slot);
-        // A request of the slot's own was sent as a whole.
+        // A slot's own request is always sent as a whole.
         if slot.own.is_some() || !self.dispatcher.is_in_flight_on(entry.slot, index) {
             return;
         }
@@ -193,7 +194,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
     }
 
-    /// Sends a buffer if it holds any bytes, and keeps it otherwise.
+    /// Sends a buffer if it is not empty, and keeps it otherwise.
     pub(super) fn send_owned(&mut self, index: u32, out: Vec<u8>) {
         let entry = &mut self.connections[index];
         if out.is_empty() {
@@ -262,7 +263,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Lets slots that were parked because of a send try again after the send has completed.
+    /// Frees slots that were parked because of backpressure, once the send has completed.
     fn end_backpressure(&mut self, index: u32) {
         let occupancy = self.dispatcher.occupancy_mut(index);
         if std::mem::take(&mut occupancy.write_backpressured) || occupancy.waiting > 0 {
@@ -271,7 +272,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Fills the free capacity of a connection: waiting requests come first, then parked slots.
+    /// Fills a connection's capacity, first with waiting requests, then with parked slots.
     pub(super) fn fill(&mut self, index: u32, now: Nanos) {
         self.send_waiting(index, now);
         if self.dispatcher.occupancy(index).waiting == 0 {

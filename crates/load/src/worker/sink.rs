@@ -35,16 +35,17 @@ pub(crate) struct Sink {
     pub(crate) quic: Option<QuicUse>,
 }
 
-/// A connection that was made.
+/// Measurements of a new connection.
 pub(super) struct OpenedConnection {
     pub(super) connect: Nanos,
     pub(super) handshake: Option<TlsHandshake>,
-    /// The connection uses TCP. Connects to UNIX sockets send no SYN.
+    /// True if the connection uses TCP. Connects to UNIX sockets send no SYN.
     pub(super) is_tcp: bool,
 }
 
 impl Sink {
-    /// An empty sink that counts up to `sources` sources, and `entries` entries if the load has several.
+    /// Creates an empty sink for up to `sources` sources. It counts by entry if the load has
+    /// several entries.
     pub(super) fn new(measured: MeasuredPart, sources: u64, entries: usize) -> Sink {
         let mut recorder = Recorder::new(measured);
         recorder.count_entries(entries);
@@ -152,7 +153,7 @@ impl Sink {
     }
 }
 
-/// The smaller of two values, or the only one.
+/// Returns the smaller of two values, or the only one.
 fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

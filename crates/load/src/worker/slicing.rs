@@ -8,15 +8,15 @@
 //! ```
 //!
 //! - The requests of the settling part are not counted: they warm up caches that other loads have
-//!   evicted. The clock is set back for it, so that the counted part begins where that of the
+//!   evicted. The clock is set back for this part. The counted part then begins where that of the
 //!   previous slice ended, or later by the part of the drain that belongs to the measured time.
 //! - In the counted part, requests start as in any load.
 //! - In the drain, no requests start. Requests in flight end, and are counted with their full
 //!   times.
 //!
-//! No request is in flight between two slices, so no time of a request spans a step of the clock.
-//! Timers of connections may span it. They expire at the end of the pause, which is usually longer
-//! than the timers.
+//! No request is in flight between two slices, so no request's time is affected when the clock is
+//! set. Timers of connections may be pending then. They expire at the end of the pause, which is
+//! usually longer than the timers.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -115,10 +115,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }))
     }
 
-    /// Catches up on the time since the previous slice before requests start: handles the peers'
-    /// actions on connections, ends timers, and resets times that are ahead of the clock.
+    /// Handles everything that happened since the previous slice, before requests start: events on
+    /// connections, expired timers, and times that are ahead of the clock.
     fn end_pause(&mut self, begin: Nanos) -> io::Result<()> {
-        // This value prevents requests from starting.
+        // With this end, no requests start.
         self.end = Nanos::ZERO;
         let completions = self.connections.len() * COMPLETIONS_PER_IDLE_CONNECTION;
         for _ in 0..=completions / COMPLETIONS_MAX {
@@ -190,7 +190,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ) -> io::Result<()> {
         self.meter.drain();
         let mut now = self.sockets.now();
-        // Connections that have not been opened yet are opened in the next slice.
+        // Remaining connections are opened in the next slice.
         self.end_hold(now);
         let mut polled = now;
         loop {
@@ -218,7 +218,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Counts up to now.
+    /// Returns the counts so far.
     fn progress(&self) -> SliceReport {
         let recorder = &self.sink.recorder;
         let (ok, response_ns) = recorder.succeeded();

@@ -39,8 +39,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         max
     }
 
-    /// Returns the slot that takes the next request and the request's index in the list, or the
-    /// script's choice.
+    /// Returns the slot for the next request, and the request's index in the list. A script may
+    /// choose both.
     #[inline]
     fn take_next(&mut self, now: Nanos) -> Option<(u32, u32)> {
         if self.are_users_controlled {
@@ -55,8 +55,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Time since which a slot could have taken this request. A slot whose connection was never
-    /// used counts as free from `now` on, because it is not the server's fault that the worker
-    /// can't begin thousands of connections at once.
+    /// used counts as free from `now` on. The server must not be blamed because the worker can't
+    /// begin thousands of connections at once.
     pub(super) fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
         let slot = self.dispatcher.slot(slot);
         if self.connections[slot.connection].is_fresh() {
@@ -113,7 +113,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else if occupancy.waiting + occupancy.in_flight > 1 {
             self.dispatcher.defer_until_idle(slot);
         } else {
-            // A connection to another target is aborted. Otherwise its port would stay in
+            // A connection to another target is aborted, because otherwise its port would stay in
             // TIME_WAIT.
             self.close(index, Close::Abort);
             let entry = &mut self.connections[index];

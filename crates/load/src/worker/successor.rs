@@ -1,5 +1,5 @@
-//! Successor connections, which take over when a peer accepts no more requests on a connection that
-//! has some in flight (GOAWAY); and the end of connections.
+//! The end of connections, and the successor connections that replace them. A successor is used
+//! when a peer accepts no more requests on a connection that has some in flight (GOAWAY).
 
 use prony_record::Nanos;
 
@@ -39,8 +39,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles the end of a connection. Slots that wait for one get another, unless their requests
-    /// are held.
+    /// Handles the end of a connection. Slots that wait for a connection get another one, unless
+    /// their requests are held.
     pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
         let is_held = |ramp: &ConnectRamp| ramp.is_held(index);
         if self.ramp.as_ref().is_some_and(is_held) {
@@ -51,7 +51,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             && let Some(successor) = self.dispatcher.successor(index)
         {
             self.move_to_successor(index, successor, now);
-            // The successor may have waited for this.
+            // The successor may have waited for this connection to end.
             self.use_successor_if_going_away(successor, now);
             return;
         }

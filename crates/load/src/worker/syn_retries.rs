@@ -1,14 +1,14 @@
-//! Connects that took about as long as a connect whose SYN was lost and sent again.
+//! Detects connects that took about as long as a connect whose SYN was lost and sent again.
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
 /// Times at which a SYN is retransmitted, in seconds after the first one: 1 and 3 by RFC 6298, the
 /// others by Linux if its first retries are linear.
 const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
-/// Time after a retransmission within which its connect succeeds. Timers of the kernel are late,
-/// and so is the generator.
+/// Time after a retransmission within which the connect counts as retransmitted. Both the kernel's
+/// timers and the generator cause delays.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
-/// The window grows by this fraction (1/25) of the time until the retransmission.
+/// The window grows with the time until the retransmission, by this fraction of it (1/25).
 const RETRY_WINDOW_PART: u64 = 25;
 /// Share of retransmitted connects above which the finding is a warning.
 const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;

@@ -10,7 +10,7 @@ use crate::tls;
 /// A worker's targets, and the TLS settings for them.
 pub(super) struct Targets {
     list: Vec<Arc<Target>>,
-    /// `None` as long as all targets use cleartext.
+    /// TLS client; `None` as long as all targets use cleartext.
     pub(super) tls: Option<tls::TlsClient>,
 }
 

@@ -1,10 +1,10 @@
 //! Think times: the virtual users of a closed loop pause between their requests.
 //!
-//! A pause begins at the end of a request, however it ended. The request after it is due when the
-//! pause is over, so that its response time includes any delay by the generator. Users also pause
-//! before their first request, so that the rate is the same from the start: with constant think times
-//! the first requests are spread evenly over one think time, and with exponential ones the first pause
-//! is one like the others.
+//! A pause begins at the end of a request, even if the request failed. The next request is due when
+//! the pause is over, so its response time includes any delay by the generator. Users also pause
+//! before their first request, so the rate is the same from the start: with constant think times
+//! the first requests are spread evenly over one think time, and with exponential ones the first
+//! pause is like any other.
 
 use prony_record::Nanos;
 
@@ -18,16 +18,16 @@ use crate::stateless_random::random_at;
 /// Maximum number of users whose pause begins before completions are handled.
 const PAUSES_MAX: u32 = 64;
 
-/// The stage of a virtual user.
+/// Stage of a virtual user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UserStage {
-    /// It has not sent a request yet.
+    /// The user has not sent a request yet.
     New,
-    /// Its request is in flight, or is about to begin.
+    /// The user's request is in flight, or is about to begin.
     Active,
-    /// Its request ended at this time, and its pause has not been scheduled.
+    /// The user's request ended at this time, and the pause has not been scheduled.
     Ended(Nanos),
-    /// Its pause is scheduled.
+    /// The user's pause is scheduled.
     Pausing,
 }
 
@@ -63,8 +63,8 @@ impl ThinkTimes {
         self.users[slot as usize].0 = UserStage::Ended(at);
     }
 
-    /// Schedules the pause of a slot's user. Returns its end, or `None` if the user sends a request
-    /// now.
+    /// Schedules the pause of a slot's user. Returns the end of the pause, or `None` if the user
+    /// sends a request now.
     fn next_pause(&mut self, slot: u32) -> Option<Nanos> {
         let user = self.first_user + u64::from(slot);
         let (stage, pauses) = &mut self.users[slot as usize];
@@ -90,15 +90,15 @@ impl ThinkTimes {
     }
 }
 
-/// Length of the pause with this number of a user. It depends on nothing else, so that pauses are
-/// repeatable whatever the number of workers and the server's times.
+/// Length of pause number `number` of a user. It depends on nothing else, so pauses are
+/// reproducible with any number of workers and any response times.
 fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
     let mean = time.mean.as_secs_f64();
     match time.distribution {
         ThinkDistribution::Constant => Nanos::from(time.mean),
         ThinkDistribution::Exponential => {
             let bits = random_at(random_at(seed, user), number);
-            // In (0, 1], with 53 bits.
+            // A number in (0, 1], with 53 random bits.
             let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
             Nanos((-uniform.ln() * mean * 1e9) as u64)
         }
@@ -106,8 +106,8 @@ fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Returns the slot of a user whose pause is over and the index of its request in the list.
-    /// Schedules the pauses of the users that it meets before.
+    /// Returns the slot of a user whose pause is over, and the index of the user's request in the
+    /// list. Users before that user in the list of free slots begin their pauses.
     pub(super) fn take_rested(&mut self, now: Nanos) -> Option<(u32, u32)> {
         for _ in 0..PAUSES_MAX {
             let (slot, request) = self.take_listed()?;
@@ -120,14 +120,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             };
             self.dispatcher.set_away(slot);
             self.timers.think(slot, until);
-            // Another user on the same connection may use the room.
+            // Another user on the same connection may use the free capacity.
             let index = self.dispatcher.slot(slot).connection;
             self.dispatcher.unpark(index, now);
         }
         None
     }
 
-    /// Takes the slot that suits the next request of the list best. The list stays where it is.
+    /// Takes the best slot for the next request of the list, without advancing the list.
     #[inline]
     pub(super) fn take_listed(&mut self) -> Option<(u32, u32)> {
         let request = self.dispatcher.next_listed();
@@ -169,7 +169,7 @@ mod tests {
             let seconds: Vec<f64> = (0..20_000).map(|i| draw(i).as_secs_f64()).collect();
             let mean = seconds.iter().sum::<f64>() / 20_000.0;
             assert!((mean / 2.0 - 1.0).abs() < 0.03, "{mean}");
-            // Share of the pauses beyond one, two and three means: e^-1, e^-2 and e^-3.
+            // Expected shares of pauses longer than one, two and three means: e^-1, e^-2 and e^-3.
             for (means, share) in [(1.0, 0.3679), (2.0, 0.1353), (3.0, 0.0498)] {
                 let beyond = seconds.iter().filter(|&&s| s > 2.0 * means).count();
                 let beyond = beyond as f64 / 20_000.0;

@@ -7,12 +7,12 @@ use prony_record::Nanos;
 
 use super::deadlines::Deadlines;
 
-/// An action on a connection at a set time.
+/// Kind of action on a connection that is due at a set time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
-    /// The connection may be made again after a failure.
+    /// Another connect may begin after a failure.
     EndBackoff,
-    /// The connect is tried again.
+    /// The connect is attempted again.
     RetryConnect,
     /// Parked request slots may try again.
     Unpark,
@@ -21,7 +21,7 @@ pub(super) enum Alarm {
 /// A timer that has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expired {
-    /// An alarm of a connection, if that still has this generation.
+    /// An alarm of a connection. It applies only if the connection still has this generation.
     Alarm {
         connection: u32,
         generation: u32,
@@ -37,15 +37,15 @@ pub(super) enum Expired {
 
 /// A worker's deadlines by kind, its alarms and its think times.
 pub(super) struct Timers {
-    /// By request slot.
+    /// Request deadlines, by request slot.
     pub(super) requests: Deadlines,
-    /// By connection.
+    /// Connect deadlines, by connection.
     pub(super) connects: Deadlines,
-    /// By connection.
+    /// Drain deadlines, by connection.
     pub(super) drains: Deadlines,
-    /// Time, connection and its generation.
+    /// Alarms: time, connection, generation of the connection, and kind.
     alarms: BinaryHeap<Reverse<(Nanos, u32, u32, Alarm)>>,
-    /// Time and request slot.
+    /// Ends of think times, each with its request slot.
     think_times: BinaryHeap<Reverse<(Nanos, u32)>>,
 }
 
@@ -70,7 +70,7 @@ impl Timers {
         self.think_times.push(Reverse((at, slot)));
     }
 
-    /// The earliest time at which anything here falls due.
+    /// The earliest time at which a timer expires.
     #[inline]
     pub(super) fn next(&self) -> Nanos {
         self.next_of_connections()
@@ -78,7 +78,8 @@ impl Timers {
             .min(self.next_think_time())
     }
 
-    /// The earliest timer of a connection; timers of requests are not included.
+    /// The earliest time at which a timer of a connection expires. Timers of requests are not
+    /// included.
     pub(super) fn next_of_connections(&self) -> Nanos {
         let alarm = self.alarms.peek();
         let alarm = alarm.map_or(Nanos::MAX, |Reverse((at, ..))| *at);
@@ -90,7 +91,7 @@ impl Timers {
         first.map_or(Nanos::MAX, |Reverse((at, _))| *at)
     }
 
-    /// Removes and returns an expired timer, or none. Think times are handled separately.
+    /// Removes and returns an expired timer, if there is one. Think times are handled separately.
     #[inline]
     pub(super) fn expired(&mut self, now: Nanos) -> Option<Expired> {
         if let Some(&Reverse((at, connection, generation, alarm))) = self.alarms.peek()
@@ -112,7 +113,7 @@ impl Timers {
         self.requests.expired(now).map(Expired::Request)
     }
 
-    /// Removes and returns a slot whose think time is over, and when that was.
+    /// Removes and returns a slot whose think time is over, with the time at which it ended.
     pub(super) fn end_think_time(&mut self, now: Nanos) -> Option<(u32, Nanos)> {
         if self.next_think_time() > now {
             return None;

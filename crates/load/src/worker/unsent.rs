@@ -1,4 +1,4 @@
-//! Bytes that were counted as sent, and were not because their request ended before.
+//! Corrects counts of sent bytes for requests that ended before all of their bytes were sent.
 
 use prony_protocol::h2;
 
@@ -9,7 +9,7 @@ use crate::connection::HttpMachine;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Corrects the count of bytes sent for a slot's request, which is about to leave its
+    /// Corrects the count of bytes sent for a slot's request before the request leaves its
     /// connection.
     #[inline]
     pub(super) fn take_back_unsent(&mut self, slot: u32) {
@@ -26,7 +26,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Bytes of a request in flight that were not sent.
+    /// Number of unsent bytes of a request in flight.
     fn unsent(&self, slot: u32) -> u64 {
         let taken = self.dispatcher.slot(slot);
         let index = taken.connection;
@@ -52,7 +52,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return 0;
         }
         let body = h2.unsent_body_bytes(taken.stream());
-        // With several streams it is unknown whose bytes wait in the socket.
+        // With several streams, the bytes in the socket can't be assigned to a stream.
         let is_alone = self.dispatcher.occupancy(index).in_flight == 1;
         let in_socket = if has_unsent && body > 0 && is_alone {
             self.sockets.unsent(entry.key(index))

@@ -1,4 +1,4 @@
-//! Flags of `prony load` as settings, so that tests can write loads in one line.
+//! Flags of `prony load` as settings, so tests can describe a load in one line.
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ const REPEATABLE: [&str; 6] = [
     "ciphers",
 ];
 
-/// The settings that these flags give, as the JSON that settings are read from.
+/// Converts flags to settings in JSON.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Connections that are opened before a load begins, over real sockets.
+//! Tests of connections that are opened before a load begins, over real sockets.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use prony_record::{FindingId, Outcome};
 use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-/// Upper bound for waits; a longer one means that the event will not happen.
+/// Upper bound for waits. After this time, the event counts as missing.
 const LONG: Duration = Duration::from_secs(20);
 
 /// Requests and connections that a server has received.
@@ -74,21 +74,21 @@ fn all_connections_are_open_before_the_first_request() {
     let (server, seen) = counting(0);
     let spec = resolve(&server.url(), &["-c", "40", "-n", "400", "-t", "2"]).unwrap();
     let loaded = load(spec, || {
-        // The kernel accepts the connections, but the server's threads may be late.
-        until("not all are there", || seen.connections() == 40);
+        // The kernel accepts the connections early, but the server's threads may be late.
+        until("some connections are missing", || seen.connections() == 40);
         assert_eq!(seen.requests.load(Ordering::SeqCst), 0);
     });
     let record = loaded.record;
     assert_eq!(outcomes(&record), [(Outcome::Ok, 400)]);
     assert_eq!(record.totals.connections_opened, 0);
-    assert_eq!(seen.connections(), 40, "and no others are made");
+    assert_eq!(seen.connections(), 40, "more connections were opened");
     assert!(
         record
             .findings
             .iter()
             .all(|it| it.id != FindingId::ConnectionsLate)
     );
-    // Counted from the start of the load, not of the preparation.
+    // The time is counted from the start of the load, not of the preparation.
     assert!(loaded.first_start.is_some());
     assert!(record.totals.elapsed_s < LONG.as_secs_f64());
 }
@@ -130,7 +130,10 @@ fn a_server_that_closes_before_the_start_is_connected_to_again() {
     .record;
     assert_eq!(outcomes(&record), [(Outcome::Ok, 400)]);
     assert_eq!(record.totals.connections_opened, 10);
-    assert_eq!(record.totals.retried, 0, "it was seen before the start");
+    assert_eq!(
+        record.totals.retried, 0,
+        "a close before the start caused a retry"
+    );
     let mut found = record.findings.iter();
     let late = found
         .find(|it| it.id == FindingId::ConnectionsLate)

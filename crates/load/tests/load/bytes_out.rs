@@ -1,12 +1,12 @@
-//! Request bytes that a server does not read are not counted as sent.
+//! Tests that request bytes that a server does not read are not counted as sent.
 
 use prony_record::Outcome::{Ok as Fine, Reset, Timeout};
 
 use crate::harness::{Raw, Served, Via, load_with, outcomes, read_head, text, until_gone};
 
-/// Far more than socket buffers hold.
+/// Size of a body that is far larger than socket buffers.
 const BODY_BYTES: usize = 64 << 20;
-/// More than the buffers at both ends of a connection.
+/// Upper bound for the socket buffers at both ends of a connection.
 const BUFFERED_BYTES_MAX: u64 = 24 << 20;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Requests that differ: lists with weights and expectations, and values from a data file, counted at
-//! the server.
+//! Tests of requests that differ: lists with weights and expectations, and values from a data file,
+//! counted at the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -36,8 +36,8 @@ impl Arrived {
     }
 }
 
-/// A server that keeps all requests, and the requests. Paths that begin with `/missing` have the
-/// status 404; those with `/moved` redirect to `/there`.
+/// Returns a server that keeps all requests, and the list of them. Paths that begin with `/missing`
+/// have the status 404. Paths that begin with `/moved` redirect to `/there`.
 fn keeping() -> (Raw, Arc<Mutex<Vec<Arrived>>>) {
     let all = Arc::new(Mutex::new(Vec::new()));
     let kept = all.clone();
@@ -190,7 +190,8 @@ fn rows_are_divided_exactly_among_processes() {
     }
 }
 
-/// Requests of a warm-up don't count towards `-n`, so workers number their requests in turn.
+/// Requests of a warm-up don't count towards `-n`, so workers have no ranges of numbers and number
+/// their requests in turn.
 #[test]
 fn each_worker_sends_all_rows_equally_often_without_ranges_of_requests() {
     let folder = tempfile::tempdir().unwrap();
@@ -319,7 +320,7 @@ fn requests_are_drawn_by_weight() {
         }
         counts
     };
-    // One worker draws the same requests for the same seed.
+    // A single worker draws the same requests for the same seed.
     let by_default = counts("--seed 4");
     assert_eq!(by_default, counts("--order weighted --seed 4"));
     for (path, expected) in [("one", 200), ("six", 1200), ("three", 600)] {
@@ -427,7 +428,7 @@ fn http2_and_tls_send_the_same_values() {
             .map(|(code, count)| (*code, *count))
             .collect();
         assert_eq!(statuses, [(200, 30), (201, 30), (404, 30)], "{words}");
-        // The server rejects a body of another length than announced.
+        // The server rejects a body whose length differs from Content-Length.
         let words = format!("{words} -X POST --body={{{{text}}}}{{{{code}}}}");
         let record = served.load(via, "/echo", &words);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 90)], "{words}");

@@ -1,4 +1,4 @@
-//! Results by entry of a list, against what the server received.
+//! Tests that the results by entry of a list match the requests that the server received.
 
 use prony_record::{EntryGrouping, EntryResult, Outcome, Record};
 
@@ -98,7 +98,7 @@ fn requests_that_were_due_and_never_began_count_for_their_entries() {
         .iter()
         .map(|it| it.unstarted)
         .collect();
-    // The schedule has 50 arrivals, and the first one keeps the connection.
+    // The schedule has 50 arrivals. The first one occupies the connection until the end.
     assert_eq!(unstarted, [16, 17, 16]);
     assert!(
         entry(&record, "GET /bytes/10")
@@ -125,7 +125,7 @@ fn long_lists_are_grouped_and_the_rest_is_summed_up() {
         let group = entry(&record, name);
         assert_eq!((group.lines, group.ok), (400, 800));
     }
-    // 400 names that are no numbers.
+    // These 400 names contain no numbers or identifiers.
     let list = served.file("words.txt", lines(&|n| format!("/word-{n}\n")));
     let words = format!("-n 800 -c 4 --expect-status 404 --urls {}", text(&list));
     let record = served.load(Via::Tcp, "/", &words);

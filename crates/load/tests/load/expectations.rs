@@ -55,7 +55,8 @@ fn statuses_sizes_and_hashes() {
             record.status.into_iter().collect::<Vec<_>>(),
             [(status, 10)]
         );
-        // The responses were complete, so the connections are kept for any expectation.
+        // The responses were complete, so the connections are kept even if the expectations aren't
+        // met.
         assert_eq!(record.totals.connections_opened, 2, "{path} {words}");
     }
 }

@@ -1,4 +1,4 @@
-//! Each fault of the origin has its outcome, over each kind of connection.
+//! Tests that each fault of the origin leads to its outcome, over each kind of connection.
 
 use prony_origin::{AcceptFault, Config, Fault, Tls};
 use prony_record::Outcome;
@@ -9,7 +9,7 @@ use prony_record::Outcome::{
 
 use crate::harness::{Served, Via, errors, load, load_with, outcomes, text, vacant_port};
 
-/// Returns the outcome of a fault on TCP, on UNIX sockets and over TLS, and the text of its
+/// Returns the outcome of a fault over TCP, over a UNIX socket and over TLS, and the text of its
 /// finding.
 fn expected(fault: Fault) -> ([Outcome; 3], &'static str) {
     let alike = |outcome| [outcome; 3];
@@ -65,7 +65,7 @@ fn each_fault(served: &Served, via: Via, place: usize) {
         );
         let opened = record.totals.connections_opened;
         match fault {
-            // These leave the connection intact.
+            // These faults leave the connection intact.
             Fault::Interim | Fault::Continue | Fault::Trailers | Fault::SlowBody => {
                 assert_eq!(opened, 3, "{fault}, {via:?}");
             }
@@ -114,11 +114,12 @@ fn a_load_continues_through_failures_and_counts_each() {
         /status/503\n/fault/bad-chunk\n/fault/close\n/chunked/5000\n/fault/huge-head\n\
         /fault/no-length\n/fault/interim\n/fault/lies-short\n/fault/reset-body\n/close\n";
     let list = served.file("urls.txt", list);
-    // 16 entries, 25 times each, by two workers.
+    // Two workers request each of 16 entries 25 times.
     let words = format!("-n 400 -c 8 -t 2 --urls {}", text(&list));
     for _ in 0..2 {
         let record = served.load(Via::Tcp, "/", &words);
-        // Requests lost on a reused connection (`reset`, `close`) are retried once, and lost again.
+        // Requests lost on a reused connection (`reset`, `close`) are retried once, and then lost
+        // again.
         let expected = [
             (Fine, 6 * 25),
             (Outcome::UnexpectedStatus, 25),
@@ -161,7 +162,7 @@ fn a_full_backlog_of_a_unix_socket_is_a_connect_timeout() {
     });
     let words = "-n 60 -c 60 --connect-timeout 300ms --timeout 600ms";
     let record = served.load(Via::Unix, "/", words);
-    // Connections that fit into the backlog are established and never served.
+    // The connections that fit into the backlog are established, but never served.
     let [(ConnectTimeout, waited), (Timeout, taken)] = outcomes(&record)[..] else {
         panic!("{:?}", outcomes(&record));
     };
@@ -177,7 +178,7 @@ fn a_temporarily_full_backlog_of_a_unix_socket_is_retried() {
     let address = socket2::SockAddr::unix(&path).unwrap();
     socket.bind(&address).unwrap();
     socket.listen(0).unwrap();
-    // The only entry of the backlog is taken before the load begins.
+    // This connection occupies the only entry of the backlog before the load begins.
     let blocker = std::os::unix::net::UnixStream::connect(&path).unwrap();
     let listener = std::os::unix::net::UnixListener::from(socket);
     let server = std::thread::spawn(move || {
@@ -210,7 +211,7 @@ fn refused_connects_back_off() {
         errors(&record)
     );
     let record = load(&url, "-d 1s -c 2");
-    // Backoff of 10, 20, 40, … ms allows at most eight connects per second for each of two slots.
+    // A backoff of 10, 20, 40, … ms allows at most eight connects per second for each of two slots.
     assert!(record.totals.failed <= 16, "{}", record.totals.failed);
     assert_eq!(
         record.totals.started,

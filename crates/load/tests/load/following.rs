@@ -1,4 +1,4 @@
-//! Redirects over real sockets: between hosts, to TLS, in loops, and with HTTP/2.
+//! Tests of redirects over real sockets: between hosts, to TLS, in loops, and with HTTP/2.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,7 @@ fn redirects_from_cleartext_to_tls_are_followed() {
             errors(&record)
         );
         assert_eq!(record.totals.redirected, 40);
-        // Each hop needs its own connection, because the hops lead to different hosts.
+        // Each hop needs its own connection, because hops lead to different hosts.
         assert_eq!(record.totals.tls_handshakes, 40);
         assert_eq!(record.totals.body_bytes_in, 4000);
         assert_eq!(record.load.follow, 1);
@@ -118,7 +118,8 @@ fn redirects_that_cannot_be_followed_are_reported() {
     assert!(errors(&record).contains(reason), "{}", errors(&record));
 }
 
-/// Redirects `/redirect` to a host that has to be resolved, and responds to all other requests.
+/// Redirects `/redirect` to a host whose name must be looked up, and responds to all other
+/// requests.
 fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
     while let Some(head) = read_head(stream) {
         let response = match head.starts_with(b"GET /redirect ") {
@@ -160,7 +161,7 @@ fn a_hanging_lookup_delays_no_other_request() {
         "--urls",
         text(&list),
     ]);
-    // The permission check blocks for as long as a name server that does not respond.
+    // The permission check blocks as long as a name server that does not respond would.
     let permits = Permits::new(move |name, _| {
         if name == "localhost" {
             let _ = gate.lock().unwrap().recv();
@@ -177,7 +178,7 @@ fn a_hanging_lookup_delays_no_other_request() {
     let record = std::thread::scope(|scope| {
         let load = scope.spawn(|| run(&spec, &control));
         let began = std::time::Instant::now();
-        // All requests but the one that waits for the lookup.
+        // All requests end, except the one that waits for the lookup.
         while control.counts().0 < 500 && began.elapsed() < std::time::Duration::from_secs(60) {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -1,5 +1,5 @@
-//! HTTP/2 exchanges that fail: streams that are reset, connections that close, break or stall, and
-//! the outcome of the other streams on them.
+//! Tests of HTTP/2 exchanges that fail: streams that are reset, connections that close, break or
+//! stall, and the outcome of the other streams on them.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex};
@@ -115,7 +115,8 @@ fn a_refused_request_is_retried() {
 
 #[test]
 fn requests_beyond_goaway_are_retried() {
-    // The server responds to the first of three; the others are sent on the next connection.
+    // The server responds to the first of three requests. The others are sent on the next
+    // connection.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         if peer.place > 0 {
@@ -132,15 +133,15 @@ fn requests_beyond_goaway_are_retried() {
         (record.totals.retried, record.totals.connections_opened),
         (2, 2)
     );
-    // A POST is retried too: GOAWAY shows that it was not processed.
+    // A POST is retried too, because GOAWAY shows that it was not processed.
     let record = server.load("-n 3 -c 1 --streams 3 -X POST --body x");
     expect(&record, &[(Fine, 3)], "");
 }
 
 #[test]
 fn requests_beyond_goaway_are_retried_at_once() {
-    // The server responds to the first of three after it has received the others on another
-    // connection.
+    // The server responds to the first of three requests after it has received the others on
+    // another connection.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         if peer.place > 0 {
@@ -192,7 +193,7 @@ fn successive_slow_goaways() {
     // connection is opened while this one is still in use.
     let server = Scripted::clear(|peer| {
         while peer.frame()?.kind != HEADERS {}
-        // Sent in one write, so that no second request begins in between.
+        // These frames are sent in one write, so no second request begins between them.
         peer.send(&[settings(&[]), goaway(1, 0)].concat())?;
         std::thread::sleep(Duration::from_millis(20));
         peer.send(&response(1, b"fine"))?;
@@ -225,7 +226,7 @@ fn a_server_that_always_sends_goaway() {
 
 #[test]
 fn a_server_that_sends_goaway_and_closes() {
-    // The server may have processed all of them.
+    // The server may have processed all of these requests.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         peer.requests(3)?;
@@ -413,8 +414,8 @@ fn one_bad_connection_next_to_a_good_one() {
         peer.send_settings(&[])?;
         let (begun, condition) = &*has_begun;
         if peer.place > 0 {
-            // Otherwise the good connection could finish the load before the bad one has its
-            // requests.
+            // Without this wait, the good connection could finish the load before the bad one has
+            // its requests.
             let waiting = begun.lock().unwrap();
             drop(condition.wait_while(waiting, |begun| !*begun).unwrap());
             return serve(peer);
@@ -428,7 +429,7 @@ fn one_bad_connection_next_to_a_good_one() {
         peer.send(&[0xff; 9])?;
         peer.read_to_end()
     });
-    // Requests that replaced the 20 fail together with the remaining one.
+    // The requests that replaced the first 20 fail together with the remaining one.
     let record = server.load("-n 500 -c 2 --streams 21");
     let failed = record.totals.failed;
     assert!((1..=21).contains(&failed), "{failed}");

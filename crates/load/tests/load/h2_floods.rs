@@ -1,5 +1,5 @@
-//! HTTP/2 servers that send useless frames forever, or never read. Their loads end soon, with a
-//! reason, and within bounded memory.
+//! Tests of HTTP/2 servers that send useless frames forever, or never read. Their loads must end
+//! soon, with a reason, and within bounded memory.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect_all, load_h2};
 use crate::harness::{Raw, outcomes};
 
-/// A server that sends `first`, then sends `again` forever, and never reads.
+/// Creates a server that sends `first`, then sends `again` forever, and never reads.
 fn flooding(first: FrameBuilder, again: FrameBuilder) -> Scripted {
     Scripted::clear(move |peer| {
         peer.send_settings(&[])?;
@@ -25,7 +25,8 @@ fn nothing(_: u32) -> Vec<u8> {
     Vec::new()
 }
 
-/// The load may also end because the server makes the client write and never reads.
+/// The load may also end because the server makes the client send acknowledgments and never reads
+/// them.
 const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
 
 /// Frames that never end and make no progress.
@@ -66,7 +67,7 @@ const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
         |stream| frame(CONTINUATION, 0, stream, &field("a", "b").repeat(1_000)),
         "header block over",
     ),
-    // The first 32 frames are read. The rest is for a closed stream.
+    // The client reads the first 32 frames. The others are for a closed stream.
     (
         nothing,
         |stream| headers(stream, END_HEADERS, &status(103)),
@@ -89,8 +90,8 @@ fn floods_are_cut_short() {
 fn a_flood_of_resets_is_cut_short() {
     let server = flooding(nothing, |stream| rst_stream(stream, 8));
     let record = server.load("-n 6 -c 2 --streams 3");
-    // Streams that are reset have that outcome; the others on the connection fail when the flood is
-    // detected.
+    // Streams that are reset end with that outcome. The others on the connection fail when the
+    // flood is detected.
     for (outcome, _) in outcomes(&record) {
         assert!(matches!(outcome, Outcome::Reset | Protocol), "{outcome:?}");
     }
@@ -144,7 +145,7 @@ fn a_server_that_never_reads() {
     expect_all(&record, Timeout, "");
 }
 
-/// A server that allows clients to send everything, then runs `then`, and never reads.
+/// Creates a server that allows clients to send everything, then runs `then`, and never reads.
 fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     Scripted::clear(move |peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, MAX_U31)])?;
@@ -155,7 +156,7 @@ fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     })
 }
 
-/// Runs a load whose requests have 30 MB each.
+/// Runs a load whose requests each have 30 MB.
 fn with_large_body(server: &Scripted, words: &str) -> Record {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
@@ -200,8 +201,8 @@ fn hostile_servers_cost_no_memory() {
         return;
     }
     let words = "-n 6 -c 2 --streams 3 --timeout 300ms";
-    // Several loads, because the allocator keeps freed memory and doesn't reuse all of it for the
-    // next load.
+    // The load is repeated, because the allocator keeps freed memory and doesn't reuse all of it
+    // for the next load.
     for _ in 0..12 {
         Scripted::responding(|s| response(s, &[b'x'; 10_000])).load(words);
     }
@@ -220,16 +221,16 @@ fn hostile_servers_cost_no_memory() {
     Scripted::responding(hpack_bomb).load(words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(more < 6 << 10, "{more} KiB more after a bomb");
-    // The body is in memory once, and twice while the test creates its file.
+    // The body is in memory once. While the test creates its file, it is in memory twice.
     with_large_body(&greedy(|_| Some(())), words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(
         more < 80 << 10,
-        "{more} KiB more for bodies that nobody reads"
+        "{more} KiB more for bodies that the server does not read"
     );
 }
 
-/// Runs a test of this module again in a process of its own. Returns true within that process.
+/// Runs a test of this module again in a separate process. Returns true within that process.
 #[cfg(target_os = "linux")]
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "PRONY_TEST_IS_ALONE";
@@ -240,8 +241,8 @@ fn is_alone(test: &str) -> bool {
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args([&name, "--exact", "--nocapture"])
         .env(ALONE, "1")
-        // Otherwise each thread may have an arena of its own that keeps freed memory, and a busy
-        // machine has more threads.
+        // Without this limit, each thread may have its own arena that keeps freed memory, and a
+        // busy machine has more threads.
         .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();

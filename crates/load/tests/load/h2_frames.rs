@@ -1,6 +1,6 @@
-//! HTTP/2 as bytes: frames and fields, written out from RFC 9113 and RFC 7541.
+//! HTTP/2 as bytes: frames and fields, written according to RFC 9113 and RFC 7541.
 //!
-//! This shares no code with the client under test, so that both can't have the same mistake.
+//! This module shares no code with the client under test, so the two don't share mistakes.
 
 /// Types of frames (RFC 9113 §6).
 pub(crate) const DATA: u8 = 0;
@@ -20,7 +20,7 @@ pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
 pub(crate) const PADDED: u8 = 0x8;
 pub(crate) const WITH_PRIORITY: u8 = 0x20;
-/// Flags of HEADERS that are a complete response.
+/// Flags of a HEADERS frame that is a complete response.
 pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 
 /// Builds frames for a stream.
@@ -95,32 +95,32 @@ pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     .concat()
 }
 
-/// `:status` 200 and other fields.
+/// Creates a field block with `:status` 200 and other fields.
 pub(crate) fn head(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = status(200);
     block.extend(fields.iter().flat_map(|(name, value)| field(name, value)));
     block
 }
 
-/// A complete response: the status 200, a length, and the body in one frame.
+/// Creates a complete response: the status 200, a length, and the body in one frame.
 pub(crate) fn response(stream: u32, body: &[u8]) -> Vec<u8> {
     let head = head(&[("content-length", &body.len().to_string())]);
     let head = headers(stream, END_HEADERS, &head);
     [head, data(stream, END_STREAM, body)].concat()
 }
 
-/// HEADERS with the status 200 and nothing else.
+/// Creates a HEADERS frame with the status 200 and nothing else.
 pub(crate) fn head_only(stream: u32) -> Vec<u8> {
     headers(stream, END_HEADERS, &status(200))
 }
 
-/// Half of a response: the head announces more bytes than are sent.
+/// Creates half of a response: the head declares more bytes than are sent.
 pub(crate) fn half(stream: u32) -> Vec<u8> {
     let head = head(&[("content-length", "1000")]);
     [headers(stream, END_HEADERS, &head), data(stream, 0, "some")].concat()
 }
 
-/// A response with this Content-Length and this body.
+/// Creates a response with this Content-Length and this body.
 pub(crate) fn with_body(stream: u32, length: &str, body: &[u8]) -> Vec<u8> {
     let head = head(&[("content-length", length)]);
     [
@@ -130,7 +130,7 @@ pub(crate) fn with_body(stream: u32, length: &str, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A response of 16 KB that expands to 47 MB of fields: one entry in the dynamic table that is
+/// Creates a response of 16 KB that expands to 47 MB of fields: one entry in the dynamic table is
 /// indexed repeatedly.
 pub(crate) fn hpack_bomb(stream: u32) -> Vec<u8> {
     let entry = [&[0x40, 1, b'a', 0x7f, 0xbd, 0x1d], &[b'x'; 3_900][..]].concat();

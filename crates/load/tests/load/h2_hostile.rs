@@ -1,5 +1,5 @@
-//! HTTP/2 servers that break the protocol. The load reports each violation by its name, and sends
-//! its error code to the server.
+//! Tests of HTTP/2 servers that break the protocol. The load must report each violation by name,
+//! and send its error code to the server.
 
 use prony_record::Outcome::{self, Protocol};
 
@@ -19,15 +19,15 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// Asserts that the client sent this error code each time. The last one may be missing because the
-/// load ended.
+/// Asserts that the client sent this error code each time. The last one may be missing, because the
+/// load may have ended first.
 fn expect_codes(given: &[u32], code: u32, reason: &str) {
     assert!(!given.is_empty(), "{reason}");
     assert!(given.iter().all(|&it| it == code), "{reason}: {given:?}");
 }
 
 /// Maximum number of loads before the test fails because the server received no error code. A
-/// server without a core for 10 ms finds the connection reset, and the code is lost.
+/// server that has no core for 10 ms finds the connection reset, so the code is lost.
 const TRIES: u32 = 20;
 
 /// Checks a connection error: all requests of the connection fail, and GOAWAY has the code.
@@ -61,7 +61,7 @@ fn check_stream(words: &str, reply: FrameBuilder, reason: &str, code: u32) {
     expect_codes(&server.seen().resets, code, reason);
 }
 
-/// HEADERS of a complete response with these fields after the status.
+/// Creates the HEADERS frame of a complete response with these fields after the status.
 fn all(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     headers(stream, ALL, &head(fields))
 }
@@ -265,7 +265,7 @@ fn invalid_field_blocks() {
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
             "an integer is too large",
         ),
-        // Three zero bits of padding, and EOS.
+        // The padding has three zero bits, then EOS.
         (&[0x88, 0, 1, b'a', 0x81, 0], "padded"),
         (&[0x88, 0, 1, b'a', 0x84, 0xff, 0xff, 0xff, 0xff], "EOS"),
         (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "padded"),
@@ -276,7 +276,7 @@ fn invalid_field_blocks() {
     for (block, reason) in rows {
         let in_one = move |s| headers(s, ALL, block);
         check_connection(in_one, reason, COMPRESSION_ERROR);
-        // The same with one frame per byte.
+        // The same block with one frame per byte.
         let in_many = move |s| {
             let mut bytes = headers(s, END_STREAM, &[]);
             for byte in block {

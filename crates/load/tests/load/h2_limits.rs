@@ -1,5 +1,5 @@
-//! Limits of HTTP/2 servers on streams, windows and heads. Loads respect them, and end even if
-//! nothing is allowed.
+//! Tests of limits of HTTP/2 servers on streams, windows and heads. Loads must respect them, and
+//! end even if nothing is allowed.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn has_finding(record: &Record, id: &str) -> bool {
         .any(|finding| finding.id.as_str() == id)
 }
 
-/// Serves requests in two halves, so that some are always in flight. Asserts that never more than
-/// `limit` are.
+/// Serves requests in two halves, so some are always in flight. Asserts that at most `limit` are in
+/// flight.
 fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()> {
     loop {
         open.extend(peer.requests_so_far()?);
@@ -42,7 +42,7 @@ fn a_limit_of_one_stream_is_respected_and_reported() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 1)])?;
         let before = peer.requests_so_far()?;
-        // 50 may have arrived before the limit was known.
+        // 50 requests may have arrived before the limit was known.
         for stream in before {
             peer.send(&response(stream, b"fine"))?;
         }
@@ -182,7 +182,7 @@ fn request_bodies_go_no_further_than_the_windows() {
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 200_000]).unwrap();
     let words = format!("-X POST --body-file {}", body.display());
-    // The first 65,535 bytes of a connection may arrive before SETTINGS, and nothing more.
+    // The first 65,535 bytes of a connection may arrive before SETTINGS. Further bytes may not.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
         peer.read_to_end()
@@ -196,7 +196,7 @@ fn request_bodies_go_no_further_than_the_windows() {
     );
     let (counted, seen) = (record.totals.bytes_out, server.seen().body_bytes as u64);
     assert!((seen..seen + 10_000).contains(&counted), "{counted} {seen}");
-    // Windows that open by a little, by more, by a negative amount, and then for everything.
+    // The windows grow by a little, by more, by a negative amount, and then enough for everything.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
         loop {
@@ -220,7 +220,7 @@ fn a_response_before_a_large_body_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
-    // With RST_STREAM (NO_ERROR) after the response, as in RFC 9113 §8.1, and without.
+    // The response is followed by RST_STREAM (NO_ERROR), as in RFC 9113 §8.1, or by nothing.
     for reset in [true, false] {
         let server = Scripted::responding(move |s| {
             let reset = if reset { rst_stream(s, 0) } else { Vec::new() };
@@ -236,7 +236,7 @@ fn a_response_before_a_large_body_is_sent() {
 
 #[test]
 fn large_responses_do_not_wait_for_window_updates() {
-    // 40 MB from a server that reads no window update before the end.
+    // The server sends 40 MB, and reads no window update before the end.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         loop {

@@ -1,4 +1,4 @@
-//! HTTP/2 servers with valid but unusual behavior: every request succeeds.
+//! Tests of HTTP/2 servers with valid but unusual behavior: every request must succeed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect, expect_fine};
 use crate::harness::{errors, outcomes};
 
-/// A response with everything that is allowed, and a body of 18 bytes.
+/// Creates a response that uses everything that is allowed, with a body of 18 bytes.
 fn rich(stream: u32) -> Vec<u8> {
     let block = head(&[("a", "b"), ("content-length", "18")]);
     [
@@ -73,7 +73,7 @@ fn a_response_in_two_pieces_split_anywhere() {
             let bytes = rich(stream);
             let (one, two) = bytes.split_at(n % bytes.len());
             peer.send(one)?;
-            // Lets the client read in between, unless the machine is very busy.
+            // The pause lets the client read in between, unless the machine is very busy.
             std::thread::sleep(Duration::from_millis(2));
             peer.send(two)?;
         }
@@ -88,7 +88,7 @@ fn interleaved_responses() {
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         loop {
-            // The last response comes first, and the bodies are interleaved.
+            // The last request gets the first response, and the bodies are interleaved.
             let mut streams = peer.requests(10)?;
             streams.reverse();
             let mut bytes: Vec<u8> = streams
@@ -153,7 +153,8 @@ fn interim_responses() {
         [hints.repeat(32), response(s, b"fine")].concat()
     });
     expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 4"));
-    // An interim response before the request's body, as if the server waited for that.
+    // The server sends an interim response before it reads the request's body, as if it waited for
+    // the body.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         loop {
@@ -168,7 +169,7 @@ fn interim_responses() {
 
 #[test]
 fn the_dynamic_table_is_followed() {
-    // Two new entries, then their indices, then a table that is emptied and enlarged.
+    // Two new entries, then indices of these entries, then a table that is emptied and enlarged.
     let first = [&[0x88, 0x40, 1, b'a', 1, b'b'], &[0x5c, 2, b'1', b'8'][..]].concat();
     let then = [0x88, 0xbf, 0xbe];
     let resized = [0x20, 0x3f, 0xe1, 0x1f, 0x88, 0x5c, 2, b'1', b'8'];
@@ -201,7 +202,8 @@ fn a_smaller_table_size_is_acknowledged() {
                 SETTINGS if frame.flags & ACK != 0 => due = true,
                 SETTINGS => peer.send(&self::frame(SETTINGS, ACK, 0, &[]))?,
                 HEADERS => {
-                    // A table size update to 0 (RFC 7541 §6.3) at the first opportunity.
+                    // The client sends a table size update to 0 (RFC 7541 §6.3) at the first
+                    // opportunity.
                     let resized = frame.payload[0] == 0x20;
                     assert_eq!(resized, std::mem::take(&mut due), "{frame:x?}");
                     peer.send(&response(frame.stream, b"fine"))?;
@@ -268,7 +270,7 @@ fn bytes_between_requests_fail_no_request() {
         |peer| peer.send(&goaway(1, 11)),
         |peer| peer.close(),
         |peer| peer.reset(),
-        // Even a violation belongs to no request.
+        // Without a request in flight, even a violation affects no request.
         |peer| peer.send(&[0xff; 9]),
     ];
     let check = |n: usize, misbehave: fn(&mut Peer) -> Option<()>| {
@@ -281,7 +283,7 @@ fn bytes_between_requests_fail_no_request() {
                 misbehave(peer)?;
             }
         });
-        // The rate is so low that the connection idles for a long time afterwards, even on a busy
+        // With this low rate, the connection is idle for a long time afterwards, even on a busy
         // machine.
         let record = server.load("-n 4 -c 1 --streams 2 -r 1");
         assert_eq!(outcomes(&record), [(Fine, 4)], "{n}: {}", errors(&record));

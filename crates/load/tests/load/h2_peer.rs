@@ -1,4 +1,4 @@
-//! One connection of a scripted HTTP/2 server, and its record of the client's frames.
+//! One connection of a scripted HTTP/2 server, and the server's record of the client's frames.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -79,12 +79,12 @@ impl<T: Read + Write> ReadWrite for T {}
 pub(crate) struct Peer {
     link: Link,
     shared: Arc<Shared>,
-    /// Number of the connection on this server, from 0.
+    /// Index of the connection on this server, from 0.
     pub(crate) place: usize,
-    /// The client's SETTINGS have arrived.
+    /// True if the client's SETTINGS have arrived.
     introduced: bool,
     last_stream: u32,
-    /// A field block is incomplete.
+    /// True if a field block is incomplete.
     in_block: bool,
 }
 
@@ -149,7 +149,7 @@ impl Peer {
         let wrong = if introduced == first {
             "SETTINGS that are not first, or something else that is"
         } else if frame.payload.len() > 16_384 {
-            "a frame over 16,384 bytes, which is all that this server allows"
+            "a frame over 16,384 bytes, which is this server's limit"
         } else if self.in_block != (kind == CONTINUATION) {
             "a block of fields that is interrupted, or continues without a beginning"
         } else if kind == HEADERS && (stream.is_multiple_of(2) || stream <= self.last_stream) {
@@ -157,7 +157,7 @@ impl Peer {
         } else if matches!(kind, DATA | RST_STREAM) && !(1..=self.last_stream).contains(&stream) {
             "a frame on a stream that it never opened"
         } else if kind == WINDOW_UPDATE && frame.number_at(0) == 0 {
-            "WINDOW_UPDATE by nothing"
+            "WINDOW_UPDATE of zero"
         } else {
             ""
         };

@@ -1,5 +1,5 @@
-//! Random HTTP/2 servers: each load ends and accounts for every request, for any frames in any
-//! order.
+//! Random HTTP/2 servers: each load must end and account for every request, whatever the server
+//! sends.
 
 use crate::h2_frames::*;
 use crate::h2_peer::Peer;
@@ -76,7 +76,7 @@ fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
     }
 }
 
-/// Serves most requests correctly, and violates the protocol in between.
+/// Serves most requests correctly, but sometimes violates the protocol.
 fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
     if random.below(10) > 0 {
         peer.send_settings(&[])?;
@@ -168,8 +168,8 @@ fn random_servers_end_with_the_load() {
     }
 }
 
-/// Maximum number of loads before missing responses of a good server count as a failure: if the
-/// machine stalls for a second, they time out as well.
+/// Maximum number of loads before missing responses of a good server count as a failure. If the
+/// machine stalls for a second, good responses time out as well.
 const TRIES: u32 = 5;
 
 #[test]
@@ -197,7 +197,7 @@ fn all_good_responses_arrive(seed: u64) -> bool {
     let record = good.load(&words);
     let totals = &record.totals;
     assert_eq!(totals.ok + totals.failed, 200, "seed {seed}: {totals:?}");
-    // A request may be retried, and then it is counted twice.
+    // A retried request is counted twice.
     let requests = good.seen().requests;
     assert!(
         requests <= 100 + totals.retried as usize,

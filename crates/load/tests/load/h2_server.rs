@@ -12,10 +12,10 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::h2_peer::{ClientRecord, Link, Peer, Shared};
 use crate::harness::{Raw, errors, load, outcomes};
 
-/// Time after which a load counts as hung, even on a busy machine.
+/// Time after which a load counts as hung. It is long enough for a busy machine.
 const HUNG: Duration = Duration::from_secs(120);
 
-/// A script that has not ended.
+/// Guard that counts a script as running until it is dropped.
 struct Running(Arc<Shared>);
 
 impl Running {
@@ -30,7 +30,8 @@ impl Drop for Running {
         let mut seen = self.0.seen();
         seen.running -= 1;
         if std::thread::panicking() {
-            seen.wrongs.push("what the script says above".to_owned());
+            seen.wrongs
+                .push("a panic of the script (its message is above)".to_owned());
         }
         self.0.ended.notify_all();
     }
@@ -163,7 +164,8 @@ pub(crate) fn load_h2(url: &str, words: &str) -> Record {
     record
 }
 
-/// Asserts these outcomes, and an error text that contains `reason` (alternatives are separated by `|`).
+/// Asserts these outcomes, and an error text that contains `reason`. Alternatives in `reason` are
+/// separated by `|`.
 pub(crate) fn expect(record: &Record, expected: &[(Outcome, u64)], reason: &str) {
     let errors = errors(record);
     assert_eq!(outcomes(record), expected, "{reason}: {errors}");

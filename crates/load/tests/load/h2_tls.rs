@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS: ALPN results, and the ways in which TLS may end the connection.
+//! Tests of HTTP/2 over TLS: ALPN results, and the ways in which TLS may end the connection.
 
 use std::io::Write;
 
@@ -27,7 +27,7 @@ fn the_protocol_that_alpn_selects_is_used() {
         assert_eq!(record.negotiated.http.as_deref(), Some("2"));
         assert_eq!(record.negotiated.alpn.as_deref(), Some("h2"));
     }
-    // ALPN negotiates HTTP/2 even without a flag for the version.
+    // ALPN negotiates HTTP/2 even if no flag requests it.
     let record = load(&server.tls_url(), "-n 30 -c 2 --streams 4 --insecure");
     expect(&record, &[(Fine, 30)], "");
     assert_eq!(record.negotiated.http.as_deref(), Some("2"));
@@ -35,7 +35,7 @@ fn the_protocol_that_alpn_selects_is_used() {
 
 #[test]
 fn a_server_that_selects_an_unsupported_protocol() {
-    // No protocol: the server doesn't know ALPN.
+    // The server doesn't support ALPN, so no protocol is negotiated.
     let server = Scripted::secured(&[], |peer| peer.read_to_end());
     let record = server.load("-n 6 -c 2 --streams 3");
     expect(&record, &[(Protocol, 6)], "HTTP/2");
@@ -84,7 +84,7 @@ fn connections_that_end_with_or_without_goaway() {
 
 #[test]
 fn responses_before_a_close_count() {
-    // Two complete responses, and half of the third.
+    // The server sends two complete responses and half of the third.
     for goodbye in [true, false] {
         let server = Scripted::secured(&["h2"], move |peer| {
             peer.send_settings(&[])?;
@@ -167,7 +167,8 @@ fn violations_are_detected_over_tls() {
         peer.send(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
         peer.read_to_end()
     });
-    // A server without a core for a moment finds its connection closed, and the error code is lost.
+    // A server that has no core for a moment finds its connection closed, and the error code is
+    // lost.
     for _ in 0..20 {
         let record = server.load("-n 6 -c 2 --streams 3");
         expect(&record, &[(Protocol, 6)], "PUSH_PROMISE");
@@ -176,7 +177,7 @@ fn violations_are_detected_over_tls() {
         }
     }
     assert!(server.seen().goaways.contains(&1));
-    // The server uses HTTP/1.1 although HTTP/2 was agreed on.
+    // The server uses HTTP/1.1 although HTTP/2 was negotiated.
     let server = Scripted::secured(&["h2"], |peer| {
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
         peer.read_to_end()

@@ -1,4 +1,4 @@
-//! Loads over HTTP/3, against the embedded origin.
+//! Tests of loads over HTTP/3 against the embedded origin.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ fn url(served: &Served, path: &str) -> String {
     format!("https://{address}{path}")
 }
 
-/// Loads a path of the origin by HTTP/3; its certificate is trusted.
+/// Loads a path of the origin over HTTP/3. The origin's certificate is trusted.
 fn load(served: &Served, path: &str, words: &str) -> Record {
     let ca = served.ca();
     let mut all: Vec<&str> = words.split_whitespace().collect();
@@ -238,8 +238,8 @@ fn version_negotiation(initial: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Starts a load of a peer that responds to each datagram with others. Returns the reason why it
-/// did not begin.
+/// Starts a load of a peer that responds to each datagram with other datagrams. Returns the reason
+/// why the load did not begin.
 fn refusal_by(response: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> String {
     let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = peer.local_addr().unwrap();
@@ -260,7 +260,7 @@ fn refusal_by(response: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Stri
 fn other_versions_and_garbage_over_udp_end_before_the_load() {
     let text = refusal_by(|initial| vec![version_negotiation(initial)]);
     assert!(text.contains("no version of QUIC"), "{text}");
-    // The datagrams are ignored, as if they came from somebody else (RFC 9000 §5.2).
+    // The datagrams are ignored, because they seem to come from another sender (RFC 9000 §5.2).
     let text = refusal_by(|initial| {
         let mut reflected = initial.to_vec();
         reflected[0] ^= 0x10;

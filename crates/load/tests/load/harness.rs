@@ -1,4 +1,4 @@
-//! Helpers that run loads from typed flags, and servers for them.
+//! Functions that run loads from typed flags, and servers for these loads.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use prony_record::{FindingId, Outcome, Record};
 #[path = "../flags/mod.rs"]
 mod flags;
 
-/// The backend that these tests use, as `--io` names it.
+/// The backend that these tests use, as a value of `--io`.
 pub(crate) fn io() -> &'static str {
     match env!("CARGO_CRATE_NAME") {
         "load_poll" => "poll",
@@ -51,18 +51,18 @@ pub(crate) fn load_with(url: &str, words: &[&str]) -> Record {
     run(&spec, &Control::new(1)).unwrap()
 }
 
-/// Every outcome that occurred, with its count.
+/// Returns every outcome that occurred, with its count.
 pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
     record.outcomes.clone().into_iter().collect()
 }
 
-/// The text of the finding `errors`.
+/// Returns the text of the finding `errors`.
 pub(crate) fn errors(record: &Record) -> &str {
     let found = record.findings.iter().find(|f| f.id == FindingId::Errors);
     found.map_or("", |finding| &finding.text)
 }
 
-/// The transport to the origin.
+/// Transport of the connections to the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
     Tcp,
@@ -90,7 +90,7 @@ impl Served {
         })
     }
 
-    /// Starts the origin; `via` also decides if it uses TLS.
+    /// Starts an origin. It uses TLS if `via` does.
     pub(crate) fn via(via: Via) -> Served {
         match via {
             Via::Tcp | Via::Unix => Served::clear(),
@@ -132,7 +132,8 @@ impl Served {
         path
     }
 
-    /// Loads a path of the origin, by HTTP/1.1 unless the flags differ; its certificate is trusted.
+    /// Loads a path of the origin. Uses HTTP/1.1 unless the flags request another version. The
+    /// origin's certificate is trusted.
     pub(crate) fn load(&self, via: Via, path: &str, words: &str) -> Record {
         let (socket, ca) = (self.origin.unix_paths()[0].clone(), self.ca());
         let mut all: Vec<&str> = words.split_whitespace().collect();
@@ -153,7 +154,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A TCP server that runs a function for each of its connections, on a thread each.
+/// A TCP server that runs a function for each of its connections on a separate thread.
 pub(crate) struct Raw {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
@@ -239,7 +240,8 @@ pub(crate) fn until_gone(stream: &mut TcpStream) {
     while let Ok(1..) = stream.read(&mut dropped) {}
 }
 
-/// A loopback port on which nothing listens, and can't listen while the bound socket exists.
+/// Returns a loopback port on which nothing listens, and a bound socket. Nothing can listen on the
+/// port while the socket exists.
 pub(crate) fn vacant_port() -> (u16, socket2::Socket) {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

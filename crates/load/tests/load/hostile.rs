@@ -1,5 +1,5 @@
-//! Servers that misbehave more than the origin does. Each load ends soon, with the right outcome,
-//! and within bounded memory.
+//! Tests of servers that misbehave more than the origin does. Each load must end soon, with the
+//! right outcome, and within bounded memory.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -40,7 +40,7 @@ fn one_byte_at_a_time() {
         chunked\r\nX: y\r\n\r\n5;q=\"1\"\r\nHello\r\n1\r\n!\r\n0\r\nT: z\r\n\r\n";
     let raw = Raw::responding(RESPONSE.chunks(1).collect());
     check(&raw, "--expect-size 6", Fine, "");
-    // The same, so slowly that it never ends.
+    // The server sends the same response, but so slowly that it never ends.
     let raw = Raw::new(|mut stream| {
         while read_head(&mut stream).is_some() {
             for byte in RESPONSE {
@@ -97,7 +97,7 @@ fn endless_responses_are_cut_off() {
         Protocol,
         "trailers over 64 KiB",
     );
-    // Bodies may have any length: these end with the request's timeout.
+    // Bodies may have any length, so these loads end with the request's timeout.
     check(
         &endless(CHUNKED, b"3\r\nabc\r\n"),
         "--timeout 200ms",
@@ -165,11 +165,12 @@ fn two_responses_to_one_request() {
     const TWO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\
         Content-Length: 2\r\n\r\nok";
     check(&Raw::responding(vec![TWO]), "", Protocol, "after the end");
-    // If they come in two pieces, the second counts as unsolicited bytes, or as the response to the
-    // next request: no client can distinguish them. All requests are accounted for in any case.
+    // If the two responses arrive in two pieces, the second counts as unsolicited bytes or as the
+    // response to the next request: no client can distinguish these cases. All requests are
+    // accounted for in any case.
     let record = load(&Raw::responding(vec![ONE, ONE]).url(), "-n 60 -c 2");
     assert_eq!(record.totals.ok + record.totals.failed, 60);
-    // Two responses before any request.
+    // The server sends two responses before any request.
     let raw = Raw::new(|mut stream| {
         let _ = stream.write_all(TWO);
         until_gone(&mut stream);
@@ -186,7 +187,7 @@ fn bytes_after_a_response_are_noticed_while_idle() {
             let _ = stream.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n");
         }
     });
-    // The rate is so low that the connection idles for a long time after its second message.
+    // With this low rate, the connection is idle for a long time after its second message.
     let record = load_with(&raw.url(), &["-n", "3", "-c", "1", "-r", "1"]);
     assert_eq!(outcomes(&record), [(Fine, 3)]);
     let found = record
@@ -247,21 +248,22 @@ fn a_large_body_that_the_server_does_not_read() {
         body.to_str().unwrap(),
     ];
     let loaded = |raw: &Raw, more: &[&str]| load_with(&raw.url(), &[&post[..], more].concat());
-    // The connection is accepted and never read.
+    // The server accepts the connection, but never reads from it.
     let raw = Raw::new(|stream| {
         std::thread::sleep(Duration::from_secs(1));
         drop(stream);
     });
     let record = loaded(&raw, &["--timeout", "200ms"]);
     assert_eq!(outcomes(&record), [(Timeout, 4)]);
-    // The server responds at once and then closes with unread bytes, which resets the connection.
+    // The server responds at once and then closes the socket with unread bytes, which resets the
+    // connection.
     let raw = Raw::new(|mut stream| {
         let _ = read_head(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
     });
     let record = loaded(&raw, &["--expect-status", "413"]);
     assert_eq!(outcomes(&record), [(Fine, 4)]);
-    // The server closes with unread bytes and without a response.
+    // The server closes the socket with unread bytes and without a response.
     let raw = Raw::new(|mut stream| drop(read_head(&mut stream)));
     let record = loaded(&raw, &[]);
     assert_eq!(outcomes(&record), [(Reset, 4)]);

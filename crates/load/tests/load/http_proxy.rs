@@ -1,5 +1,5 @@
-//! Loads through an HTTP proxy: the requests that it receives, tunnels, and proxies that refuse,
-//! misbehave or stall.
+//! Tests of loads through an HTTP proxy: the requests that it receives, tunnels, and proxies that
+//! refuse, misbehave or stall.
 
 use std::io::{Write, copy};
 use std::net::{Shutdown, TcpStream};
@@ -98,7 +98,7 @@ fn cleartext_requests_to_a_proxy_have_absolute_urls_and_share_connections() {
             head.starts_with(&format!("{line}\r\nHost: {host}\r\n")),
             "{head}"
         );
-        // us@er:p
+        // The header is Base64 for `us@er:p`.
         assert!(
             head.contains("\r\nProxy-Authorization: Basic dXNAZXI6cA==\r\n"),
             "{head}"
@@ -168,7 +168,7 @@ fn over_tls_a_proxy_makes_tunnels() {
                 "{head}"
             );
         }
-        // Bytes of the tunnel setup don't count for the requests.
+        // Bytes of the tunnel setup are not counted for requests.
         assert!(record.totals.bytes_in >= 5000 * asked);
     }
 }

@@ -1,4 +1,4 @@
-//! Limits on connections, threads and files; stopping; empty loads.
+//! Tests of limits on connections, threads and files, of stopping, and of empty loads.
 
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ fn a_stopped_load_returns_its_results_so_far() {
 #[test]
 fn a_load_without_requests_has_a_complete_record() {
     let served = Served::clear();
-    // One request per thousand seconds on average, so none within 100 ms.
+    // On average, a request is due every thousand seconds, so none is due within 100 ms.
     let record = served.load(Via::Tcp, "/", "-d 100ms -c 2 -r 0.001 --arrivals poisson");
     assert_eq!(record.totals.started, 0);
     let json = record.to_json();

@@ -1,4 +1,4 @@
-//! Loads over real sockets, against the embedded origin and against misbehaving servers.
+//! Tests of loads over real sockets, against the embedded origin and against misbehaving servers.
 
 mod before;
 mod bytes_out;

@@ -1,4 +1,4 @@
-//! Loads that are divided among several processes.
+//! Tests of loads that are divided among several processes.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn scope(first: u32, workers: u32, of: u32) -> LoadScope {
     }
 }
 
-/// Runs the parts of a load one after another, because their order doesn't matter.
+/// Runs the parts of a load in sequence. Their order doesn't matter.
 fn parts(url: Option<&str>, words: &str, workers: &[u32]) -> Vec<Record> {
     let of = workers.iter().sum();
     let mut first = 0;

@@ -1,4 +1,4 @@
-//! The PROXY protocol, checked by a server that reads the header first on each connection.
+//! Tests of the PROXY protocol. The server first reads the header on each connection.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
@@ -202,7 +202,7 @@ fn a_request_delayed_by_connects_is_still_reported() {
 fn a_retried_request_has_a_header_of_its_own() {
     let headers = ReceivedHeaders::default();
     let noted = headers.clone();
-    // The server closes after each third response without announcing it.
+    // The server closes the connection after every third response without announcing it.
     let server = Raw::new(move |mut stream| {
         noted.lock().unwrap().push(read_line(&mut stream));
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The requests that a load sends.
+//! Tests of the requests that a load sends.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -157,7 +157,7 @@ fn literal_addresses_of_both_families_and_names() {
     for address in origin.addresses() {
         let record = load(&format!("http://{address}/"), "-n 4 -c 2");
         assert_eq!(outcomes(&record), [(Outcome::Ok, 4)], "{address}");
-        // Of the addresses of a name, the one that accepts connections is used.
+        // The name has several addresses, of which the load uses the one that accepts connections.
         let resolved = format!("example.test:{}:{}", address.port(), address.ip());
         let url = format!("http://example.test:{}/", address.port());
         let record = load_with(&url, &["-n", "4", "-c", "2", "--resolve", &resolved]);

@@ -1,4 +1,4 @@
-//! Scripts over real sockets: in cleartext, over TLS, with HTTP/2, and on several threads.
+//! Tests of scripts over real sockets: in cleartext, over TLS, with HTTP/2, and on several threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ impl Script for PostingScript<'_> {
         }
         let url = format!("/bytes/{}?user={user}", self.made % 40 + 1);
         let headers = [("X-User".to_owned(), user.to_string())];
-        // Some bodies are longer than a segment, or than a TLS record.
+        // Some bodies are longer than a TCP segment or a TLS record.
         let body = vec![b'x'; [3, 3000, 200_000][(self.made % 3) as usize]];
         let request = self.writer.request("POST", &url, &headers, &body);
         UserStep::Request(request.unwrap())
@@ -197,7 +197,7 @@ fn a_cleartext_load_may_use_a_tls_target() {
     let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
     let load = UnlistedHostDirector(Mutex::new(Some(request.unwrap())), Mutex::default());
     let loaded = run_with(&spec, &Control::new(1), Some(&load)).unwrap();
-    // The load ended when its user had left, not after ten seconds.
+    // The load ended when its user left, not after ten seconds.
     assert!(loaded.record.totals.elapsed_s < 9.0);
     assert_eq!(outcomes(&loaded.record), [(Outcome::Ok, 1)]);
     assert_eq!(*load.1.lock().unwrap(), "ok true");

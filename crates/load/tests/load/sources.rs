@@ -1,4 +1,4 @@
-//! Source addresses of connections, and sources without free ports.
+//! Tests of source addresses of connections, and of sources without free ports.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ fn a_virtual_user_keeps_its_source_for_all_of_its_connections() {
         );
         let (record, seen) = origins_of(&words, "127.0.0.1:0");
         assert_eq!(outcomes(&record), [(Outcome::Ok, 90)]);
-        // Six virtual users have six addresses. Each user may be slower or faster.
+        // Six virtual users use six addresses. Some users may be slower than others.
         let all: Vec<&str> = seen.keys().map(String::as_str).collect();
         assert_eq!(
             all,
@@ -193,7 +193,7 @@ fn unusable_sources_are_refused_before_the_load() {
             "192.0.2.1",
             "ip route add local 192.0.2.0/24 dev lo",
         ),
-        // This machine has the first address, but not one in between.
+        // This machine has the first address, but not one of the others in the range.
         (
             "127.255.255.0-192.0.2.9,127.0.0.1",
             "143.",

@@ -1,4 +1,4 @@
-//! Certificates, versions and ciphers, and their reports.
+//! Tests of certificates, TLS versions and ciphers, and of their reports.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn the_negotiated_protocols_are_in_the_record() {
         assert_eq!(negotiated.http.as_deref(), Some("1.1"), "{words}");
         assert!(record.tls_time_us.min > 0.0 && record.connect_time_us.min > 0.0);
     }
-    // Without a flag for the HTTP version, ALPN decides.
+    // No flag sets the HTTP version, so ALPN decides.
     let record = load_with(&served.url("/"), &["-n", "20", "-c", "2", "--insecure"]);
     let agreed = (&record.negotiated.alpn, &record.negotiated.http);
     assert_eq!(agreed, (&Some("h2".to_owned()), &Some("2".to_owned())));
@@ -80,8 +80,8 @@ fn the_number_of_resumed_handshakes_is_in_the_record() {
 fn untrusted_certificates_are_refused() {
     let served = Served::secured();
     let stranger = Served::secured();
-    // The certificate is trusted neither through the system's certificates, if it has any, nor
-    // through another CA.
+    // Neither the system's certificates, if it has any, nor another CA make the certificate
+    // trusted.
     match resolve(&served.url("/"), &[]) {
         Ok(_) => {
             let record = load(&served.url("/"), "-n 4 -c 2");
@@ -309,7 +309,7 @@ fn broken_tls_is_a_tls_outcome_with_a_reason() {
         assert_eq!(known, [(Outcome::Tls, 4)], "{bytes:?}");
         assert!(errors(&record).contains("tls: "), "{}", errors(&record));
     }
-    // One server stalls, and one closes the connection.
+    // One server stalls, and the other closes the connection.
     let raw = Raw::new(|mut stream| until_gone(&mut stream));
     let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure --timeout 100ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
@@ -395,7 +395,7 @@ fn a_close_notify_right_after_a_response_ends_the_connection() {
         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         std::io::Write::write_all(&mut plain, response).unwrap();
         connection.send_close_notify();
-        // Both in one write, and the socket stays open.
+        // Both are sent in one write, and the socket stays open.
         let mut both = Vec::new();
         while connection.wants_write() {
             connection.write_tls(&mut both).unwrap();
@@ -456,7 +456,7 @@ fn a_tampered_record_is_not_a_response() {
                 return;
             }
         }
-        // A well-formed record that wasn't made with a key of this session.
+        // This record is well-formed, but wasn't encrypted with a key of this session.
         let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
         let _ = std::io::Write::write_all(&mut stream, &forged);
         until_gone(&mut stream);
@@ -479,11 +479,11 @@ fn a_close_notify_within_the_handshake_ends_it_at_once() {
     let raw = Raw::new(|mut stream| {
         let mut hello = [0; 512];
         let _ = stream.read(&mut hello);
-        // In cleartext, of level warning. The connection stays open.
+        // This alert is in cleartext and of level warning. The connection stays open.
         let _ = stream.write_all(&[21, 3, 3, 0, 2, 1, 0]);
         until_gone(&mut stream);
     });
-    // Without a limit of its own, the handshake would never end.
+    // With these flags, only TLS's own limits end the handshake.
     let record = load(
         &raw.tls_url(),
         "-n 2 -c 1 --insecure --timeout 0s --connect-timeout 10m",

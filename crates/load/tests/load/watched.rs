@@ -1,4 +1,4 @@
-//! Observing and controlling a load from other threads.
+//! Tests of observing and controlling a load from other threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

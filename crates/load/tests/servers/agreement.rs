@@ -1,4 +1,5 @@
-//! Protocol version: the ALPN result, the requested version, and servers that don't support it.
+//! Tests of the HTTP version: the ALPN result, the requested version, and servers that don't
+//! support it.
 
 use prony_record::{Outcome, Record};
 
@@ -31,7 +32,7 @@ fn http_1_1_is_used_on_request() {
         for way in Transport::BOTH {
             let record = server.load(way, "/bytes/1024", "-n 20 -c 2 --http 1.1");
             if (name, way) == ("nginx", Transport::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
-                // Before version 1.25.1, nginx supported only HTTP/2 on a port for which it was
+                // Before version 1.25.1, nginx supported only HTTP/2 on a port for which HTTP/2 was
                 // enabled.
                 let errors = finding(&record, "errors");
                 assert!(errors.contains("an HTTP/1 request with HTTP/2"), "{errors}");

@@ -7,7 +7,7 @@ use crate::checks::check_all;
 use crate::process::program;
 use crate::server::{Server, ServerSetup};
 
-/// Folders of its modules in different distributions.
+/// Folders of Apache's modules in different distributions.
 const MODULES: &[&str] = &[
     "/usr/lib/apache2/modules",
     "/usr/lib64/httpd/modules",
@@ -15,7 +15,8 @@ const MODULES: &[&str] = &[
     "/usr/lib/apache2",
 ];
 
-/// The user is `nobody`: Apache refuses to serve as root, and `User` has no effect otherwise.
+/// The user has the id of `nobody`: if started by root, Apache refuses to serve as root. Otherwise
+/// `User` has no effect.
 const CONFIGURATION: &str = "
 ServerRoot {folder}
 ServerName localhost

@@ -45,7 +45,7 @@ pub(crate) fn start_with(more: &str) -> Server {
 /// Starts Caddy with HTTP/3 on the UDP port with the number of its port for TLS.
 pub(crate) fn start_http3() -> Server {
     let server = start_speaking("h1 h2 h3", "");
-    // Caddy accepts TCP connections before it has its UDP port.
+    // Caddy accepts TCP connections before it has opened its UDP port.
     server.wait_for_http3();
     server
 }

@@ -40,8 +40,8 @@ pub(crate) fn bodies_of_every_size(server: &Server) {
     });
 }
 
-/// Loads bodies of all sizes at the same time on a few connections. No response may get another's
-/// bytes.
+/// Loads bodies of all sizes at the same time on a few connections. No response may contain bytes
+/// of another.
 pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     let list: String = SIZES
         .iter()
@@ -57,7 +57,7 @@ pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     });
 }
 
-/// Responses to HEAD have no body for any announced length, and the next response is correct.
+/// Responses to HEAD have no body for any Content-Length, and the next response is correct.
 pub(crate) fn heads(server: &Server) {
     let list = "/bytes/1024 HEAD\n/bytes/1024\n/bytes/1048576 HEAD\n/bytes/0 HEAD\n";
     let list = server.site.file("heads", list);

@@ -1,4 +1,4 @@
-//! HTTP/3 with real servers.
+//! Tests of HTTP/3 with real servers.
 
 use prony_record::{Outcome, Record};
 

@@ -1,4 +1,4 @@
-//! hyper, as the embedded origin uses it.
+//! Tests of hyper, which the embedded origin uses.
 
 use crate::checks::check_all;
 use crate::server::Server;

@@ -52,7 +52,7 @@ fn a_connection_for_each_request() {
 
 #[test]
 fn unix_sockets_carry_http_2_too() {
-    // In cleartext: nginx's additional sockets support nothing else.
+    // The load is in cleartext, because nginx's additional sockets support nothing else.
     let server = nginx::start("listen unix:{folder}/socket http2;");
     let socket = server.site.path("socket");
     for io in BACKENDS {
@@ -101,7 +101,7 @@ fn a_body_after_expect_continue_is_sent() {
     }
 }
 
-/// Forty kilobytes of fields, which don't fit into one frame.
+/// The heads contain 40 KB of fields, which don't fit into one frame.
 #[test]
 fn heads_of_several_frames() {
     let fields: String = (0..10)
@@ -125,7 +125,8 @@ fn heads_of_several_frames() {
     }
 }
 
-/// Servers announce the size of headers that they accept, reject longer ones, or accept them.
+/// Servers announce the maximum size of the headers that they accept. They reject longer headers,
+/// or accept them.
 #[test]
 fn headers_longer_than_a_server_takes_are_an_outcome() {
     let long = format!("X-Long:{}", "v".repeat(60_000));

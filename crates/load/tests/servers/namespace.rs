@@ -1,5 +1,5 @@
-//! Thousands of source addresses through one local route, in the test's own network namespace, with
-//! an nginx that logs its clients.
+//! Tests of thousands of source addresses through one local route, in the test's own network
+//! namespace, with an nginx that logs its clients.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -37,12 +37,12 @@ http {
 }
 ";
 
-/// Runs `work` on a thread with its own network namespace. It has only a loopback interface and
-/// ends with the thread.
+/// Runs `work` on a thread with its own network namespace. The namespace has only a loopback
+/// interface and ends with the thread.
 fn in_namespace(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // SAFETY: a plain system call that affects this thread and its child processes.
+            // SAFETY: a plain system call, which affects only this thread and its child processes.
             let made = unsafe { libc::unshare(libc::CLONE_NEWNET) };
             let error = std::io::Error::last_os_error();
             assert_eq!(made, 0, "a network namespace needs root ({error})");

@@ -1,4 +1,4 @@
-//! nghttpd, nghttp2's own server, with options to send rarely used frames.
+//! nghttpd, nghttp2's server, with options for sending rarely used frames.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ fn header_tables_of_size_zero_and_of_a_large_size() {
     }
 }
 
-/// The server's windows are 1,023 bytes, both for connections and for streams.
+/// The server's windows are 1,023 bytes, for both connections and streams.
 #[test]
 fn uploads_through_minimal_windows() {
     let server = start(&["-w", "10", "-W", "10"]);

@@ -55,7 +55,7 @@ fn start_speaking(h2: &str, more: &str) -> Server {
     let file = place.site.file("nginx.conf", &place.fill(&configuration));
     let mut command = Command::new(program(&["nginx"]));
     command.arg("-p").arg(place.site.root());
-    // Before nginx reads its configuration, it writes to the log whose path is compiled in.
+    // Before it reads its configuration, nginx writes to the log whose path is compiled in.
     command.args(["-e", "stderr", "-c"]).arg(&file);
     place.start(&mut command)
 }

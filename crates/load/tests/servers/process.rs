@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-/// Folders that contain servers and are missing from many users' path.
+/// Folders of servers that are missing from many users' `PATH`.
 const MORE_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
-/// Time after which a server that accepts no connection counts as failed.
+/// Time limit for a server to accept connections.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// Time after which a server that was asked to end is killed.
+/// Time limit for a server to end after it was asked to.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A port of 127.0.0.1 that no other process gets while this exists.
+/// A port of 127.0.0.1 that is reserved while this value exists.
 ///
-/// The socket is bound but doesn't listen, so the system doesn't assign its port automatically. A
-/// server that requests this port with `SO_REUSEADDR`, as servers do, still gets it.
+/// The socket is bound but doesn't listen, so the system doesn't assign its port to other
+/// processes. A server that requests this port with `SO_REUSEADDR`, as servers do, still gets it.
 pub(crate) struct Port {
     pub(crate) number: u16,
     _held: Socket,
@@ -47,7 +47,7 @@ impl Port {
 ///
 /// # Panics
 ///
-/// If it is not installed: a test that can't run must not pass.
+/// If the program is not installed, because a test that can't run must not pass.
 pub(crate) fn program(names: &[&str]) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path)
@@ -83,14 +83,14 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output)
-            // A process group of its own, so that the server's children can be ended with it.
+            // The server gets its own process group, so its children can be ended with it.
             .process_group(0);
         // SAFETY: prctl with these arguments only sets a property of the new process; it is safe to
         // call between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                // The process of the tests may be killed, or interrupted by Ctrl-C, which doesn't
-                // reach the server because the server has its own process group.
+                // The test process may be killed or interrupted by Ctrl-C. The server would keep
+                // running, because it is in another process group.
                 match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
                     0 => Ok(()),
                     _ => Err(std::io::Error::last_os_error()),
@@ -127,7 +127,7 @@ impl Process {
 
     /// Sends a signal to the server's first process.
     pub(crate) fn signal(&self, signal: libc::c_int) {
-        // SAFETY: a plain system call; the process was not waited for, so its id is still its own.
+        // SAFETY: a plain system call. The process was not waited for, so its id is not reused.
         unsafe { libc::kill(self.group(), signal) };
     }
 
@@ -136,7 +136,7 @@ impl Process {
         self.child.id() as libc::pid_t
     }
 
-    /// Returns the last lines of its output.
+    /// Returns the last lines of the server's output.
     fn output(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -174,7 +174,7 @@ fn a_server_ends_with_its_test_even_if_the_test_panics() {
         let url = server.url(crate::server::Transport::Clear, "");
         sent.send((server.group(), url, server.site.root().to_owned()))
             .unwrap();
-        // A panic without a message.
+        // This panics without printing a message.
         std::panic::resume_unwind(Box::new("the test has failed"));
     });
     owner.join().unwrap_err();

@@ -1,4 +1,4 @@
-//! The PROXY protocol with third-party servers, which log the addresses in its header.
+//! Tests of the PROXY protocol with third-party servers, which log the addresses in the header.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -88,13 +88,13 @@ fn haproxy() -> ProxiedServer {
 }
 
 impl ProxiedServer {
-    /// Runs a load. Returns the addresses that the server logged for it. A log is written after the
-    /// response, so this waits for it.
+    /// Runs a load. Returns the addresses that the server logged for it. The server writes a log
+    /// line after the response, so this function waits for the lines.
     fn load(&self, words: &str) -> (Record, Vec<Vec<String>>) {
         let log = self.server.site.path(self.log);
         let lines = || -> Vec<Vec<String>> {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
-            // Connections of the readiness check have no address.
+            // Connections of the readiness check have no PROXY address.
             let lines = text.lines().filter(|line| {
                 line.starts_with("from ") && !line.starts_with("from -") && !line.contains("BADREQ")
             });
@@ -157,15 +157,16 @@ fn check_given_addresses(proxied: &ProxiedServer) {
                 .iter()
                 .map(|source| (source.address.to_string(), source.totals.ok))
                 .collect();
-            // The address in the header, and the client address that the server used.
+            // The log contains the address in the header, and the client address that the server
+            // used.
             assert_eq!(counts(&lines, 1), sent, "{words}");
             assert_eq!(counts(&lines, 6), sent, "{words}");
         }
     }
 }
 
-/// Without given addresses, the header has the connection's own addresses, and on a UNIX socket
-/// none.
+/// Without given addresses, the header contains the connection's own addresses. On a UNIX socket it
+/// contains none.
 fn check_own_addresses(proxied: &ProxiedServer) {
     for version in ["v1", "v2"] {
         let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");
@@ -175,10 +176,11 @@ fn check_own_addresses(proxied: &ProxiedServer) {
         let url = proxied.server.url(crate::server::Transport::Clear, "");
         let port = url.rsplit_once(':').unwrap().1;
         assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
-        // The log shows as many ports as connections, so these are the real ports.
+        // The log contains as many different ports as connections, so these are the real ports.
         assert_eq!(counts(&lines, 2).len(), 3);
     }
-    // These loads come last, because their log lines may be late and must not be counted elsewhere.
+    // These loads run last, because their log lines may be late and would be counted for another
+    // load.
     for version in ["v1", "v2"] {
         let record = load_unix(proxied, version);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{version}");
@@ -203,7 +205,7 @@ fn nginx_logs_the_addresses_in_the_header() {
 fn haproxy_logs_the_addresses_in_the_header() {
     let proxied = haproxy();
     check_given_addresses(&proxied);
-    // In cleartext it also accepts HTTP/2 with prior knowledge.
+    // In cleartext the server also accepts HTTP/2 with prior knowledge.
     let words = "clear -n 40 -c 4 --http 2 --streams 5 --proxy-protocol v2 --proxy-source 10.9.0.1";
     let (record, lines) = proxied.load(words);
     assert_eq!(outcomes(&record), [(Outcome::Ok, 40)]);

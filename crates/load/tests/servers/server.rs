@@ -13,7 +13,7 @@ use crate::process::{Port, Process};
 use crate::site::Site;
 use crate::{apache, caddy, haproxy, nghttpd, nginx};
 
-/// The transport of connections.
+/// Transport of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// TLS, with HTTP/2 selected by ALPN.
@@ -28,7 +28,7 @@ impl Transport {
 
 /// A running server, with its folder and addresses.
 pub(crate) struct Server {
-    /// Dropped first: the processes must not outlive their folder.
+    /// Dropped first, because the processes must not outlive their folder.
     processes: Vec<Process>,
     pub(crate) site: Site,
     tls: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Server {
 }
 
 /// Environment of a server before it starts: a folder, a port for each transport, and the embedded
-/// origin behind it.
+/// origin.
 pub(crate) struct ServerSetup {
     pub(crate) site: Site,
     tls: Port,

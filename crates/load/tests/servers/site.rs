@@ -1,5 +1,5 @@
-//! The content of every server: the same bodies under the same paths as on the embedded origin, and
-//! a certificate.
+//! Content of every server: a certificate, and the same bodies under the same paths as on the
+//! embedded origin.
 
 use std::fmt::Write;
 use std::fs::{self, Permissions};
@@ -11,8 +11,8 @@ use prony_origin::pattern;
 use rcgen::{CertificateParams, KeyPair};
 use sha2::{Digest, Sha256};
 
-/// Body sizes in bytes: zero, one, one frame, one frame and a byte, more than a window (65,535) and
-/// much more.
+/// Body sizes in bytes: zero, one, one frame, one frame and a byte, more than a window (65,535),
+/// and larger.
 pub(crate) const SIZES: [usize; 8] = [0, 1, 1 << 10, 16_384, 16_385, 100 << 10, 1 << 20, 10 << 20];
 
 /// SHA-256 of each of [`SIZES`], as `--expect-sha256` takes it.
@@ -47,7 +47,8 @@ impl Site {
     /// Creates a folder with the bodies at `www/bytes/SIZE` and a certificate for 127.0.0.1.
     pub(crate) fn new() -> Site {
         let folder = tempfile::tempdir().unwrap();
-        // Servers that root starts run their workers as other users.
+        // Servers started by root run their workers as other users, which must be able to read the
+        // folder.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let site = Site { folder };
         let bodies = site.path("www/bytes");

@@ -41,7 +41,7 @@ impl http_body::Body for RequestBody {
         )
     }
 
-    /// The announced length before the first frame; respond uses it only then.
+    /// Returns the announced length before the first frame. `respond` uses the hint only then.
     fn size_hint(&self) -> SizeHint {
         self.announced.map(SizeHint::with_exact).unwrap_or_default()
     }

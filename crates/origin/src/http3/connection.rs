@@ -21,12 +21,12 @@ use crate::body::Body;
 use crate::connection::{ThreadContext, serve_request};
 use crate::respond::Served;
 
-/// A request whose head isn't read yet.
+/// A request whose head has not been read.
 type Unresolved = RequestResolver<Transport, Bytes>;
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadContext>) {
-    // A server may send, and answer early data, before the handshake is complete.
+    // A server may send, and respond to early data, before the handshake is complete.
     let Ok((quic, _)) = connecting.into_0rtt() else {
         return;
     };
@@ -42,7 +42,8 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
     });
     let mut requests = JoinSet::new();
     let mut going_away = false;
-    // The requests end with `requests`, and dropping `http` closes the connection with H3_NO_ERROR.
+    // Dropping `requests` ends the requests, and dropping `http` closes the connection with
+    // H3_NO_ERROR.
     loop {
         tokio::select! {
             accepted = http.accept() => match accepted {
@@ -61,8 +62,8 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
             Some(_) = requests.join_next() => {}
             () = context.go_away.notified(), if !going_away => {
                 going_away = true;
-                // h3 sends the identifier of the last accepted stream plus this number of streams;
-                // the client may repeat requests from that identifier on elsewhere.
+                // h3 sends the identifier of the last accepted stream plus this number of streams.
+                // The client may repeat requests from that identifier on over another connection.
                 if http.shutdown(1).await.is_err() {
                     return;
                 }
@@ -85,7 +86,7 @@ async fn serve_stream(request: Unresolved, stream: SendHandle, context: Rc<Conne
     if end == StreamEnd::Aborted {
         return;
     }
-    // Fails if the connection is lost, which ends the wait as well.
+    // This fails if the connection is lost, which also ends the wait.
     let _ = settled.await;
     if end == StreamEnd::EndsConnection {
         context.close(Code::H3_NO_ERROR);
@@ -97,7 +98,7 @@ async fn respond(
     stream: &SendHandle,
     context: &ConnectionContext,
 ) -> StreamEnd {
-    // h3 has answered an invalid request with an error by itself.
+    // h3 itself has responded to an invalid request with an error.
     let Ok((request, halves)) = request.resolve_request().await else {
         return StreamEnd::Aborted;
     };
@@ -108,7 +109,7 @@ async fn respond(
             match send_response(&mut send, response, context).await {
                 Ok(()) => StreamEnd::Finished,
                 Err(_) => {
-                    // The head is larger than the client accepts, or the stream is lost anyway.
+                    // The head is larger than the client accepts, or the stream is lost already.
                     stream.reset(Code::H3_INTERNAL_ERROR);
                     StreamEnd::Aborted
                 }
@@ -118,8 +119,8 @@ async fn respond(
     }
 }
 
-/// Sends a whole response. One with `Connection: close`, which HTTP/3 forbids, is sent without it,
-/// and ends the connection with GOAWAY.
+/// Sends a whole response. HTTP/3 forbids `Connection: close`, so that header is replaced by
+/// GOAWAY, which ends the connection.
 async fn send_response(
     stream: &mut ResponseStream,
     response: Response<Body>,

@@ -17,7 +17,7 @@ pub(super) type ResponseStream = RequestStream<SendHalf, Bytes>;
 pub(super) struct ConnectionContext {
     pub(super) quic: quinn::Connection,
     pub(super) thread: Rc<ThreadContext>,
-    /// Notified when a response ends the connection.
+    /// Notified when the connection is to end after a response.
     pub(super) go_away: Notify,
 }
 
@@ -31,10 +31,10 @@ impl ConnectionContext {
 /// State of a stream after its response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
-    /// Finished; the client has still to acknowledge it.
+    /// The stream is finished, but the client has not acknowledged it yet.
     Finished,
-    /// Finished, and the connection closes when the client has acknowledged it.
+    /// The stream is finished, and the connection closes when the client has acknowledged it.
     EndsConnection,
-    /// Reset, or lost with the connection.
+    /// The stream was reset, or lost with the connection.
     Aborted,
 }

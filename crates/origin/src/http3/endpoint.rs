@@ -17,17 +17,17 @@ use super::transport::varint;
 use crate::config::AcceptFault;
 use crate::connection::{CONCURRENT_STREAMS_MAX, ThreadContext};
 
-/// Time without a packet from the client after which a connection ends without notice.
+/// Time without a packet from the client after which a connection is dropped silently.
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000);
 
-/// Bytes of request bodies in flight on a stream and on a connection.
+/// Maximum number of request body bytes in flight, per stream and per connection.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(1 << 20);
 const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 << 20);
 
-/// Time for which a handshake without a response is remembered.
+/// Time for which an ignored handshake is remembered.
 const IGNORED_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time for the packets that close the connections of a stopping origin.
+/// Maximum time for sending the packets that close the connections when an origin stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// QUIC settings of all threads.
@@ -43,8 +43,8 @@ pub(crate) fn server_config(tls: Arc<QuicServerConfig>) -> quinn::ServerConfig {
     config
 }
 
-/// Starts to accept connections on a UDP socket. Returns the endpoint, or `None` if the fault is to
-/// read nothing.
+/// Starts to accept connections on a UDP socket. Returns the endpoint, or `None` if datagrams are
+/// never read.
 pub(crate) fn start(
     socket: UdpSocket,
     config: quinn::ServerConfig,
@@ -53,7 +53,7 @@ pub(crate) fn start(
 ) -> io::Result<Option<Endpoint>> {
     if fault == Some(AcceptFault::Never) {
         tokio::task::spawn_local(async move {
-            // Keeps the port bound.
+            // The variable keeps the port bound.
             let _socket = socket;
             pending::<()>().await;
         });
@@ -65,8 +65,8 @@ pub(crate) fn start(
     Ok(Some(endpoint))
 }
 
-/// Closes all connections of the endpoints. Without this, clients would only notice when their idle
-/// timeout ends.
+/// Closes all connections of the endpoints. Otherwise, clients would notice the end only at their
+/// idle timeout.
 pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
     for endpoint in &endpoints {
         endpoint.close(varint(Code::H3_NO_ERROR.value()), b"the origin stops");
@@ -76,7 +76,7 @@ pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
             endpoint.wait_idle().await;
         }
     };
-    // After the timeout the packets have been sent, though not all of them may have arrived.
+    // After the timeout, all packets have been sent, but some may not have arrived.
     let _ = tokio::time::timeout(STOP_TIMEOUT, closed).await;
 }
 
@@ -90,7 +90,7 @@ async fn accept(endpoint: Endpoint, fault: Option<AcceptFault>, context: Rc<Thre
 async fn welcome(incoming: Incoming, fault: Option<AcceptFault>, context: Rc<ThreadContext>) {
     match fault {
         None => {
-            // Fails if the client's first packet is invalid, or if it has left.
+            // This fails if the client's first packet is invalid, or if the client has left.
             if let Ok(connecting) = incoming.accept() {
                 serve(connecting, context).await;
             }
@@ -104,7 +104,7 @@ async fn welcome(incoming: Incoming, fault: Option<AcceptFault>, context: Rc<Thr
             }
         }
         Some(AcceptFault::Ignore | AcceptFault::Never) => {
-            // Meanwhile, repeated packets of this handshake don't count as connections.
+            // During this time, repeated packets of the handshake don't count as connections.
             tokio::time::sleep(IGNORED_HANDSHAKE_TIMEOUT).await;
             incoming.ignore();
         }

@@ -22,7 +22,7 @@ const HALF_HEAD: &[u8] = b"\x01\x20\x00\x00\xd9\x27\x00another";
 /// A HEADERS frame whose `:status` has five digits, and a DATA frame.
 const BAD_STATUS: &[u8] = b"\x01\x0a\x00\x00\x5f\x09\x0520000\x00\x0dHello, world!";
 
-/// A frame type that exists in HTTP/2 only, which HTTP/3 forbids (RFC 9114, section 7.2.8).
+/// A frame type that exists only in HTTP/2 and is forbidden in HTTP/3 (RFC 9114 §7.2.8).
 const HTTP2_FRAME: &[u8] = b"\x02\x05\x00\x00\x00\x00\x10";
 
 /// A DATA frame that declares 26 bytes and contains 13.
@@ -37,10 +37,10 @@ const ENDLESS_FIELD: &[u8] = b"\x27\x00endless\x7f\x81\xff\xff\xff\x03";
 /// A whole field.
 const ANOTHER_FIELD: &[u8] = b"\x27\x00another\x06header";
 
-/// Ending of a script that failed: the client has left.
+/// The error of a script that failed because the client has left.
 type ClientLeft = Box<dyn std::error::Error>;
 
-/// Plays a fault for which [`Fault::over_http3`] is true.
+/// Performs a fault for which [`Fault::over_http3`] is true.
 pub(super) async fn play(
     fault: Fault,
     http: ResponseStream,
@@ -73,7 +73,7 @@ async fn perform(
         }
         Fault::ResetBody => {
             send(&mut http, head(&[(CONTENT_LENGTH, "26")])).await?;
-            // A reset drops what isn't sent yet.
+            // A pause is needed, because a reset drops bytes that aren't sent yet.
             rest().await;
             return Ok(abort(stream));
         }
@@ -111,13 +111,13 @@ async fn perform(
             send(&mut http, head(contradiction(fault))).await?;
         }
         Fault::EarlyResponse => send(&mut http, head(&[(CONTENT_LENGTH, "13")])).await?,
-        // Responses, or the absence of one: `respond` handles those that have a response.
+        // `respond` handles these faults with an ordinary response, or with none.
         Fault::Stall
         | Fault::StallBody
         | Fault::SlowBody
         | Fault::Truncate
         | Fault::LiesShort
-        // These do not exist over HTTP/3.
+        // These faults don't exist over HTTP/3.
         | Fault::BadChunk
         | Fault::CloseButOpen
         | Fault::NoLength
@@ -139,7 +139,7 @@ async fn send(http: &mut ResponseStream, head: Response<()>) -> Result<(), Clien
     Ok(http.send_data(hello).await?)
 }
 
-/// Sends the same bytes repeatedly, until the client wants no more.
+/// Sends the same bytes repeatedly, until the client stops reading.
 async fn repeat(bytes: &[u8], stream: &SendHandle) -> Result<(), WriteError> {
     let batch = bytes.repeat(256);
     loop {
@@ -157,7 +157,7 @@ fn head(fields: &[(HeaderName, &'static str)]) -> Response<()> {
     head
 }
 
-/// Fields of a head that contradict each other or HTTP/3.
+/// Fields of a response head that contradict each other or the rules of HTTP/3.
 fn contradiction(fault: Fault) -> &'static [(HeaderName, &'static str)] {
     match fault {
         Fault::TwoLengths => &[(CONTENT_LENGTH, "13"), (CONTENT_LENGTH, "5")],

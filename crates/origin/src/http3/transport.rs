@@ -1,7 +1,7 @@
-//! The QUIC streams of quinn behind the interface of h3.
+//! Adapts quinn's QUIC streams to the interface of h3.
 //!
-//! The sending half of each request's stream is shared with [`SendHandle`], so that a fault can
-//! write bytes that h3 would never send.
+//! The sending half of each request's stream is shared with [`SendHandle`], so a fault can write
+//! bytes that h3 would never send.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -23,7 +23,7 @@ pub(super) struct Transport {
     latest: LatestStream,
 }
 
-/// Opens the control stream and the other one-way streams of the server.
+/// Opens the control stream and the other unidirectional streams of the server.
 pub(super) struct StreamOpener {
     connection: quinn::Connection,
     opening: Option<Opening<quinn::SendStream>>,
@@ -126,7 +126,7 @@ impl quic::OpenStreams<Bytes> for StreamOpener {
         &mut self,
         _: &mut Context<'_>,
     ) -> Poll<Result<RequestHalves, StreamErrorIncoming>> {
-        // RFC 9114, section 6.1.
+        // Servers open no bidirectional streams (RFC 9114 §6.1).
         let reason = "a server opens no bidirectional streams";
         Poll::Ready(Err(StreamErrorIncoming::Unknown(reason.into())))
     }
@@ -205,7 +205,7 @@ impl quic::RecvStream for RequestHalves {
     }
 }
 
-/// The direction to the client.
+/// The sending direction, to the client.
 pub(super) struct SendHalf {
     stream: Rc<RefCell<quinn::SendStream>>,
     writing: Option<WriteBuf<Bytes>>,
@@ -243,7 +243,7 @@ impl quic::SendStream<Bytes> for SendHalf {
     }
 
     fn reset(&mut self, code: u64) {
-        // Fails only on a stream that has ended.
+        // Reset fails only on a stream that has ended.
         let _ = self.stream.borrow_mut().reset(varint(code));
     }
 
@@ -252,8 +252,8 @@ impl quic::SendStream<Bytes> for SendHalf {
     }
 }
 
-/// The direction from the client. A client that still sends when this is dropped is asked to stop
-/// (STOP_SENDING with H3_NO_ERROR).
+/// The receiving direction, from the client. If this is dropped while the client still sends, the
+/// client is asked to stop (STOP_SENDING with H3_NO_ERROR).
 pub(super) struct ReceiveHalf(quinn::RecvStream);
 
 impl quic::RecvStream for ReceiveHalf {
@@ -263,7 +263,7 @@ impl quic::RecvStream for ReceiveHalf {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        // The future has no state of its own: the stream remembers the task to wake.
+        // The future has no state: the stream itself remembers the task to wake.
         let chunk = ready!(pin!(self.0.read_chunk(usize::MAX, true)).poll(cx));
         Poll::Ready(match chunk {
             Ok(chunk) => Ok(chunk.map(|chunk| chunk.bytes)),
@@ -272,7 +272,7 @@ impl quic::RecvStream for ReceiveHalf {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        // Fails only on a stream that has ended.
+        // Stop fails only on a stream that has ended.
         let _ = self.0.stop(varint(code));
     }
 
@@ -292,15 +292,15 @@ impl Drop for ReceiveHalf {
 pub(super) struct SendHandle(Rc<RefCell<quinn::SendStream>>);
 
 impl SendHandle {
-    /// Ends when the client has acknowledged the whole finished stream, when it wants no more of it,
-    /// or when the connection is lost.
+    /// Ends when the client has acknowledged the whole finished stream, when it stops reading the
+    /// stream, or when the connection is lost.
     pub(super) fn settled(
         &self,
     ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + use<> {
         self.0.borrow().stopped()
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(super) async fn send(&self, mut bytes: &[u8]) -> Result<(), WriteError> {
         while !bytes.is_empty() {
             let written = std::future::poll_fn(|cx| {
@@ -313,13 +313,13 @@ impl SendHandle {
 
     /// Ends the stream in an orderly way.
     pub(super) fn finish(&self) {
-        // Fails only on a stream that has ended.
+        // Finish fails only on a stream that has ended.
         let _ = self.0.borrow_mut().finish();
     }
 
-    /// Ends the stream with an error; bytes that weren't sent yet are dropped.
+    /// Ends the stream with an error. Bytes that weren't sent yet are dropped.
     pub(super) fn reset(&self, code: Code) {
-        // Fails only on a stream that has ended.
+        // Reset fails only on a stream that has ended.
         let _ = self.0.borrow_mut().reset(varint(code.value()));
     }
 }

@@ -13,13 +13,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
-/// Timeout that only a hang can reach.
+/// Timeout that is reached only if a test hangs.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Silence that counts as the end of what a server sends.
+/// Time without bytes after which the server is assumed to send nothing more.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// Ways to reach an origin.
+/// Transports to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     Tcp,
@@ -36,7 +36,7 @@ impl Via {
     }
 }
 
-/// An origin on an IPv4 port and on a UNIX path, whose folder is removed on drop.
+/// An origin on an IPv4 port and on a UNIX path. The folder of the path is removed on drop.
 pub(crate) struct Running {
     pub(crate) origin: Origin,
     _folder: TempDir,
@@ -69,7 +69,7 @@ pub(crate) fn with_tls() -> Running {
     })
 }
 
-/// The origin that a way needs.
+/// Starts an origin, with TLS if the transport uses it.
 pub(crate) fn start_for(via: Via) -> Running {
     if via.is_tls() { with_tls() } else { clear() }
 }
@@ -97,14 +97,14 @@ impl<S: Wire> Wire for StreamOwned<ClientConnection, S> {
     }
 }
 
-/// End of what a server sent.
+/// The way in which a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// In an orderly way.
+    /// The server closed in an orderly way.
     Closed,
-    /// By a reset.
+    /// The server reset the connection.
     Reset,
-    /// TLS stopped without `close_notify`.
+    /// TLS ended without `close_notify`.
     Cut,
     /// The server keeps the connection open without sending.
     Silent,
@@ -196,7 +196,7 @@ impl Client {
         bytes
     }
 
-    /// Reads to the end; returns the bytes and the kind of end.
+    /// Reads to the end. Returns the bytes and the kind of end.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
         let mut bytes = Vec::new();
         // Bytes received before an error stay in `bytes`.
@@ -212,7 +212,7 @@ impl Client {
         (bytes, end)
     }
 
-    /// Like [`Client::rest`], for a server that stops sending without closing.
+    /// Like [`Client::rest`], for a server that stops sending but doesn't close.
     pub(crate) fn rest_until_silence(&mut self) -> (Vec<u8>, End) {
         self.wire.set_timeout(SILENCE);
         let seen = self.rest();

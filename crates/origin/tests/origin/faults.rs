@@ -1,4 +1,4 @@
-//! Every fault, as the first and as a later request, over every transport.
+//! Tests of every fault, as the first and as a later request, over every transport.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,11 +7,11 @@ use prony_origin::{Config, Fault, HELLO, Origin};
 
 use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for, with_tls};
 
-/// Expected end of a response: the last bytes, and the kind of end.
+/// Expected response of a fault.
 struct Seen {
-    /// A part of the head, or of the bytes in its place.
+    /// Text in the head, or in the bytes sent instead of a head.
     has: &'static str,
-    /// The very last bytes.
+    /// The last bytes of the response.
     tail: &'static str,
     end: End,
 }
@@ -20,7 +20,7 @@ fn seen(has: &'static str, tail: &'static str, end: End) -> Option<Seen> {
     Some(Seen { has, tail, end })
 }
 
-/// `None` for faults without an end.
+/// Returns the expected response, or `None` for faults that never end.
 fn expected(fault: Fault) -> Option<Seen> {
     use End::{Closed, Reset, Silent};
     match fault {
@@ -58,15 +58,16 @@ fn expected(fault: Fault) -> Option<Seen> {
         Fault::BadStatus => seen("HTTP/1.1 20000 ", "\r\n\r\nHello, world!", Closed),
         Fault::NoLength => seen("HTTP/1.0 200 ", "\r\n\r\nHello, world!", Closed),
         Fault::NoCloseNotify => seen("HTTP/1.0 200 ", "\r\n\r\nHello, world!", End::Cut),
-        Fault::ConnectionError => seen("HTTP/1.1 501 ", "ask over HTTP/3\n", Silent),
+        Fault::ConnectionError => seen("HTTP/1.1 501 ", "request it over HTTP/3\n", Silent),
         Fault::HugeHead | Fault::ManyHeaders => None,
     }
 }
 
-/// The end as observed over this transport.
+/// Converts the kind of end to the one observed over this transport.
 fn end_on(via: Via, end: End) -> End {
     match end {
-        // A UNIX socket has no reset; within TLS it looks like a close without `close_notify`.
+        // A UNIX socket has no reset. Within TLS, the end looks like a close without
+        // `close_notify`.
         End::Reset if via == Via::Unix => End::Closed,
         End::Reset if via == Via::TlsOverUnix => End::Cut,
         End::Cut if !via.is_tls() => End::Closed,
@@ -82,7 +83,8 @@ fn check(client: &mut Client, fault: Fault, via: Via, before: usize) {
     client.send(get(&format!("/fault/{fault}")));
     let what = format!("{fault} after {before} requests over {via:?}");
     if end == End::Silent && !tail.is_empty() {
-        // The whole response first, however slow the machine, then the silence.
+        // The client reads the whole response, however slow the machine is, and then waits for
+        // silence.
         let mut bytes = Vec::new();
         while !bytes.ends_with(tail.as_bytes()) {
             bytes.extend(client.exactly(1));
@@ -178,7 +180,7 @@ fn endless_heads_continue_while_the_client_reads() {
             assert!(text[1 << 20..].contains(filling));
             assert!(!text.contains("\r\n\r\n"), "the head must not end");
         }
-        // Their clients have closed, and the origin still serves.
+        // The clients of the faults have closed, and the origin still serves.
         assert_eq!(Client::connect(&running, via).get("/").status, 200);
     }
 }
@@ -207,7 +209,7 @@ fn an_early_response_does_not_wait_for_the_request_body() {
         assert_eq!(response.header("connection"), Some("close"));
         assert_eq!(response.body, HELLO.as_bytes());
         assert_eq!(client.rest(), (vec![], End::Closed), "{via:?}");
-        // Further input is read, and doesn't cause a reset.
+        // Further input is read and doesn't cause a reset.
         client.send(vec![b'x'; 100_000]);
     }
 }
@@ -262,7 +264,7 @@ fn a_client_that_sends_garbage_does_not_affect_others() {
         drop(bad);
         assert_eq!(good.get("/").status, 200);
     }
-    // For a TLS listener, cleartext is garbage.
+    // A TLS listener can't parse cleartext.
     let origin: &Origin = &with_tls().origin;
     let mut bad = TcpStream::connect(origin.addresses()[0]).unwrap();
     bad.write_all(get("/").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! HTTP/2, by prior knowledge and by ALPN.
+//! Tests of HTTP/2, by prior knowledge and by ALPN.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::client::{Running, TEST_TIMEOUT, Via, clear, start_for, trusting};
 
 type Sender = http2::SendRequest<Full<Bytes>>;
 
-/// Runs a client and fails rather than hangs.
+/// Runs a client. A hang fails the test.
 fn run<T>(client: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! HTTP/3, with quinn and h3 as the client.
+//! Tests of HTTP/3, with quinn and h3 as the client.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn request_bodies() {
     let origin = quic_only(Config::default());
     run(async {
         let mut client = H3Client::connect(&origin).await;
-        // More than a stream's window.
+        // The body is larger than a stream's window.
         let sent = pattern::first(3 << 20);
         let (head, mut stream) = client
             .request(Method::POST, "/echo", Bytes::from(sent.clone()))
@@ -208,7 +208,7 @@ fn another_protocol_is_refused_in_the_handshake() {
             .connect_with(config, origin.quic_addresses()[0], "localhost")
             .unwrap()
             .await;
-        // no_application_protocol, RFC 9001, section 8.1.
+        // The TLS alert no_application_protocol (RFC 9001 §8.1).
         match refused.unwrap_err() {
             ConnectionError::ConnectionClosed(close) => {
                 assert_eq!(u64::from(close.error_code), 0x100 + 120);

@@ -1,4 +1,4 @@
-//! An HTTP/3 client of quinn and h3, and one that sees a stream's bytes.
+//! HTTP/3 clients: one with quinn and h3, and one that reads a stream's raw bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::{TEST_TIMEOUT, trusting};
 
-/// Runs a client and fails rather than hangs.
+/// Runs a client. A hang fails the test.
 pub(crate) fn run<T>(client: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -30,7 +30,7 @@ fn any_port() -> Vec<SocketAddr> {
     vec!["127.0.0.1:0".parse().unwrap()]
 }
 
-/// An origin with nothing but a UDP address.
+/// Starts an origin that has only a UDP address.
 pub(crate) fn quic_only(config: Config) -> Origin {
     Origin::start(Config {
         quic: any_port(),
@@ -45,7 +45,7 @@ pub(crate) fn client_config(origin: &Origin) -> quinn::ClientConfig {
     quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
 
-/// A QUIC connection, and HTTP/3 on it.
+/// A QUIC connection with HTTP/3.
 pub(crate) struct H3Client {
     pub(crate) quic: quinn::Connection,
     pub(crate) http: SendRequest<OpenStreams, Bytes>,
@@ -106,7 +106,7 @@ impl H3Client {
 
 pub(crate) type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
-/// Reads a body to its end; what arrived before an error stays in `body`.
+/// Reads a body to its end. Bytes that arrived before an error stay in `body`.
 pub(crate) async fn receive(stream: &mut Stream, body: &mut Vec<u8>) -> Result<(), StreamError> {
     while let Some(mut data) = stream.recv_data().await? {
         body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
@@ -114,7 +114,7 @@ pub(crate) async fn receive(stream: &mut Stream, body: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// The code with which the server reset a stream.
+/// Returns the code with which the server reset a stream.
 pub(crate) fn reset_code(error: &StreamError) -> Code {
     match error {
         StreamError::RemoteTerminate { code, .. } => *code,
@@ -122,7 +122,7 @@ pub(crate) fn reset_code(error: &StreamError) -> Code {
     }
 }
 
-/// The code with which the server closed the connection.
+/// Returns the code with which the server closed the connection.
 pub(crate) fn close_code(error: &ConnectionError) -> u64 {
     match error {
         ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
@@ -130,14 +130,15 @@ pub(crate) fn close_code(error: &ConnectionError) -> u64 {
     }
 }
 
-/// Sends a GET without h3. Returns the sending half, which still has to live, and the response's
-/// stream.
+/// Sends a GET without h3. Returns the stream of the response and the sending half, which must not
+/// be dropped yet.
 pub(crate) async fn raw_get(
     quic: &quinn::Connection,
     path: &str,
 ) -> (quinn::SendStream, quinn::RecvStream) {
     let (mut send, receive) = quic.open_bi().await.unwrap();
-    // Static table: `:method: GET`, `:scheme: https`, and the names of `:authority` and `:path`.
+    // Entries of the static table: `:method: GET`, `:scheme: https`, and the names of `:authority`
+    // and `:path`.
     let mut fields = b"\x00\x00\xd1\xd7\x50\x06origin\x51".to_vec();
     fields.push(u8::try_from(path.len()).unwrap());
     fields.extend_from_slice(path.as_bytes());

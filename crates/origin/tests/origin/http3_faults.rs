@@ -1,4 +1,4 @@
-//! Faults over HTTP/3.
+//! Tests of faults over HTTP/3.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::http3_client::{
     H3Client, close_code, dial, quic_only, raw_get, receive, reset_code, run,
 };
 
-/// Silence that counts as the absence of a response.
+/// Time without bytes that counts as the absence of a response.
 const SILENCE: Duration = Duration::from_millis(150);
 
 /// Opens a connection without HTTP/3 on the client's side.
@@ -87,7 +87,7 @@ fn requests_that_the_client_gives_up_free_their_streams() {
     let origin = quic_only(Config::default());
     run(async {
         let quic = connect_raw(&origin).await;
-        // More than the streams that may be open at the same time.
+        // This is more than the number of streams that may be open at the same time.
         for _ in 0..10_100 {
             let (_send, mut receive) = raw_get(&quic, "/fault/stall").await;
             receive.stop(0x10c_u32.into()).unwrap();
@@ -185,7 +185,7 @@ fn frames_that_are_connection_errors() {
             let error = client.driver.await.unwrap().to_string();
             assert!(error.contains(&code.to_string()), "{path}: {error}");
         });
-        // The server serves others.
+        // The server still serves other clients.
         run(async {
             let mut client = H3Client::connect(&origin).await;
             assert_eq!(client.get("/").await.unwrap().status(), 200);
@@ -209,7 +209,7 @@ fn heads_that_h3_would_not_send() {
             let (_send, mut receive) = raw_get(&quic, path).await;
             let mut bytes = vec![0; 3 << 20];
             receive.read_exact(&mut bytes).await.unwrap();
-            // A HEADERS frame of a tebibyte.
+            // The HEADERS frame declares a tebibyte.
             assert_eq!(bytes[..9], [1, 0xc0, 0, 1, 0, 0, 0, 0, 0], "{path}");
             let end = &bytes[bytes.len() - 2 * piece.len()..];
             assert!(end.windows(piece.len()).any(|window| window == piece));
@@ -259,7 +259,7 @@ fn close_sends_goaway_and_closes_after_the_requests_in_flight() {
             let mut bytes = Vec::new();
             while let Ok(Some(chunk)) = stream.read_chunk(1_000, true).await {
                 bytes.extend_from_slice(&chunk.bytes);
-                // Other one-way streams have no end.
+                // Other unidirectional streams don't end.
                 if bytes[0] != 0 || bytes.ends_with(&[0x07, 0x01, 0x08]) {
                     goaway |= bytes[0] == 0;
                     break;
@@ -282,7 +282,7 @@ fn faults_of_the_handshake() {
     };
     let origin = with(AcceptFault::Reset);
     match run(dial(&origin, origin.quic_addresses()[0])).unwrap_err() {
-        // CONNECTION_REFUSED
+        // The code is CONNECTION_REFUSED.
         ConnectionError::ConnectionClosed(close) => assert_eq!(u64::from(close.error_code), 2),
         other => panic!("{other}"),
     }

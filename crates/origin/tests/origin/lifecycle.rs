@@ -1,4 +1,4 @@
-//! Start, refusal to start, and stop.
+//! Tests of starting, failing to start, and stopping.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -166,7 +166,7 @@ fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
         OriginError::UnixPathInUse { .. }
     ));
     drop(live);
-    assert!(path.exists(), "it is left behind, dead");
+    assert!(path.exists(), "the socket file remains");
     let origin = Origin::start(config()).unwrap();
     assert!(matches!(
         refused(config()),
@@ -198,7 +198,7 @@ fn a_file_that_is_not_a_socket_is_not_replaced() {
         unix: vec![folder.path().join("no/folder")],
         ..Config::default()
     });
-    assert!(error.to_string().contains("make it first"), "{error}");
+    assert!(error.to_string().contains("create it first"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The origin over real sockets.
+//! Tests of the origin over real sockets.
 
 mod client;
 mod faults;

@@ -1,4 +1,4 @@
-//! Every path over HTTP/1.1 and HTTP/1.0.
+//! Tests of every path over HTTP/1.1 and HTTP/1.0.
 
 use prony_origin::{Config, HELLO, Work, pattern};
 
@@ -73,7 +73,7 @@ fn delays_of_many_connections_do_not_add_up_nor_get_lost() {
         .map(|_| Client::connect(&running, Via::Tcp))
         .collect();
     for (index, client) in clients.iter_mut().enumerate() {
-        // The later ones end first.
+        // Later requests have shorter delays, so their responses are ready first.
         client.send(get(&format!("/delay/{}ms/bytes/{index}", 60 - index)));
     }
     for (index, client) in clients.iter_mut().enumerate() {
@@ -99,12 +99,12 @@ fn chunked_has_several_chunks_and_no_length() {
         assert_eq!(
             client.get("/").body,
             HELLO.as_bytes(),
-            "the connection goes on"
+            "the connection continues"
         );
     }
 }
 
-/// Reads chunks without extensions or trailers; returns the body and their number.
+/// Reads chunks without extensions or trailers. Returns the body and the number of chunks.
 fn read_chunks(client: &mut Client) -> (Vec<u8>, usize) {
     let (mut body, mut chunks) = (Vec::new(), 0);
     loop {
@@ -172,7 +172,7 @@ fn head_has_the_head_and_no_body_on_every_path() {
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "));
         assert_eq!(found, length, "{path}");
-        // A body would be read as the beginning of this response.
+        // If there were a body, it would be read as the beginning of this response.
         assert_eq!(client.get("/").body, HELLO.as_bytes(), "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! Freezes, compared with the schedule.
+//! Tests that freezes follow the schedule.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ fn a_delay_that_ends_while_frozen_ends_with_the_freeze() {
         client.exactly(1);
         let answered = Instant::now();
         client = Client::connect(&running, Via::Tcp);
-        // Only if the request arrived before the freeze did the delay end within it, or later.
+        // The delay ended within the freeze or later only if the request arrived before the freeze.
         if sent < freeze {
             assert!(answered >= freeze + 150 * MS);
             return;
@@ -133,6 +133,6 @@ fn stopping_does_not_wait_for_a_freeze() {
     let stall = running.origin.stall().unwrap();
     let freeze = stall.epoch + 10 * MS;
     std::thread::sleep(freeze.saturating_duration_since(Instant::now()) + 20 * MS);
-    // Frozen for an hour; the test would hang if stopping waited for that.
+    // The server is frozen for an hour. The test would hang if stopping waited for that.
     running.origin.stop();
 }

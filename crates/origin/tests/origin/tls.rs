@@ -1,4 +1,4 @@
-//! Certificates and negotiation.
+//! Tests of certificates and TLS negotiation.
 
 use std::net::TcpStream;
 use std::sync::Arc;

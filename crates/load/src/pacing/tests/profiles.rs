@@ -153,8 +153,7 @@ fn a_level_profile_has_the_constant_schedule() {
 }
 
 /// If arrivals are an inhomogeneous Poisson process, their times on the scale of the integrated
-/// rate
-/// are a Poisson process of rate 1, so their gaps are exponential with mean 1.
+/// rate are a Poisson process of rate 1, so their gaps are exponential with mean 1.
 #[test]
 fn time_rescaled_gaps_of_poisson_profiles_are_exponential() {
     const SEEDS: u64 = 60;
@@ -189,8 +188,7 @@ fn time_rescaled_gaps_of_poisson_profiles_are_exponential() {
             beyond[1] += u32::from(statistic > mean.critical_1());
         }
         // Of 60 samples, 3 and 0.6 are expected to be rejected. More than 11 or 5 rejections have a
-        // probability
-        // of 1e-4. The seeds are fixed.
+        // probability of 1e-4. The seeds are fixed.
         for (found, most) in beyond.into_iter().zip([11, 5]) {
             assert!(found <= most, "{beyond:?} of {SEEDS}: {stages:?}");
         }

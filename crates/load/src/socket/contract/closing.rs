@@ -12,8 +12,7 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
         peer.write_all(b"news").unwrap();
     }
     // Each of the four connections has a completion now or soon. The first three are closed before
-    // their
-    // completions are reaped.
+    // their completions are reaped.
     sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
     sockets.send(key(0, 1), Outgoing::Shared(b"x"));
     for index in 0..3 {
@@ -71,8 +70,7 @@ pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut soc
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
         // Each round waits once more than the previous one: first the connect is only submitted,
-        // then it is
-        // established.
+        // then it is established.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }

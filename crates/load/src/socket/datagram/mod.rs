@@ -1,8 +1,7 @@
 //! The contract between QUIC connections and the sockets that carry their datagrams.
 //!
 //! Each connection has its own socket. Source addresses are thus chosen as for TCP, and the system
-//! never
-//! has to distribute datagrams between workers. The contract, which every backend is tested
+//! never has to distribute datagrams between workers. The contract, which every backend is tested
 //! against:
 //!
 //! 1. [`Datagrams::open`] creates the socket of a connection. Nothing is sent.
@@ -12,8 +11,7 @@
 //! 3. A batch that arrived is one [`DatagramEvent::Received`], and stays readable by
 //!    [`Datagrams::received`] until the next call of [`Datagrams::next`].
 //! 4. A [`DatagramEvent::Failed`] reports an error from the network, such as that no program
-//!    listens at
-//!    the port. The socket stays usable.
+//!    listens at the port. The socket stays usable.
 //! 5. After [`Datagrams::close`], no event has that key.
 //! 6. The backend is the clock of the worker and of QUIC. The worker's clock may restart or stop;
 //!    that of QUIC, [`Datagrams::instant`], never goes back.

@@ -30,8 +30,7 @@ use crate::socket::{Key, Route};
 /// An empty SETTINGS frame, at the beginning of a control stream (RFC 9114 §6.2.1).
 const CONTROL_STREAM: &[u8] = &[0x00, 0x04, 0x00];
 /// Limit on consecutive waits in which time did not advance. Reaching the limit means that the
-/// worker
-/// spins.
+/// worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// Quality of the link, the same in each direction.

@@ -28,8 +28,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
 const BUFFERS: usize = 4;
 /// Default size of a socket's receive buffer. The system's default of about 200 KiB has room for
-/// only a
-/// few of a hundred responses that arrive at once.
+/// only a few of a hundred responses that arrive at once.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The UDP backend. See [`Datagrams`].

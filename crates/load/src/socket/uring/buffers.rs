@@ -107,12 +107,10 @@ impl ReceiveBuffers {
     }
 
     /// Returns the range of the bytes of a receive, and the buffer to return to the kernel if the
-    /// receive
-    /// used it up. Returns `None` for a completion without a buffer.
+    /// receive used it up. Returns `None` for a completion without a buffer.
     ///
     /// A receive of zero bytes (the peer's end) never consumes a piece, even if the kernel reports
-    /// that, as
-    /// it does for other operations. Otherwise the buffer would be in the ring twice.
+    /// that, as it does for other operations. Otherwise the buffer would be in the ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;

@@ -36,8 +36,7 @@ pub(super) enum Handle {
     /// The socket's descriptor, which the kernel looks up for each operation.
     Descriptor,
     /// The socket's descriptor until the connection is established, then its index in the ring's
-    /// table. Used
-    /// for connections that will carry many requests.
+    /// table. Used for connections that will carry many requests.
     ToBeFixed,
     /// The socket's index in the ring's own table, which is cheaper to look up.
     Fixed,

@@ -235,8 +235,7 @@ impl<'run> UringSockets<'run> {
         }
         let descriptor = [connection.socket.as_raw_fd()];
         // The close of the previous connection with this index may still be queued. If it were
-        // submitted later,
-        // it would close the new connection.
+        // submitted later, it would close the new connection.
         let is_free = self.ring.submit();
         let submitter = self.ring.registry().submitter();
         let entered = is_free
@@ -321,8 +320,7 @@ impl<'run> UringSockets<'run> {
         if (result as usize) < asked {
             connection.unsent = left - result as usize;
             // The send was supposed to complete only after its last byte. An error cut it short,
-            // and the kernel does
-            // not report that error again.
+            // and the kernel does not report that error again.
             let error = io::ErrorKind::BrokenPipe.into();
             return Some(Completion::Failed(key, Operation::Send, error));
         }

@@ -38,9 +38,8 @@ pub(super) struct Ring {
     /// Number of operations whose last completion has not arrived.
     in_flight: u32,
     /// Time of the alarm, if it is armed. An alarm ends a wait. It stays armed if another event
-    /// ends the wait
-    /// first, because setting and clearing a timer for each wait would cost more than the wait
-    /// itself.
+    /// ends the wait first, because setting and clearing a timer for each wait would cost more than
+    /// the wait itself.
     alarm: Option<Nanos>,
     /// Time until the alarm, which the kernel reads at submission.
     alarm_left: Box<Timespec>,
@@ -247,8 +246,7 @@ impl Ring {
     }
 
     /// Waits for the kernel to finish its operations after all connections are closed, and passes
-    /// completions
-    /// to `take`. Returns true if all operations have finished.
+    /// completions to `take`. Returns true if all operations have finished.
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
             // SAFETY: the entry points to no memory. If the queue is full, the alarm fires at its
@@ -270,11 +268,9 @@ impl Ring {
 }
 
 /// Creates a ring for `completions` completions, or for the minimum number if this user may not
-/// lock that
-/// much memory (RLIMIT_MEMLOCK). The kernel keeps completions beyond the ring's size elsewhere,
-/// which
-/// costs more. The size is not reduced in steps until it fits, because other workers need memory
-/// too.
+/// lock that much memory (RLIMIT_MEMLOCK). The kernel keeps completions beyond the ring's size
+/// elsewhere, which costs more. The size is not reduced in steps until it fits, because other
+/// workers need memory too.
 fn built(completions: u32) -> io::Result<IoUring> {
     let build = |completions| {
         IoUring::builder()

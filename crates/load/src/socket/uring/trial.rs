@@ -37,8 +37,7 @@ pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
 }
 
 /// Retries `make` while memory is short. The memory of dropped rings, including those of other
-/// processes
-/// of the same user, is released only after some milliseconds.
+/// processes of the same user, is released only after some milliseconds.
 pub(super) fn patiently<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS_MAX {
         match make() {

@@ -1,16 +1,16 @@
-//! Waits that gather several HTTP/2 responses.
+//! Coalesced waits: a wait that continues until several HTTP/2 responses have arrived.
 
 use prony_record::Nanos;
 
 use super::Dispatcher;
 use crate::socket::WaitBatch;
 
-/// Minimum number of requests in flight for responses to be gathered.
+/// Minimum number of requests in flight for coalescing responses.
 const COALESCE_REQUESTS_MIN: u32 = 16;
-/// A response waits for others for at most this fraction (1/20) of the average latency.
+/// A response is delayed by at most this fraction (1/20) of the average latency.
 const COALESCE_LATENCY_PART: u64 = 20;
-/// Minimum and maximum time for gathering. If the time would be shorter than the minimum, responses
-/// are not gathered.
+/// Minimum and maximum time of a coalesced wait. If the time would be shorter than the minimum,
+/// waits are not coalesced.
 pub(super) const COALESCE_TIME: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
 /// Weight of a new latency in the moving average, as a divisor.
 const EWMA_PARTS: i64 = 64;
@@ -22,13 +22,13 @@ impl Dispatcher {
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
     }
 
-    /// The batch that a wait may gather, if gathering is worthwhile.
+    /// Limits of the next coalesced wait; `None` if coalescing is not worthwhile.
     ///
     /// Servers send many responses on one connection in several small segments. A client that
-    /// handles each segment at once wakes up for each and sends one request at a time, which also
-    /// wakes the server for each. Both sides then spend their time on wake-ups. In a closed loop
-    /// with many requests in flight, responses are therefore handled in batches, each at most 5%
-    /// later than it arrived.
+    /// handles each segment immediately wakes up for each and sends one request at a time, which
+    /// also wakes the server for each. Both sides then spend their time on wake-ups. In a closed
+    /// loop with many requests in flight, responses are therefore handled in batches, each at most
+    /// 5% later than it arrived.
     #[inline]
     pub(in crate::worker) fn wait_batch(&self) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(COALESCE_TIME.1);

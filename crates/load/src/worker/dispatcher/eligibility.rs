@@ -1,4 +1,4 @@
-//! The choice of the free slot that takes the next request.
+//! Choice of the free slot that takes the next request.
 
 use super::Dispatcher;
 use crate::connection::{ConnectionState, RequestCapacity};
@@ -33,7 +33,7 @@ enum Eligibility {
 }
 
 impl Dispatcher {
-    /// Takes the free slot that fits a request for this target best. With one target, slots that
+    /// Takes the free slot that best fits a request for this target. With one target, slots that
     /// can't take a request are parked. With several, each slot keeps its connection if possible.
     #[inline]
     pub(in crate::worker) fn take_slot(

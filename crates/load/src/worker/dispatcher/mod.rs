@@ -1,8 +1,8 @@
 //! The request slots of a worker: which are free, which wait, and when the next request is due.
 //!
-//! Each connection of the load has a fixed number of slots: one, or with HTTP/2 one per stream.
-//! When a peer announces that it will close a connection (GOAWAY), the connection's idle slots move
-//! to a *successor connection*, while the requests in flight finish on the old one.
+//! Each connection of the load has a fixed number of slots: one with HTTP/1, and one per stream
+//! with HTTP/2. When a peer announces that it will close a connection (GOAWAY), the connection's
+//! idle slots move to a *successor connection*, while the requests in flight finish on the old one.
 
 mod coalescing;
 mod eligibility;
@@ -35,9 +35,10 @@ pub(super) struct Occupancy {
     pub(super) deferred: u32,
     /// Number of slots that can't take a request now.
     pub(super) parked: u32,
-    /// The peer accepts no more requests on the connection, so new requests use its successor.
+    /// True if the peer accepts no more requests on the connection, so new requests use its
+    /// successor.
     pub(super) uses_successor: bool,
-    /// A slot was parked because too many bytes wait to be sent.
+    /// True if a slot was parked because too many bytes wait to be sent.
     pub(super) write_backpressured: bool,
 }
 
@@ -46,25 +47,26 @@ pub(super) struct Dispatcher {
     pub(super) slots: Vec<RequestSlot>,
     /// One entry per connection.
     occupancy: Vec<Occupancy>,
-    /// Free slots, ordered by how long they have been free, the longest first.
+    /// Free slots, in the order in which they became free.
     free: VecDeque<u32>,
-    /// No free slot can take the next request.
+    /// True if no free slot can take the next request.
     has_no_eligible_slot: bool,
-    /// Time at which an eligible slot last became free. In a closed loop, initially the worker's start.
+    /// Time at which an eligible slot last became free. In a closed loop, the initial value is the
+    /// worker's start.
     pub(super) eligible_since: Nanos,
     /// Slots whose request is deferred.
     deferred: Vec<u32>,
     pub(super) pace: Pace,
-    /// The load is in the settling part of a slice.
+    /// True if the load is in the settling part of a slice.
     pub(super) is_settling: bool,
     sequence: Sequence,
     /// Number of slots with a request.
     pub(super) pending_count: u32,
     /// Number of slots per connection.
     streams: u32,
-    /// Number of connections that have slots of their own. All others are successors.
+    /// Number of primary connections, which each have their own slots. All others are successors.
     pub(super) primary_count: u32,
-    /// The load is a closed loop without think times.
+    /// True for a closed loop without think times.
     is_saturating: bool,
     /// Moving average of the latency of HTTP/2 responses.
     ewma_latency: Nanos,
@@ -212,7 +214,7 @@ impl Dispatcher {
         self.note_change(now);
     }
 
-    /// Records that a slot may have become able to take the next request, if none could before.
+    /// Records that a slot may now be able to take the next request, if none could before.
     #[inline]
     fn note_change(&mut self, now: Nanos) {
         if std::mem::take(&mut self.has_no_eligible_slot) {
@@ -265,7 +267,7 @@ impl Dispatcher {
         }
     }
 
-    /// The time of the next scheduled request, if a slot is free for it.
+    /// Time of the next scheduled request, if a slot is free; otherwise [`Nanos::MAX`].
     #[inline]
     pub(super) fn next_due(&self) -> Nanos {
         match &self.pace {
@@ -310,8 +312,8 @@ impl Dispatcher {
         self.sequence.advance();
     }
 
-    /// Takes the next scheduled request before this time, which never starts. Returns the time at which
-    /// it was due and its index in the list.
+    /// Removes the next scheduled request that is due before this time; it counts as unstarted.
+    /// Returns the time at which it was due and its index in the list.
     pub(super) fn take_unstarted(&mut self, before: Nanos) -> Option<(Nanos, u32)> {
         let Pace::Open(schedule) = &mut self.pace else {
             return None;
@@ -358,8 +360,8 @@ impl Dispatcher {
         }
     }
 
-    /// Makes a request in flight wait for its connection again. `retried` is true if it is sent a
-    /// second time, false if it is redirected.
+    /// Makes a request in flight wait for its connection again. `retried` is true for a retry and
+    /// false for a redirect.
     pub(super) fn requeue(&mut self, number: u32, retried: bool) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -372,7 +374,7 @@ impl Dispatcher {
         }
     }
 
-    /// Defers a waiting request, which goes to another target, until its connection is idle.
+    /// Defers a waiting request to another target until the slot's connection is idle.
     pub(super) fn defer_until_idle(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -414,8 +416,8 @@ impl Dispatcher {
         !self.deferred.is_empty()
     }
 
-    /// Ends a slot's request. Returns the request's data, and the request itself if it is the
-    /// slot's own. The slot is then in no list: the caller sets it free or parks it.
+    /// Ends a slot's request. Returns the request's data, and the request itself if the slot owns
+    /// it. The slot is then in no list: the caller frees or parks it.
     #[inline]
     pub(super) fn end(&mut self, number: u32) -> Option<(Pending, Option<Arc<Request>>)> {
         let slot = &mut self.slots[number as usize];

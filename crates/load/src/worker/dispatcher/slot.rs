@@ -1,4 +1,5 @@
-//! A request slot: room for one request. HTTP/1 has one slot per connection, HTTP/2 one per stream.
+//! Request slots. Each has room for one request: HTTP/1 has one slot per connection, HTTP/2 one per
+//! stream.
 
 use std::sync::Arc;
 
@@ -21,20 +22,20 @@ pub(in crate::worker) enum RequestPhase {
 /// A request between its start and its end.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Pending {
-    /// Index in the spec's list; unused for a script's own request. A request with placeholders is
-    /// rendered into a request of the slot's own and has the index of its entry.
+    /// Index in the spec's list; unused for a script's own request. A rendered request belongs to
+    /// the slot and has the index of its template.
     pub(in crate::worker) request: u32,
     pub(in crate::worker) phase: RequestPhase,
-    /// The request is being sent a second time.
+    /// True if the request is being sent a second time.
     pub(in crate::worker) retried: bool,
     pub(in crate::worker) intended: Nanos,
     /// Time at which the connect or send for the request began.
     pub(in crate::worker) begun: Nanos,
-    /// Time at which the first byte was handed to the socket.
+    /// Time at which the first byte was passed to the socket.
     pub(in crate::worker) sent: Option<Nanos>,
     /// HTTP bytes sent for the request so far.
     pub(in crate::worker) bytes_out: u64,
-    /// The request started in the settling part of a slice.
+    /// True if the request started in the settling part of a slice.
     pub(in crate::worker) is_settling: bool,
 }
 
@@ -53,13 +54,12 @@ pub(in crate::worker) enum SlotState {
 
 /// Room for one request on a connection.
 pub(in crate::worker) struct RequestSlot {
-    /// The connection that the slot currently belongs to: its own, or its own connection's
-    /// successor.
+    /// The slot's current connection: the primary one or its successor.
     pub(in crate::worker) connection: u32,
     stream: u16,
     pub(in crate::worker) state: SlotState,
-    /// The pending request, if it is not sent as it is in the spec's list: one of a script, a rendered
-    /// one, or the target of a redirect.
+    /// The pending request, if it is not from the spec's list: a script's request, a rendered one,
+    /// or the target of a redirect.
     pub(in crate::worker) own: Option<Arc<Request>>,
     pub(in crate::worker) free_since: Nanos,
 }
@@ -105,7 +105,7 @@ impl RequestSlot {
         self.pending().map(|pending| pending.phase)
     }
 
-    /// The pending request: the slot's own, or one of the list.
+    /// Returns the pending request: the slot's own, or one of the list.
     #[inline]
     pub(in crate::worker) fn request<'a>(&'a self, listed: &'a [Request]) -> Option<&'a Request> {
         match (&self.own, &self.state) {

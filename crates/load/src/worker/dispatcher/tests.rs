@@ -1,4 +1,4 @@
-//! Tests of request slots and waits without connections.
+//! Tests request slots and coalesced waits without connections.
 
 use super::coalescing::COALESCE_TIME;
 use super::*;
@@ -79,6 +79,6 @@ fn waits_gather_responses_only_if_many_are_in_flight() {
     (0..16).for_each(|slot| dispatcher.begin(slot, 0, Nanos::ZERO, Nanos::ZERO));
     let batch = dispatcher.wait_batch().unwrap();
     assert_eq!(batch.max_completions, 16);
-    // A twentieth of nearly 1 ms.
+    // The time is a twentieth of nearly 1 ms.
     assert!(batch.max_wait <= COALESCE_TIME.1 && batch.max_wait.0 > 49_000);
 }

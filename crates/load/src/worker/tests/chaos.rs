@@ -1,6 +1,6 @@
 //! Random servers against random loads. Every request must be accounted for, the load must end in
-//! bounded (virtual) time, and the worker must keep the socket contract, which the simulation
-//! checks. Each case depends only on its seed, and a failure prints the seed.
+//! bounded (virtual) time, and the worker must obey the socket contract, which the simulation
+//! checks. Each case depends only on its seed. A failure prints the seed.
 
 use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
@@ -16,7 +16,7 @@ const CASES: u64 = 1500;
 /// A server with random responses, good and bad.
 struct RandomServer {
     random: ChaCha8Rng,
-    /// Percentage of bad responses.
+    /// Percentage of bad responses, from 0 to 100.
     badness: u32,
 }
 
@@ -129,7 +129,7 @@ impl Server for RandomServer {
     }
 }
 
-/// A load with random options and a bounded length.
+/// Creates a load with random options and a bounded length.
 pub(super) fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     let connections = random.random_range(1..12u64);
     let workers = random.random_range(1..=connections.min(3));
@@ -170,7 +170,7 @@ pub(super) fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     add(format!(" --seed {}", random.random_range(0..1000)));
     let mut spec = spec(&words);
     if random.random_bool(0.3) {
-        // The same target three times, under three names.
+        // The same target three times, as if under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -240,9 +240,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     match (spec.span.requests, spec.span.duration) {
-        // Without a duration, only the request count ends the load, so every request ended. A
-        // request takes at most its timeout plus the backoff after it, on one of at least one
-        // connection. Poisson gaps may be long.
+        // Without a duration, only the number of requests ends the load, so every request ended. A
+        // request takes at most its timeout and the following backoff, on at least one connection.
+        // Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -271,7 +271,7 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases reach every outcome that needs no names, TLS or expectations.
+    // The random cases reach all outcomes except those that need names, TLS or expectations.
     use Outcome::{Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     for outcome in Outcome::ALL {
         let beyond = [
@@ -348,7 +348,7 @@ fn one_scripted_case(seed: u64) -> ScriptCounts {
     counts
 }
 
-/// A proxy with random responses to CONNECT, and then to TLS.
+/// The proxy responds randomly to CONNECT, and then to TLS.
 #[test]
 fn no_request_is_lost_or_hangs_for_any_proxy_behavior() {
     let mut seen = std::collections::BTreeSet::new();

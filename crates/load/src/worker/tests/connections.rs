@@ -1,4 +1,4 @@
-//! Connections that are made, refused, lost, kept, drained or aborted.
+//! Tests of connections that are made, refused, lost, kept, drained or aborted.
 
 use prony_record::{FindingId, Outcome};
 
@@ -33,11 +33,11 @@ fn backoff_after_refused_connects_grows_and_never_spins() {
     let gaps: Vec<_> = log.connects.windows(2).map(|w| w[1].since(w[0])).collect();
     assert_eq!(gaps[..7], [10, 20, 40, 80, 160, 320, 500].map(ms));
     assert!(gaps[7..].iter().all(|gap| *gap == ms(500)));
-    // Seven connects in the first 630 ms, then one every 500 ms.
+    // Seven connects begin in the first 630 ms, then one every 500 ms.
     assert_eq!(log.connects.len(), 7 + 18);
     let refused = outcomes.count(Outcome::ConnectRefused);
     assert_eq!(refused, log.connects.len() as u64 - 1);
-    // The next request's clock starts when the slot is free again, after the backoff.
+    // The next request's clock starts when the slot becomes free after the backoff.
     assert_eq!(outcomes.record.response_time_us.max, 0.0);
 }
 
@@ -53,8 +53,8 @@ fn a_server_that_recovers_is_loaded_at_once() {
     });
     let outcomes = load("-d 1s -c 1", server);
     assert_eq!(outcomes.count(Outcome::ConnectRefused), 3);
-    // 70 ms of backoff, then one request per millisecond. The last is cut off by the end of the
-    // load.
+    // The backoffs take 70 ms, then one request ends per millisecond. The end of the load cuts off
+    // the last request.
     assert_eq!(outcomes.count(Outcome::Ok), 929);
 }
 
@@ -71,7 +71,7 @@ fn an_open_loop_continues_while_connects_are_refused() {
 fn a_connect_without_a_response_times_out() {
     let server = connecting(|_| Connect::Never);
     let outcomes = load("-d 10s -c 3 --connect-timeout 1s", server);
-    // Each connect times out after a second, and is followed by a backoff that grows each time.
+    // Each connect times out after a second. The backoff after it grows each time.
     assert_eq!(outcomes.count(Outcome::ConnectTimeout), 3 * 8);
     assert!(
         outcomes
@@ -140,7 +140,8 @@ fn a_connect_to_a_full_backlog_is_retried_until_the_connect_timeout() {
     assert_eq!(outcomes.connects(), 2 * 16);
 }
 
-/// A server that responds to the first `whole` requests of each connection and then does `end`.
+/// Creates a server that responds to the first `whole` requests of each connection, and then
+/// replies with `end`.
 fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
     responding(move |request| match request.number < whole {
         true => reply([(ms(1), Step::Send(OK.to_vec()))]),
@@ -154,11 +155,11 @@ fn requests_lost_on_a_reused_connection_are_retried() {
         let server = after(4, move || reply([(ms(1), step.clone())]));
         let outcomes = load("-n 100 -c 1", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
-        // Each connection serves four requests. Each but the last also loses one.
+        // Each connection serves four requests, and all connections except the last also lose one.
         assert_eq!(outcomes.connects(), 25);
         assert_eq!(outcomes.record.totals.retried, 24);
         assert_eq!(outcomes.logs[0].borrow().requests.len(), 124);
-        // The request's clock keeps running: 1 ms until the connection was lost, 1 ms for the
+        // The request's clock keeps running: 1 ms until the connection was lost, and 1 ms for the
         // retry.
         assert!(outcomes.record.response_time_us.max >= 2_000.0);
         assert!(outcomes.record.service_time_us.max >= 2_000.0);
@@ -206,7 +207,7 @@ fn only_retryable_requests_are_retried() {
     for method in ["POST", "PATCH", "BREW"] {
         assert_eq!(count(method), (5, 0), "{method}");
     }
-    // A byte of the response arrived, so the request may have been processed.
+    // A byte of the response arrived, so the server may have processed the request.
     let server = after(1, || {
         reply([
             (ms(1), Step::Send(b"H".to_vec())),
@@ -220,7 +221,7 @@ fn only_retryable_requests_are_retried() {
 
 #[test]
 fn idle_connections_closed_by_the_server_cost_no_request() {
-    // One request every 20 ms. The server closes connections that are idle for 5 ms.
+    // A request is due every 20 ms. The server closes connections that are idle for 5 ms.
     let server = responding(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
     let outcomes = load("-r 50 -d 2s -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
@@ -279,7 +280,7 @@ fn a_server_that_announces_close_has_10_ms_to_close() {
     let outcomes = load("-n 10 -c 1", steady(ms(1), OK_CLOSE));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
     assert_eq!(outcomes.connects(), 10);
-    // Ten requests of 1 ms, and nine backoffs between them.
+    // The load takes ten requests of 1 ms, and nine backoffs between them.
     assert_eq!(outcomes.record.totals.elapsed_s, 0.100);
     assert!(
         outcomes.logs[0]

@@ -1,5 +1,4 @@
-//! Loads with a limited number of requests, the measured requests among them, and the order of
-//! requests.
+//! Tests of the number of requests, of the measured requests, and of the order of requests.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ fn listed(words: &str, lines: &str) -> LoadSpec {
     spec(&format!("{words} --urls {}", file.display()))
 }
 
-/// The requested paths in order, one worker after the other.
+/// Returns the requested paths in order, worker by worker.
 fn request(outcomes: &Outcomes) -> Vec<String> {
     let path = |bytes: &Vec<u8>| {
         let line = String::from_utf8_lossy(bytes).into_owned();
@@ -73,8 +72,8 @@ fn a_request_count_ends_an_open_loop_early() {
 
 #[test]
 fn a_request_count_excludes_the_warm_up() {
-    // Four connections complete a request every 10 ms. The warm-up of 45 ms ends during the fifth
-    // round.
+    // Each of four connections completes a request every 10 ms. The warm-up of 45 ms ends during
+    // the fifth round.
     let outcomes = load("-n 100 -c 4 --warmup 45ms", steady(ms(10), OK));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     assert_eq!(outcomes.logs[0].borrow().requests.len(), 100 + 4 * 5);
@@ -100,8 +99,8 @@ fn a_timed_closed_loop_measures_requests_that_end_after_the_warm_up() {
 #[test]
 fn a_timed_open_loop_measures_requests_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
-    // The server handles 400 requests per second. The 45 arrivals of the warm-up are not measured,
-    // but still occupy it.
+    // The server handles 400 requests per second. The 45 requests that were due in the warm-up are
+    // not measured, but still keep the server busy.
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));
@@ -141,8 +140,8 @@ fn random_order_is_reproducible_by_seed_and_uniform() {
     assert_eq!(first, run(1));
     assert_ne!(first, run(2));
     for (path, count) in tally(&first) {
-        // The expected count is 1000 with a standard deviation of 26. The bounds are six of these.
-        // The seed is fixed.
+        // The expected count is 1000 with a standard deviation of 26. The bounds are six standard
+        // deviations away. The seed is fixed.
         assert!((845..1155).contains(&count), "{path} {count}");
     }
 }
@@ -153,7 +152,8 @@ fn several_targets_keep_their_connections() {
     let spec = listed("-n 300 -c 6", lines);
     let outcomes = simulate(&spec, vec![steady(ms(1), OK)]);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
-    // Six slots and three targets: slots switch a few times until each keeps its target.
+    // There are six slots and three targets, so slots switch a few times until each keeps its
+    // target.
     assert!(outcomes.connects() <= 12, "{}", outcomes.connects());
 }
 

@@ -10,7 +10,7 @@ use crate::worker::dispatcher::{RequestPhase, SlotState};
 use crate::worker::timers::Alarm;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Asserts that all counts are right, and that every request that could proceed does.
+    /// Asserts that all counts are right, and that every request that could proceed has proceeded.
     pub(in crate::worker) fn assert_sound(&self) {
         self.assert_slots_sound();
         for index in 0..self.connections.len() {
@@ -23,7 +23,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Asserts that a slot is in the list of free slots exactly if its state says so.
+    /// Asserts that a slot is in the list of free slots if and only if its state says so.
     fn assert_slots_sound(&self) {
         let slots = &self.dispatcher.slots;
         let mut listed = vec![0; slots.len()];
@@ -76,8 +76,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Asserts that no request waits that could proceed, and that none waits for an event that
-    /// can't happen.
+    /// Asserts that no request waits although it could proceed, and that no request waits for an
+    /// event that can't happen.
     fn assert_progress(&self, index: u32) {
         let entry = &self.connections[index];
         let occupancy = self.dispatcher.occupancy(index);
@@ -134,7 +134,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 "slots of connection {index} are parked without reason"
             );
         }
-        // The next event must come from the peer. Everything else ends by a timeout.
+        // If the connection is established, the next event must come from the peer. All other waits
+        // end by a timeout.
         let is_limited = can_start == Err(StartError::PeerLimit);
         assert!(
             occupancy.in_flight > 0 || takes_more || is_limited,
@@ -142,8 +143,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         );
     }
 
-    /// Asserts that of a connection and its successor at least one is closing, and that slots that
-    /// need another connection have one.
+    /// Asserts that a connection or its successor is closing, and that slots that need another
+    /// connection have one.
     fn assert_one_takes_requests(&self, primary: u32, successor: u32) {
         let is_out = |index: u32| {
             let entry = &self.connections[index];

@@ -26,7 +26,7 @@ fn freezing() -> Box<dyn Server> {
     })
 }
 
-/// The response times of a first-come-first-served queue in front of `connections`.
+/// Model of a first-come-first-served queue with one server per connection.
 struct QueueModel {
     ok_ns: Vec<u64>,
     at_least_ns: Vec<u64>,
@@ -85,8 +85,8 @@ impl QueueModel {
         assert_eq!(record.totals.censored, self.at_least_ns.len() as u64);
         for (quantile, name, seen) in figures(&record.response_time_us) {
             let true_us = self.quantile_us(quantile);
-            // A histogram reports the highest value of a bucket: never less than the true value,
-            // and at most 0.1% more.
+            // A histogram reports the highest value of a bucket, which is at most 0.1% above the
+            // true value.
             let ratio = seen / true_us;
             assert!(
                 (0.999_999..=1.001).contains(&ratio),
@@ -169,8 +169,8 @@ fn more_workers_offer_the_same_load() {
     let end = Nanos::from_secs(15);
     let spec = spec("-r 1000 -c 16 -d 15s");
     let outcomes = simulate(&spec, vec![freezing(), freezing()]);
-    // Each worker has every other arrival and half of the connections. The merged record is that of
-    // both queues together.
+    // Each of the two workers has every second arrival and half of the connections. The merged
+    // record must be that of both queues together.
     let whole = due(Arrivals::Constant, 1000.0, 0, end);
     let both: Vec<QueueModel> = (0..2)
         .map(|worker| {
@@ -190,7 +190,8 @@ fn more_workers_offer_the_same_load() {
 
 #[test]
 fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
-    // 3 ms to connect, 1 ms to the first byte, 2 ms more to the last.
+    // Connecting takes 3 ms, the first byte arrives 1 ms after the request, and the last 2 ms
+    // later.
     let server = Box::new(FunctionServer {
         connect: |_| Connect::Accept(ms(3)),
         response: |_: &ReceivedRequest| {
@@ -209,14 +210,14 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
     close_to(record.first_byte_us.max, 1_000.0);
     close_to(record.connect_time_us.max, 3_000.0);
     assert_eq!(record.totals.connections_opened, 50);
-    // 25 requests one after the other on each connection.
+    // Each connection sends 25 requests in sequence.
     assert_eq!(record.totals.elapsed_s, 0.15);
 }
 
 #[test]
 fn timestamps_of_a_request_are_ordered_even_with_a_slow_generator() {
-    // Exactly 1 ms from a send to the first byte, and 3 ms to the last. The generator takes some
-    // time for each completion.
+    // From a send, exactly 1 ms passes to the first byte, and 3 ms to the last. The generator takes
+    // some time for each completion.
     let response = |close: bool| {
         responding(move |_: &ReceivedRequest| {
             let text = if close { OK_CLOSE } else { OK };

@@ -73,7 +73,7 @@ fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<
 }
 
 /// A server that accepts every connection at once, and sends the same response after a constant
-/// service time.
+/// time.
 fn steady(service: Nanos, response: &'static [u8]) -> Box<dyn Server> {
     responding(move |_| reply([(service, Step::Send(response.to_vec()))]))
 }
@@ -95,7 +95,7 @@ pub(super) fn spec(words: &str) -> LoadSpec {
 /// The results of a simulated load.
 struct Outcomes {
     record: Record,
-    /// One for each worker.
+    /// Logs of the servers, one for each worker.
     logs: Vec<Rc<RefCell<Log>>>,
 }
 
@@ -104,12 +104,12 @@ impl Outcomes {
         self.record.outcomes.get(&outcome).copied().unwrap_or(0)
     }
 
-    /// Every outcome that occurred, with its count.
+    /// Returns every outcome that occurred, with its count.
     fn all(&self) -> Vec<(Outcome, u64)> {
         self.record.outcomes.clone().into_iter().collect()
     }
 
-    /// The text of a finding, if the load has it.
+    /// Returns the text of a finding, if the load has it.
     fn finding(&self, id: &str) -> Option<&str> {
         let mut findings = self.record.findings.iter();
         let found = findings.find(|finding| finding.id.as_str() == id)?;
@@ -152,7 +152,7 @@ fn simulate_costly(
     Outcomes { record, logs }
 }
 
-/// Time between opening the connections of a load and its start.
+/// Times between opening the connections of a load and its start.
 #[derive(Debug, Clone, Copy, Default)]
 struct PreconnectWait {
     /// Time after which the open connections are maintained once.
@@ -162,7 +162,7 @@ struct PreconnectWait {
 }
 
 impl PreconnectWait {
-    /// Random times, which are often zero.
+    /// Creates random times, which are often zero.
     fn random(random: &mut ChaCha8Rng) -> PreconnectWait {
         let mut time = || match random.random_range(0..3) {
             0 => Nanos::ZERO,
@@ -181,7 +181,7 @@ impl PreconnectWait {
 struct IdleFailingServer {
     server: Box<dyn Server>,
     random: ChaCha8Rng,
-    /// Percentage of such connections.
+    /// Percentage of such connections, from 0 to 100.
     badness: u32,
 }
 

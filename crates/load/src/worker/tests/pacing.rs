@@ -1,12 +1,12 @@
-//! Requests start on the schedule with any number of connections and workers, and the record
-//! distinguishes intended from actual starts.
+//! Tests that requests follow the schedule with any number of connections and workers, and that the
+//! record distinguishes intended from actual starts.
 
 use prony_record::{Nanos, Outcome};
 
 use super::*;
 use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
-/// The times at which requests were sent, in order.
+/// Returns the times at which requests were sent, in order.
 fn starts(outcomes: &Outcomes) -> Vec<Nanos> {
     let sent = |log: &Rc<RefCell<Log>>| -> Vec<Nanos> {
         log.borrow().requests.iter().map(|(at, _)| *at).collect()
@@ -66,7 +66,7 @@ fn starts_follow_a_profile_for_any_connections_and_workers() {
         let rate = LoadSettings::typed(&words).rate_profile().unwrap();
         let whole = Shard { worker: 0, of: 1 };
         let schedule: Vec<_> = ArrivalSchedule::new(arrivals, &rate, 5, whole, end).collect();
-        // 200 in the warm-up, then 1,700, 1,500 and 200.
+        // 200 arrivals are in the warm-up, and 1,700, 1,500 and 200 in the later stages.
         assert!(schedule.len().abs_diff(3_600) < 200, "{}", schedule.len());
         let counted = schedule.iter().filter(|at| **at >= warmup).count() as u64;
         for (connections, workers) in [(1, 1), (1000, 1), (10, 4)] {
@@ -77,7 +77,7 @@ fn starts_follow_a_profile_for_any_connections_and_workers() {
             let record = &outcomes.record;
             assert_eq!(record.totals.started, counted, "{with}");
             assert_eq!(record.generator.late_us.max, 0.0, "{with}");
-            // The slices cover the measured part, and the rate is zero in the fifth.
+            // The time series covers the measured part. The rate is zero in its fifth slice.
             let offered = record
                 .series
                 .iter()
@@ -113,14 +113,15 @@ fn gaps_vary_as_the_arrivals_do() {
     close_to(variation("--arrivals constant", 1), (333.3, 0.0));
     close_to(variation("--arrivals constant", 4), (1333.3, 0.0));
     close_to(variation("--arrivals poisson", 1), (333.3, 1.0));
-    // Every fourth arrival of a Poisson process: the sum of four gaps varies half as much as one
-    // gap.
+    // Each worker has every fourth arrival of a Poisson process. The relative deviation of a sum of
+    // four gaps is half that of one gap.
     close_to(variation("--arrivals poisson", 4), (1333.3, 0.5));
 }
 
 #[test]
 fn bursts_after_a_server_freeze_are_not_generator_lateness() {
-    // No response arrives from 1 s to 2 s. Then all waiting requests start at once, four at a time.
+    // No response arrives from 1 s to 2 s. Then all waiting requests are sent without pause, four
+    // at a time.
     let frozen = responding(|request| {
         let thaws = match request.now.0 / 1_000_000_000 {
             1 => Nanos::from_secs(2),

@@ -1,9 +1,9 @@
-//! Pipelined batches of requests, which scripts may send.
+//! Pipelined batches of requests, as sent by scripts.
 
 use super::*;
 use crate::script::{RequestEnd, ResponseView, UserStep};
 
-/// A script that sends one batch after another and records each call in a journal.
+/// A script that sends batches in sequence and records each call in a journal.
 struct Sender {
     batch: std::sync::Arc<crate::request::Request>,
     journal: Rc<RefCell<Vec<String>>>,
@@ -75,7 +75,7 @@ fn each_response_is_captured_for_any_split() {
         assert_eq!(outcomes.connects(), 1);
         let once = [&SHOWN[..], &["ok Some(200)"]].concat();
         assert_eq!(journal, [&once[..], &once[..]].concat(), "cut at {cut}");
-        // Time from the first byte sent to the end of the last response.
+        // The time from the first byte sent to the end of the last response.
         assert_eq!(outcomes.record.totals.elapsed_s, 0.004);
         assert_eq!(outcomes.record.totals.body_bytes_in, 12);
         assert_eq!(outcomes.record.totals.bytes_in, 2 * all_length());
@@ -133,7 +133,7 @@ fn complete_responses_of_a_failed_batch_are_captured() {
 
 #[test]
 fn a_batch_with_a_partial_response_is_not_retried() {
-    // After the connection has served a batch, the server sends one response and resets it.
+    // After a batch, the server sends one response to the next batch and resets the connection.
     let mut number = 0;
     let (outcomes, journal) = batches("-n 2 --expect-status 100-999", "GET", move |_| {
         number += 1;

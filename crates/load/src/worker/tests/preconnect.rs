@@ -1,4 +1,4 @@
-//! Connections that are opened before the load begins.
+//! Tests of connections that are opened before the load begins.
 
 use std::cell::Cell;
 
@@ -6,8 +6,9 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server defined by two functions: `connect` decides the response to the n-th connect (from 0),
-/// and the other gives the steps on that connection. It responds to requests after a millisecond.
+/// A server defined by two functions: `connect` returns the result of the n-th connect (from 0),
+/// and the other function returns the steps on that connection. The server responds to requests
+/// after 1 ms.
 struct Host<C, G> {
     taken: Cell<u64>,
     connect: C,
@@ -48,7 +49,7 @@ fn host(
     })
 }
 
-/// A server with a function for its response to each connect.
+/// Creates a server with a function for the result of each connect.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     host(connect, |_| Vec::new())
 }
@@ -63,14 +64,14 @@ fn prepared(words: &str, server: Box<dyn Server>, until: PreconnectWait) -> Outc
     )
 }
 
-/// Times of the connects before the load began.
+/// Returns the times of the connects before the load began.
 fn connects_before(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     let before = log.before.as_ref();
     before.map_or_else(Vec::new, |before| before.connects.clone())
 }
 
-/// Times at which the requests of the load arrived.
+/// Returns the times at which the requests of the load arrived.
 fn requests(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     log.requests.iter().map(|(at, _)| *at).collect()
@@ -107,7 +108,7 @@ fn the_first_request_of_a_preconnected_connection_needs_no_connect() {
     }
 }
 
-/// Runs a preconnected load that begins late by the time `late`.
+/// Runs a preconnected load that begins `late` after its start time.
 fn late(words: &str, late: Nanos) -> Record {
     let mut spec = spec(words);
     spec.open_before_start();
@@ -135,7 +136,7 @@ fn a_late_start_does_not_count_as_wait_in_a_closed_loop() {
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
     assert!(longest_us < 1_100.0, "{longest_us}");
-    // In an open loop, requests that were due had to wait.
+    // In an open loop, the requests that were already due had to wait.
     let record = late("-n 400 -c 40 -r 100", ms(2_000));
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
@@ -159,7 +160,7 @@ fn connections_are_opened_in_batches() {
 
 #[test]
 fn connects_in_flight_are_bounded() {
-    // No connect succeeds, so the next batch begins after a while.
+    // No connect succeeds, so the next batch of connects begins only after a pause.
     let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
     let before = connects_before(&outcomes);
     let by = |end: Nanos| before.iter().filter(|at| **at < end).count();
@@ -171,7 +172,7 @@ fn no_more_connections_are_opened_than_there_are_requests() {
     for (words, opened) in [
         ("-n 7 -c 40", 7),
         ("-n 7 -c 40 -r 100", 7),
-        // The requests of the warm-up are not part of the request count.
+        // The requests of the warm-up don't count towards `-n`.
         ("-n 7 -c 40 --warmup 10ms", 40),
     ] {
         let outcomes = prepared(words, taking(|_| Connect::Accept(ms(1))), A_SECOND);

@@ -1,4 +1,5 @@
-//! The connect phase: all connections are opened before the first request, unless they take too long.
+//! Tests of the ramp: all connections are opened before the first request, unless that takes too
+//! long.
 
 use std::cell::Cell;
 
@@ -6,8 +7,7 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server whose response to the n-th connect is decided by a function. It responds to requests
-/// after a millisecond.
+/// A server with a function for the result of the n-th connect. It responds to requests after 1 ms.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     let taken = Cell::new(0);
     Box::new(FunctionServer {
@@ -19,7 +19,7 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     })
 }
 
-/// The time of the first request, and the number of connects that had begun by then.
+/// Returns the time of the first request, and the number of connects that had begun by then.
 fn first_request(outcomes: &Outcomes) -> (Nanos, usize) {
     let log = outcomes.logs[0].borrow();
     let first = log.requests.first().unwrap().0;
@@ -35,11 +35,11 @@ fn many_connections_are_open_before_the_first_request() {
     let outcomes = load("-n 900 -c 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
     assert_eq!(outcomes.connects(), 300);
-    // The last batch begins after 18 ms, its connects take up to 31 ms, and the server gets a short
-    // time afterwards.
+    // The last batch of connects begins after 18 ms, its connects take up to 31 ms, and the server
+    // gets 20 ms to accept them.
     assert_eq!(first_request(&outcomes), (ms(18 + 31 + 20), 300));
-    // A connect of 1 to 31 ms and a response of 1 ms. The wait for the other connections doesn't
-    // count.
+    // The response time consists of a connect of 1 to 31 ms and a response of 1 ms. The wait for
+    // the other connections doesn't count.
     let times = &outcomes.record.response_time_us;
     assert!(times.max < 32_100.0, "{}", times.max);
     assert!(times.p50 < 1_100.0, "{}", times.p50);
@@ -55,8 +55,8 @@ fn held_requests_do_not_time_out() {
     assert_eq!(first_request(&outcomes).0, ms(75 + 20));
 }
 
-/// A server that responds after a millisecond, and ends its first ten connections with `last` if no
-/// request arrives for 5 ms.
+/// A server that responds after 1 ms. It ends each of its first ten connections with the step
+/// `last` if no request arrives for 5 ms.
 struct IdleClosingServer {
     last: Step,
 }
@@ -138,7 +138,7 @@ fn failed_connects_are_failed_requests() {
         outcomes.all(),
         [(Outcome::Ok, 860), (Outcome::ConnectRefused, 40)]
     );
-    // Connections that replace a failed one don't wait: only first connections do.
+    // Only first connections wait. Connections that replace a failed one don't.
     assert!(first_request(&outcomes).0 >= ms(20));
 }
 
@@ -147,7 +147,7 @@ fn a_load_may_end_before_all_connections_are_made() {
     let server = taking(|_| Connect::Accept(ms(500)));
     let outcomes = load("-d 90ms -c 1000", server);
     let totals = &outcomes.record.totals;
-    // The limit on connects in flight.
+    // 256 connects were in flight, which is the limit.
     assert_eq!((totals.started, totals.unfinished), (256, 256));
 }
 

@@ -1,11 +1,12 @@
-//! Redirects in virtual time: the clock of the request, the bytes of its hops, and their targets.
+//! Tests of redirects in virtual time: the clock of the request, the bytes of its hops, and their
+//! targets.
 
 use prony_record::FindingId;
 
 use super::*;
 
-/// A server of a redirect chain: `/` redirects to `/1`, `/1` to `/2`, and so on up to `/last`. Each
-/// response takes 10 ms.
+/// A server with a redirect chain: `/` redirects to `/1`, `/1` to `/2`, and so on up to `/last`.
+/// Each response takes 10 ms.
 fn chain(last: u32) -> Box<dyn Server> {
     responding(move |request| {
         let line = String::from_utf8_lossy(&request.bytes).into_owned();
@@ -37,7 +38,7 @@ fn the_last_response_of_a_redirect_chain_ends_the_request() {
         [(200, 5)]
     );
     assert_eq!((record.totals.redirected, outcomes.connects()), (15, 1));
-    // The clock keeps running across hops. The first byte is that of the last response.
+    // The clock keeps running across hops. The time to the first byte is that of the last response.
     for times in [
         &record.response_time_us,
         &record.service_time_us,

@@ -1,4 +1,4 @@
-//! Loads whose targets refuse every connect.
+//! Tests of loads whose targets refuse every connect.
 
 use prony_record::Outcome;
 
@@ -15,7 +15,7 @@ fn refusing() -> Box<dyn Server> {
     refusing_with(libc::ECONNREFUSED)
 }
 
-/// A server that refuses all connects before a time and accepts them later.
+/// A server that refuses all connects before time `at` and accepts them afterwards.
 fn refusing_until(at: Nanos) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: move |now| match now >= at {
@@ -107,8 +107,7 @@ fn a_worker_that_reached_its_target_prevents_the_early_end() {
 #[test]
 fn an_early_end_applies_to_all_workers() {
     let spec = spec("-d 5s -c 2");
-    // In this test, workers run one after the other. The first has ended the load before the second
-    // begins.
+    // In this test, the workers run in sequence. The first ends the load before the second begins.
     let outcomes = simulate(&spec, vec![refusing(), refusing()]);
     assert!(outcomes.record.totals.elapsed_s <= 1.2);
     assert!(outcomes.logs[1].borrow().connects.len() <= 1);

@@ -1,4 +1,5 @@
-//! Scripts in the worker: the steps of virtual users, and the calls that a script receives.
+//! Tests of scripts in the worker: the steps of virtual users, and the calls that a script
+//! receives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use super::*;
 use crate::request::Request;
 use crate::script::{RequestEnd, ResponseView, UserStep};
 
-/// The calls of a script, in order.
+/// The calls of a script, as text in order.
 type Journal = Rc<RefCell<Vec<String>>>;
 
 /// A script that takes the steps of users from a function and records each call in a journal.
@@ -57,7 +58,7 @@ const ALL: CaptureSpec = CaptureSpec {
     body_bytes: 64,
 };
 
-/// Runs a script. Returns the results and its journal.
+/// Runs a script. Returns the results of the load and the script's journal.
 fn run_script(
     spec: &LoadSpec,
     server: Box<dyn Server>,
@@ -236,7 +237,7 @@ fn a_lost_request_of_a_script_is_sent_once_more() {
     let (outcomes, journal) = run_script(&spec, server, |_, _| UserStep::Request(own.clone()));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.retried, 1);
-    // The second request opened the connection on which the lost request was finally sent.
+    // The lost request was retried on the connection that the second request had opened.
     assert!(journal[3].ends_with("Some(Nanos(0))"), "{journal:?}");
 }
 
@@ -275,7 +276,7 @@ pub(super) struct RandomScript {
 /// Counts of a script's calls.
 #[derive(Debug, Default)]
 pub(super) struct ScriptCounts {
-    /// Users that have a request in flight, and whether the script has seen its response.
+    /// Users that have a request in flight; true if the script has received the response.
     in_flight: BTreeMap<u32, bool>,
     pub(super) begun: u64,
     pub(super) ended: u64,

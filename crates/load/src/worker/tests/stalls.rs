@@ -1,4 +1,4 @@
-//! Generators that stop for a time during a load, and servers that stall.
+//! Tests of generators that stop for a time during a load, and of servers that stall.
 
 use prony_record::{FindingId, Severity};
 
@@ -68,8 +68,8 @@ fn a_generator_that_is_stopped_until_the_end_is_reported() {
 fn neither_a_busy_machine_nor_a_silent_server_is_a_stall() {
     let outcomes = stopped("-c 1 -r 100 -d 10s", steady(ms(1), OK), ms(3_001), ms(400));
     assert_eq!(outcomes.record.generator.stalls, None);
-    // Nothing arrives for seconds, and the worker sleeps. Then each completion takes the worker 200
-    // ms.
+    // Nothing arrives for seconds while the worker sleeps. Then the worker takes 200 ms for each
+    // completion.
     let outcomes = load("-c 1 -d 20s", steady(ms(6_000), OK));
     assert_eq!(outcomes.record.generator.stalls, None);
     let servers = vec![steady(ms(1), OK)];
@@ -113,7 +113,7 @@ fn a_server_stall_until_the_end_is_visible() {
     assert!(record.response_time_us.at_least.contains(&"p99".to_owned()));
 }
 
-/// The rank of a value among the response times of the simulated server.
+/// Returns the ranks of a value among the response times of the simulated server.
 fn ranks(truth: &[u64], value_us: f64) -> (f64, f64) {
     let share = |n: usize| n as f64 / truth.len() as f64;
     let below = |us: f64| truth.partition_point(|&ns| (ns as f64) < us * 1e3);

@@ -1,10 +1,10 @@
-//! Think times: users pause between their requests.
+//! Tests of think times: users pause between their requests.
 
 use prony_record::{Nanos, Outcome};
 
 use super::*;
 
-/// The times at which each connection's requests were sent, per worker in the order of their first.
+/// Returns the times at which requests were sent, in order.
 fn sent(outcomes: &Outcomes) -> Vec<Nanos> {
     let logs = outcomes.logs.iter();
     let sent = logs.flat_map(|log| {
@@ -18,7 +18,7 @@ fn sent(outcomes: &Outcomes) -> Vec<Nanos> {
 
 #[test]
 fn users_pause_after_each_response() {
-    // One user: its requests take 5 ms and its pauses 100 ms.
+    // The requests of one user take 5 ms, and the pauses 100 ms.
     let outcomes = load("-c 1 -d 1s --think 100ms", steady(ms(5), OK));
     let expected: Vec<Nanos> = (0..10).map(|i| ms(105 * i)).collect();
     assert_eq!(sent(&outcomes), expected);
@@ -52,9 +52,10 @@ fn exponential_pauses_are_repeatable_and_depend_on_the_seed() {
     assert_eq!(first, run(1, 1));
     assert_eq!(first, run(1, 4));
     assert_ne!(first, run(2, 1));
-    // 20 users with a request each 500 ms: 800 in 20 s, give or take four standard deviations.
+    // 20 users with a request every 500 ms send 800 in 20 s. The bounds are four standard
+    // deviations away.
     assert!(first.len().abs_diff(800) < 114, "{}", first.len());
-    // Arrivals of the first second are as many as those of any other.
+    // The first second has as many arrivals as any other.
     let early = first.iter().filter(|at| **at < Nanos::from_secs(2)).count();
     assert!(early.abs_diff(80) < 36, "{early}");
 }
@@ -78,7 +79,7 @@ fn pauses_follow_failures_and_closed_connections() {
 
 #[test]
 fn a_busy_generator_is_late_and_the_finding_says_so() {
-    // Each response costs the generator 3 ms, and the users would send one each millisecond.
+    // Each response costs the generator 3 ms, but the users would send a request each millisecond.
     let spec = spec("-c 1000 -d 3s --think 1s");
     let server = steady(Nanos::ZERO, OK);
     let outcomes = simulate_costly(&spec, vec![server], Nanos(1_500_000), &Control::new(1));

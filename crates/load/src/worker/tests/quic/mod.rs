@@ -100,11 +100,11 @@ fn response_times_have_the_delay_of_the_link_and_of_the_server() {
     assert_eq!(load.all(), [(Outcome::Ok, 100)], "{}", load.errors());
     assert_eq!(load.record.totals.body_bytes_in, 200);
     let times = &load.record.service_time_us;
-    // There and back, and a millisecond at the server.
+    // The time consists of a round trip and 1 ms at the server.
     for time in [times.p50, times.p99] {
         assert!((11_000.0..11_100.0).contains(&time), "{time}");
     }
-    // One round trip for the handshake.
+    // The handshake takes one round trip.
     let connect = load.record.connect_time_us.p50;
     assert!((10_000.0..10_100.0).contains(&connect), "{connect}");
     assert_eq!(load.log.borrow().requests, 100);
@@ -147,7 +147,7 @@ fn nothing_is_lost_on_a_bad_link() {
 
 #[test]
 fn resets_stalls_and_closes_end_their_requests_only() {
-    // H3_INTERNAL_ERROR.
+    // The error code is H3_INTERNAL_ERROR.
     let load = simulate(
         "-n 20 -c 2 --streams 2",
         GOOD,
@@ -188,7 +188,7 @@ fn resets_stalls_and_closes_end_their_requests_only() {
 
 #[test]
 fn refused_requests_are_sent_again_on_another_connection() {
-    // GOAWAY of the control stream with identifier 0: no request is processed.
+    // GOAWAY on the control stream with identifier 0: no request was processed.
     const GOAWAY: &[u8] = &[0x07, 1, 0];
     let goaway = Box::new(|number| match number {
         3 => QuicReply {
@@ -201,7 +201,7 @@ fn refused_requests_are_sent_again_on_another_connection() {
     assert_eq!(load.record.totals.failed, 0, "{}", load.errors());
     assert_eq!(load.record.totals.ok, 50);
     assert_eq!(load.log.borrow().connections, 2);
-    // H3_REQUEST_REJECTED: once, a request is sent again.
+    // The error code is H3_REQUEST_REJECTED. A request is retried once.
     let rejecting = Box::new(|number| match number {
         0..4 => end(ReplyEnd::Reset(0x10b)),
         _ => finish(ok(b"hi")),

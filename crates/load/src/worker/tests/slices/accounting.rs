@@ -1,4 +1,4 @@
-//! The requests that are counted, for each part of a slice.
+//! Tests of the counted requests, for each part of a slice.
 
 use super::*;
 
@@ -90,11 +90,11 @@ fn stopped_after(time: Nanos, words: &str) -> SlicedOutcomes {
 #[test]
 fn a_load_may_be_stopped_in_each_part_of_a_slice() {
     for (time, ok, unfinished, elapsed_s) in [
-        // In the settling part: the load ends where the previous slice ended.
+        // Stop in the settling part: the load ends where the previous slice ended.
         (ms(10), 24, 0, 0.2),
-        // In the counted part.
+        // Stop in the counted part.
         (ms(60), 24, 4, 0.24),
-        // In the drain, after the first byte of the responses.
+        // Stop in the drain, after the first byte of the responses.
         (ms(130), 32, 4, 0.3),
     ] {
         let sliced = stopped_after(time, "-c 4");

@@ -1,4 +1,5 @@
-//! A load in slices has the same results as a load in one piece, if the server is steady.
+//! Tests that a load in slices has the same results as a load in one piece, if the server is
+//! steady.
 
 use super::*;
 use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
@@ -6,7 +7,7 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 const SETTLING: Nanos = ms(20);
 const LENGTH: Nanos = ms(250);
 
-/// Twelve slices that add up to three seconds, with pauses of 600 ms.
+/// Twelve slices of three seconds in total, with pauses of 600 ms.
 fn twelve() -> Vec<Turn> {
     turns(12, SETTLING, LENGTH, ms(600))
 }
@@ -72,7 +73,7 @@ fn closed_loops_with_a_connection_per_request_agree() {
 fn open_loops_agree() {
     for arrivals in ["constant", "poisson"] {
         for (keepalive, workers) in [("", 1), ("", 3), ("--no-keepalive", 1)] {
-            // With this number of connections, no request waits for one.
+            // With this number of connections, no request waits for a connection.
             let words = format!("-r 1000 -c 60 --arrivals {arrivals} {keepalive}");
             let spec = spec(&format!("{words} -d 3s --warmup 20ms"));
             let server = match keepalive {

@@ -25,7 +25,7 @@ fn random_turns(random: &mut ChaCha8Rng) -> Vec<Turn> {
         };
         from = slice.end();
         Turn {
-            // Real time is never behind the load's clock.
+            // The pause is long enough that real time is never behind the load's clock.
             pause: up_to(random, Nanos::from_secs(3))
                 + if number == 0 {
                     slice.begin()

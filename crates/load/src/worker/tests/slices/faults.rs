@@ -1,4 +1,4 @@
-//! Servers and generators that freeze, connections that end between slices, and timeouts.
+//! Tests of servers and generators that freeze, connections that end between slices, and timeouts.
 
 use super::*;
 use crate::socket::simulated::SendTiming;
@@ -33,7 +33,7 @@ const SIXTH_BEGIN: Nanos = ms(600 + 5 * (20 + 250 + 600));
 #[test]
 fn a_freeze_that_outlasts_its_slice_lengthens_the_drain() {
     for (after_begin, lost_in_slice) in [
-        // The freeze begins in the settling part, in the counted part, or at its end.
+        // Freezes that begin in the settling part, in the counted part, and at its end.
         (ms(5), ms(250)),
         (ms(120), ms(150)),
         (ms(268), ms(2)),
@@ -55,13 +55,13 @@ fn a_freeze_that_outlasts_its_slice_lengthens_the_drain() {
             assert_eq!(report.excess(&[]), most);
             assert!(number != 5 || most >= expected - ms(3), "{most}");
         }
-        // Together with the time by which the drain was too long, the rate is that of a server that
-        // was frozen as long.
+        // The excess of the drain counts as measured time, so the rate is that of a server that was
+        // frozen for the same time without slices.
         let totals = &sliced.outcomes.record.totals;
         let expected = 2_000.0 * (3.0 - lost_in_slice.as_secs_f64());
         let ratio = totals.ok as f64 / expected;
         assert!((0.99..=1.01).contains(&ratio), "{after_begin} {ratio}");
-        // A settling request that waits through the freeze is not counted.
+        // A request of the settling part that waits until the freeze ends is not counted.
         let max_us = sliced.outcomes.record.response_time_us.max;
         let is_counted = after_begin > SETTLING;
         assert_eq!(max_us > 1_900_000.0, is_counted, "{after_begin} {max_us}");
@@ -76,7 +76,8 @@ fn a_freeze_between_two_slices_is_not_seen() {
     assert!(sliced.outcomes.record.response_time_us.max < 2_100.0);
 }
 
-/// A server that takes a step on each connection, `after` its first request.
+/// A server that performs `step` on each connection, at time `after` from the connection's first
+/// request.
 fn stepping(after: Nanos, step: Step) -> Box<dyn Server> {
     responding(move |asked| {
         let mut steps = vec![(ms(2), Step::Send(OK.to_vec()))];
@@ -128,12 +129,11 @@ fn connections_that_end_in_a_slice_are_retried_as_in_a_whole_load() {
 
 #[test]
 fn connections_left_open_after_the_last_response_delay_nothing() {
-    // The server announces the end of each connection, and never closes it.
+    // The server announces the end of each connection, but never closes it.
     let server = steady(ms(2), OK_CLOSE);
     let sliced = simulate_slices(&four(), vec![server], &twelve());
     let oks: Vec<_> = sliced.reports().map(|it| it.ok).collect();
-    // Each connection takes 2 ms for the response, and 10 ms until the client stops waiting for the
-    // close.
+    // Each connection takes 2 ms for the response, and the client waits 10 ms for the close.
     assert!(oks.iter().all(|ok| (80..=88).contains(ok)), "{oks:?}");
 }
 
@@ -186,7 +186,7 @@ fn connects_may_time_out_in_the_drain() {
         let sliced = simulate_slices(&spec, vec![server], &twelve());
         let totals = &sliced.outcomes.record.totals;
         assert!(totals.ok > 100 && totals.failed >= 12, "{totals:?}");
-        // The backoff ends with the pause, so each slice has its own connects.
+        // The backoff ends with the pause, so each slice begins with a connect.
         assert!(sliced.reports().all(|report| report.ok + report.failed > 0));
     }
 }

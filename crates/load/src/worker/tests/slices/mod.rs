@@ -1,4 +1,4 @@
-//! Loads in slices. Between two slices, other loads run.
+//! Tests of loads in slices. Between two slices, other loads run.
 
 mod accounting;
 pub(super) mod agreement;
@@ -37,7 +37,7 @@ pub(super) fn turns(count: u64, settling: Nanos, length: Nanos, pause: Nanos) ->
 /// The slices that a test gives to one worker.
 struct TurnFeed {
     turns: VecDeque<Turn>,
-    /// End of the load.
+    /// End of the load in the load's time.
     end: Nanos,
     reports: Vec<SliceReport>,
     /// Real times at which the slices began.
@@ -148,7 +148,7 @@ pub(super) fn simulate_slices(
     sliced
 }
 
-/// Like [`simulate_slices`], with changed sockets, and without checking the results.
+/// Like [`simulate_slices`], with sockets adjusted by `changed`, and without checks of the results.
 pub(super) fn simulate_slices_with(
     spec: &LoadSpec,
     servers: Vec<Box<dyn Server>>,
@@ -169,7 +169,7 @@ pub(super) fn simulate_slices_with(
             ..CaptureSpec::default()
         };
         let script = || ScriptRunner::new(Box::new(ExchangeLog(exchanges.clone())), capture, 0);
-        // A script without users would end the load.
+        // A script without users would end the load immediately.
         let script = (slots > 0).then(script);
         let mut feed = TurnFeed {
             turns: turns.iter().copied().collect(),

@@ -21,14 +21,14 @@ use crate::settings::RequestOrder;
 use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 1500;
-/// Cases over TLS are fewer because they take longer.
+/// There are fewer cases over TLS because they take longer.
 const CASES_OVER_TLS: u64 = 150;
 
-/// The random choices of a server, valid and invalid.
+/// Source of a server's random actions, valid and invalid.
 #[derive(Clone)]
 struct RandomChoices {
     random: Rc<RefCell<ChaCha8Rng>>,
-    /// Percentage of bad responses.
+    /// Percentage of bad responses, from 0 to 100.
     badness: u32,
 }
 
@@ -197,7 +197,7 @@ impl RandomChoices {
     }
 }
 
-/// A load with random options and a bounded length.
+/// Creates a load with random options and a bounded length.
 pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
     let connections = random.random_range(1..6u64);
     let workers = random.random_range(1..=connections.min(2));
@@ -245,7 +245,7 @@ pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec,
         false => spec(&words),
     };
     if random.random_bool(0.3) {
-        // The same target three times, under three names.
+        // The same target three times, as if under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -316,9 +316,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         assert_eq!(totals.retried, 0);
     }
     match (spec.span.requests, spec.span.duration) {
-        // Without a duration, only the request count ends the load, so every request ended. A
-        // request takes at most its timeout plus the backoff after it, on one of at least one
-        // connection. Poisson gaps may be long.
+        // Without a duration, only the number of requests ends the load, so every request ended. A
+        // request takes at most its timeout and the following backoff, on at least one connection.
+        // Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -347,7 +347,7 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases reach every outcome that needs no names, TLS or expectations.
+    // The random cases reach all outcomes except those that need names, TLS or expectations.
     use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     let beyond = [
         Dns,
@@ -378,8 +378,8 @@ fn preconnected_loads_account_for_every_request() {
     assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
-/// Runs a random load with a script whose users have a stream each. The requests go to several
-/// targets, and one is a raw HTTP/1 request.
+/// Runs a random load with a script. Each user has a stream. The requests go to several targets,
+/// and one is a raw HTTP/1 request.
 fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (connections, streams) = (random.random_range(1..4u32), random.random_range(1..8u32));

@@ -1,4 +1,4 @@
-//! Streams and connections that end before their responses: retries and outcomes.
+//! Tests of streams and connections that end before their responses: retries and outcomes.
 
 use prony_record::Outcome;
 
@@ -67,7 +67,7 @@ fn a_reset_fails_only_its_stream() {
 
 #[test]
 fn a_protocol_error_of_a_stream_fails_only_that_stream() {
-    // The response head announces 5 bytes (content-length is entry 28 of the static table).
+    // The response head declares 5 bytes (content-length is entry 28 of the static table).
     let server = TwoServer::new(|call| match call.number {
         7 => {
             let fields = b"\x88\x0f\x0d\x015";
@@ -93,7 +93,7 @@ fn a_protocol_error_of_a_connection_fails_its_streams_and_replaces_it() {
     let expected = [(Outcome::Ok, 36), (Outcome::Protocol, 4)];
     assert_eq!(outcomes.all(), expected);
     let seen = seen.borrow();
-    // The client sends the reason, and gives the server 10 ms to close.
+    // The client sends GOAWAY with the reason, and gives the server 10 ms to close.
     assert_eq!(seen.goaways, 1);
     assert_eq!(outcomes.logs[0].borrow().connects[1], ms(23 + 10));
     assert_eq!(outcomes.logs[0].borrow().closes[0], Close::Abort);
@@ -151,7 +151,7 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
         assert_eq!(record.totals.retried, 3);
         let seen = seen.borrow();
         assert_eq!((seen.on(0), seen.on(1)), (15, 38));
-        // No request waits until the old connections end, and no new request uses them.
+        // No request waits for the old connections to end, and no new request uses them.
         assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(20)]);
         assert_us(record.response_time_us.max, 10_000);
     }
@@ -159,7 +159,7 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
 
 #[test]
 fn a_second_draining_connection_waits_for_the_first_to_close() {
-    // Two connections are draining, each with one long response: until 100 ms and until 210 ms.
+    // Two connections are draining. Each has one long response, until 100 ms and until 210 ms.
     let server = TwoServer::new(|call| match (call.connection, call.stream) {
         (0, 1) => after(ms(100), ok(call.stream)),
         (0, 7) => after(Nanos::ZERO, goaway(1, NO_ERROR)),
@@ -187,8 +187,8 @@ fn connections_with_a_limited_number_of_requests_are_replaced() {
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
     let two_targets = format!("--urls {}", file.display());
-    // Number of requests that a connection processes. If it is less than twice the number of
-    // streams, some requests are refused twice.
+    // `most` is the number of requests that a connection processes. If it is less than twice the
+    // number of streams, some requests are refused twice.
     for (most, words) in [
         (16, "-c 2 --streams 8"),
         (17, "-c 2 --streams 8"),
@@ -218,7 +218,7 @@ fn connections_with_a_limited_number_of_requests_are_replaced() {
         // target.
         let most = fewest + fewest / 4 + 4;
         assert!((fewest..=most).contains(&connects), "{words}: {connects}");
-        // No request waits: 16 are in flight at any time.
+        // No request waits: 16 requests are in flight at any time.
         assert_us(record.response_time_us.max, 10_000);
         assert_eq!(record.totals.elapsed_s, 1.0, "{most} {words}");
     }
@@ -235,8 +235,8 @@ fn a_request_rejected_twice_by_goaway_has_failed() {
 
 #[test]
 fn goaway_and_close_with_open_streams() {
-    // The connection has served requests before, so idempotent requests are retried and the others
-    // are lost.
+    // The connection has served requests before, so idempotent requests are retried, and the others
+    // fail.
     for (words, outcome, retried) in [
         ("-X GET", Outcome::Ok, 5),
         ("-X POST", Outcome::ClosedEarly, 0),
@@ -295,8 +295,9 @@ fn a_close_between_requests_fails_no_request() {
     }
 }
 
-/// A server that ends its first connection in round `round`, while four streams are open. One
-/// stream has received the head of its response, one also part of the body, and two nothing.
+/// A server that ends its first connection in round `round`, while four streams are open. On one
+/// stream it has sent the head of the response, on another also a part of the body, and on two
+/// nothing.
 fn cut(round: u64, last: Step) -> TwoServer {
     TwoServer::new(move |call| {
         if call.connection > 0 || call.number < 4 * round {
@@ -317,8 +318,8 @@ fn a_connection_that_ends_with_open_streams() {
     use Outcome::{ClosedEarly, Ok, Reset, Truncated};
     let reset = Step::Fail(libc::ECONNRESET);
     for (words, round, last, expected, retried) in [
-        // The connection has served requests before, so requests without a response byte are
-        // retried if possible.
+        // The connection has served requests before, so requests that received no byte are retried
+        // if possible.
         ("-X GET", 2, Step::Close, vec![(Ok, 38), (Truncated, 2)], 2),
         ("-X GET", 2, reset.clone(), vec![(Ok, 38), (Reset, 2)], 2),
         (
@@ -329,7 +330,7 @@ fn a_connection_that_ends_with_open_streams() {
             0,
         ),
         ("-X POST", 2, reset.clone(), vec![(Ok, 36), (Reset, 4)], 0),
-        // The connection has served no request, so the failure is the server's fault.
+        // The connection has served no request, so the failure counts against the server.
         (
             "-X GET",
             0,
@@ -398,7 +399,7 @@ fn responses_are_read_after_a_failed_send() {
 
 #[test]
 fn a_send_that_fails_between_requests_fails_no_request() {
-    // Sending the acknowledgement of a ping fails, and the peer never reports the end of the
+    // Sending the acknowledgment of a ping fails, and the peer never reports the end of the
     // connection.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
@@ -484,7 +485,7 @@ fn pings_and_settings_are_acknowledged_between_requests() {
     });
     let (outcomes, seen) = load("-r 20 -c 1 --streams 5 -n 30", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
-    // The load ends before the last pings.
+    // The load ends before the last pings arrive.
     assert_eq!(seen.borrow().acks, 1 + 29);
     assert_eq!(outcomes.connects(), 1);
 }

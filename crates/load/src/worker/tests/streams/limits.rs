@@ -1,4 +1,4 @@
-//! Limits in the peer's settings.
+//! Tests of the limits in the peer's settings.
 
 use prony_record::{Finding, FindingId, Outcome};
 
@@ -30,7 +30,7 @@ fn a_stream_limit_without_effect_is_not_reported() {
     for (words, streams) in [
         ("-c 2 --streams 8 -d 200ms", 8),
         ("-c 2 --streams 8 -d 200ms", 100),
-        // Two requests in flight at a time.
+        // Two requests are in flight at a time.
         ("-c 1 --streams 8 -r 200 -d 200ms", 2),
         ("-c 1 --streams 8 -n 2", 2),
         ("-c 1 --streams 1 -d 200ms", 1),
@@ -53,7 +53,7 @@ fn a_load_begins_when_a_stream_limit_of_zero_is_raised() {
     let seen = seen.borrow();
     assert_eq!(outcomes.all(), [(Outcome::Ok, 42)]);
     // The request that was sent before the settings gets a response. The next due request waits for
-    // the limit, and all others wait until it has started.
+    // the limit to rise, and all others wait for that request to start.
     assert_eq!(
         (seen.at(ms(0)), seen.at(ms(55)), seen.at(ms(65))),
         (1, 10, 10)
@@ -101,8 +101,8 @@ fn a_changing_stream_limit_loses_no_request() {
 
 #[test]
 fn requests_time_out_if_the_server_never_allows_a_stream() {
-    // The servers respond to the request that was sent before their settings, refuse it, or send
-    // nothing.
+    // The servers respond to the request that was sent before their settings arrived, refuse it, or
+    // send nothing.
     for (first, others) in [
         (ok as fn(u32) -> Vec<u8>, 29),
         (|stream| reset(stream, REFUSED_STREAM), 30),
@@ -162,7 +162,7 @@ fn headers_larger_than_the_servers_limit_are_not_sent() {
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(MAX_HEADER_LIST_SIZE, 100)])));
     let words = format!("-c 1 --streams 4 -d 1s -H X-Long:{}", "x".repeat(100));
     let (outcomes, seen) = load(&words, server);
-    // Only the request before the settings is sent.
+    // Only the request that preceded the settings is sent.
     assert_eq!(seen.borrow().calls.len(), 1);
     assert_eq!(outcomes.count(Outcome::Ok), 1);
     // After a failure, each slot waits 10 ms.

@@ -1,4 +1,4 @@
-//! Closed and open loops over streams: requests in flight, their start times and response times.
+//! Tests of closed and open loops over streams: requests in flight, start times and response times.
 
 use prony_record::Outcome;
 
@@ -23,7 +23,7 @@ fn a_closed_loop_keeps_every_stream_busy() {
     assert_eq!(record.negotiated.http.as_deref(), Some("2"));
     assert_eq!(record.totals.connections_opened, 3);
     assert_eq!(record.totals.body_bytes_in, 2 * 1188);
-    // The bytes of frames count: 10 bytes for the head and 11 for the body.
+    // Bytes of frames are counted: 10 bytes for the head and 11 for the body.
     assert!(record.totals.bytes_in >= 21 * 1188);
     assert_us(record.response_time_us.min, 10_000);
     assert_us(record.response_time_us.max, 10_000);
@@ -77,7 +77,7 @@ fn the_time_to_first_byte_is_measured_per_stream() {
             (ms(1), Step::Send(server::interim(stream))),
             (ms(4), Step::Send(server::head(stream, server::OK, 0))),
             (ms(6), Step::Send(server::data(stream, b"hello", 0))),
-            // An empty DATA frame, and one with padding that ends the body.
+            // The body has an empty DATA frame, and ends with a padded one.
             (ms(6), Step::Send(server::data(stream, b"", 0))),
             (
                 ms(7),
@@ -199,8 +199,8 @@ fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
 
 #[test]
 fn an_arrival_that_finds_no_stream_counts_its_wait() {
-    // A request is due every 10 ms and takes 15 ms, so each one waits 5 ms longer than the one
-    // before.
+    // A request is due every 10 ms and takes 15 ms, so each request waits 5 ms longer than the
+    // previous one.
     let (outcomes, _) = load("-r 100 -c 1 --streams 1 -n 20", steady(ms(15)));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     let record = &outcomes.record;
@@ -259,7 +259,7 @@ fn every_stream_of_two_servers_is_loaded() {
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
     let words = format!("-c 2 --streams 4 -n 80 --urls {}", file.display());
-    // Connects take 5 ms, SETTINGS 2 ms, responses 10 ms.
+    // Connects take 5 ms, SETTINGS arrive 2 ms later, and responses take 10 ms.
     let server = steady(ms(10))
         .connecting(|_| Connect::Accept(ms(5)))
         .greeting(|_| after(ms(2), settings(&[])));
@@ -309,15 +309,15 @@ fn a_window_that_never_opens_is_a_timeout() {
 
 #[test]
 fn a_response_before_the_end_of_the_request_ends_it() {
-    // The server responds to the head, and doesn't read the body.
+    // The server responds after the head of the request, and doesn't read the body.
     let server = steady(ms(1))
         .with_windows(1_000, None)
         .responding_to_heads();
     let body = "x".repeat(5_000);
     let (outcomes, seen) = load(&format!("-c 1 --streams 3 -n 30 --body {body}"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
-    // No reset for the first request, which was sent completely before SETTINGS arrived, nor for
-    // the last ones, whose responses ended the load.
+    // The first request is not reset because it was sent completely before SETTINGS arrived. The
+    // last ones are not reset because their responses ended the load.
     assert_eq!(seen.borrow().resets.len(), 30 - 1 - 3);
 }
 
@@ -328,12 +328,12 @@ fn many_connections_are_open_before_the_first_request() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1800)]);
     assert_eq!(outcomes.connects(), 300);
     let seen = seen.borrow();
-    // The last batch of connects begins after 18 ms and takes 10 ms, and the server gets a short
-    // time afterwards.
+    // The last batch of connects begins after 18 ms and takes 10 ms, and the server gets 20 ms to
+    // accept it.
     assert_eq!(seen.calls[0].now, ms(18 + 10 + 20));
     assert_eq!(seen.at(ms(48)), 600);
-    // The first request of each connection includes the connect. No request includes the wait for
-    // other connections.
+    // The response time of the first request on each connection includes the connect. No response
+    // time includes the wait for other connections.
     let times = &outcomes.record.response_time_us;
     assert_us(times.max, 11_000);
     assert_us(times.p50, 1_000);
@@ -368,8 +368,8 @@ fn requests_rejected_during_the_ramp_are_retried() {
         assert_eq!(seen.borrow().calls[0].now, ms(18 + 1 + 20), "{name}");
         let longest = outcomes.record.response_time_us.max;
         assert!(longest < 13_000.0, "{name}: {longest} µs");
-        // A new connect begins when requests are released, or when the old connection ends if that
-        // is later.
+        // A new connect begins when requests are released, or when the old connection ends,
+        // whichever is later.
         let again = outcomes.logs[0].borrow().connects[300];
         assert!(
             (39..=48).contains(&(again.0 / 1_000_000)),

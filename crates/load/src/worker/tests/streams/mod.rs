@@ -13,7 +13,7 @@ mod tls;
 use super::*;
 use server::{Call, ServerLog, Steps, TwoServer, after, ok};
 
-/// A server that responds to every request after the same time.
+/// Creates a server that responds to every request after the same time.
 fn steady(service: Nanos) -> TwoServer {
     TwoServer::new(move |call| after(service, ok(call.stream)))
 }

@@ -1,4 +1,4 @@
-//! TLS and HTTP/2 connections that are opened before the load begins.
+//! Tests of TLS and HTTP/2 connections that are opened before the load begins.
 
 use prony_record::Outcome;
 use rustls::version::{TLS12, TLS13};
@@ -64,7 +64,7 @@ fn connections_closed_before_the_start_are_reopened() {
         // These bytes are not a frame.
         b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec(),
     ] {
-        // The connections end while the open connections are maintained, or after that.
+        // The connections end while the worker maintains them, or later.
         for at in [500, 950] {
             let last = bytes.clone();
             let server = steady(ms(10)).greeting(move |connection| {
@@ -80,7 +80,8 @@ fn connections_closed_before_the_start_are_reopened() {
             if is_frame || at == 500 {
                 assert_eq!(all, [(Outcome::Ok, 80)], "{at}");
             } else {
-                // The end arrives together with the responses to requests that were sent before it.
+                // The connections end together with the responses to requests that were sent
+                // before.
                 assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 80);
             }
             assert_eq!(outcomes.connects(), 2, "{at}");
@@ -95,7 +96,7 @@ fn preconnecting_does_not_wait_long_for_settings() {
     let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
     let outcomes = prepared(two("-c 2 -n 20 --timeout 100ms"), server);
     assert_eq!(connects_before(&outcomes), 2);
-    // The connections are open, but count as maybe dead once their first requests have timed out.
+    // The connections are open, but count as maybe dead once their first requests time out.
     let again = outcomes.logs[0].borrow().connects.clone();
     assert_eq!(again[0], ms(100));
     assert_eq!(outcomes.record.totals.started, 20);

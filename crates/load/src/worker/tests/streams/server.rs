@@ -1,5 +1,5 @@
 //! A scripted HTTP/2 server in memory. It reads the client's frames, checks that they follow the
-//! protocol, and responds as its script says. It shares no code with prony's own HTTP/2.
+//! protocol, and responds according to its script. It shares no code with prony's own HTTP/2.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Initial flow-control window (RFC 9113 §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
 
-/// A frame as bytes (RFC 9113 §4.1).
+/// Creates a frame (RFC 9113 §4.1).
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
@@ -40,7 +40,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// A response head. `status` is an entry of the static table (RFC 7541 appendix A).
+/// Creates a response head. `status` is an entry of the static table (RFC 7541 appendix A).
 pub(super) fn head(stream: u32, status: u8, flags: u8) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | flags, stream, &[status])
 }
@@ -49,7 +49,7 @@ pub(super) fn head(stream: u32, status: u8, flags: u8) -> Vec<u8> {
 pub(super) const OK: u8 = 0x88;
 pub(super) const FAILED: u8 = 0x8e;
 
-/// A head with status 103.
+/// Creates a head with status 103.
 pub(super) fn interim(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, b"\x08\x03103")
 }
@@ -62,7 +62,7 @@ pub(super) fn data(stream: u32, body: &[u8], flags: u8) -> Vec<u8> {
     frame(DATA, flags, stream, body)
 }
 
-/// A complete response with status 302. Its Location is added to the dynamic table.
+/// Creates a complete response with status 302. Its Location is added to the dynamic table.
 pub(super) fn redirect(stream: u32, location: &str) -> Vec<u8> {
     let mut block = b"\x48\x03302\x6e".to_vec();
     block.push(location.len() as u8);
@@ -70,7 +70,7 @@ pub(super) fn redirect(stream: u32, location: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
-/// A complete response with a body of two bytes.
+/// Creates a complete response with a body of two bytes.
 pub(super) fn ok(stream: u32) -> Vec<u8> {
     [head(stream, OK, 0), data(stream, b"hi", END_STREAM)].concat()
 }
@@ -105,7 +105,7 @@ pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// Settings that allow `streams` concurrent streams.
+/// Creates SETTINGS that allow `streams` concurrent streams.
 pub(super) fn limit(streams: u32) -> Vec<u8> {
     settings(&[(MAX_CONCURRENT_STREAMS, streams)])
 }
@@ -142,7 +142,7 @@ pub(super) const POST: u8 = 0x83;
 pub(super) struct ServerLog {
     /// Complete requests in order of arrival.
     pub(super) calls: Vec<Call>,
-    /// Streams that the client reset: time, and index of the connection.
+    /// Streams that the client reset: time of the reset and index of the connection.
     pub(super) resets: Vec<(Nanos, u64)>,
     /// Number of GOAWAY frames.
     pub(super) goaways: u32,
@@ -185,7 +185,8 @@ struct Open {
 }
 
 impl H2Peer {
-    /// From this point on, the client must respect the first settings (RFC 9113 §6.9.2).
+    /// Applies the server's first settings: from now on, the client must respect them (RFC 9113
+    /// §6.9.2).
     fn acknowledge(&mut self, first_window: i64) {
         if !std::mem::replace(&mut self.has_acknowledged, true) {
             for open in self.open.values_mut() {
@@ -239,7 +240,7 @@ pub(super) struct TwoServer {
     /// Initial window of a stream, and delay of window updates. `None` means that the server sends
     /// no updates.
     windows: (i64, Option<Nanos>),
-    /// The server responds to the head of a request, and leaves its body unread.
+    /// True if the server responds to the head of a request and leaves its body unread.
     responds_to_heads: bool,
     peers: HashMap<u64, H2Peer>,
     seen: Rc<RefCell<ServerLog>>,
@@ -311,7 +312,7 @@ impl TwoServer {
             peer.unread.drain(..PREFACE.len());
             peer.has_preface = true;
             steps.extend((self.greet)(request.connection));
-            // The server sends nothing before its settings.
+            // No bytes precede the server's settings.
             let first = steps.iter().map(|(after, _)| *after).min();
             peer.speaks_from = request.now + first.unwrap_or_default();
         }
@@ -341,7 +342,7 @@ impl TwoServer {
                 }
                 PING => assert_eq!(flags & ACK, ACK),
                 WINDOW_UPDATE | CONTINUATION => {}
-                _ => panic!("a client has no use for frame {kind}"),
+                _ => panic!("a client must not send frame {kind}"),
             }
             let is_asked = match self.responds_to_heads {
                 true => kind == HEADERS,

@@ -1,4 +1,4 @@
-//! HTTP/2 loads in slices. Between two slices, other loads run.
+//! Tests of HTTP/2 loads in slices. Between two slices, other loads run.
 
 use rustls::version::{TLS12, TLS13};
 
@@ -9,7 +9,7 @@ use super::tls::{self, TlsServer, config};
 use super::*;
 
 const CASES: u64 = 500;
-/// Cases over TLS are fewer because they take longer.
+/// There are fewer cases over TLS because they take longer.
 const CASES_OVER_TLS: u64 = 50;
 
 #[test]
@@ -66,7 +66,7 @@ fn a_connection_closed_between_slices_fails_no_request() {
 
 #[test]
 fn a_connection_that_dies_in_a_drain_is_replaced() {
-    // The first connection is silent from 300 ms on.
+    // The first connection receives no responses from 300 ms on.
     let server = TwoServer::new(|call| match call.connection == 0 && call.now >= ms(300) {
         true => Vec::new(),
         false => after(ms(2), ok(call.stream)),

@@ -1,4 +1,4 @@
-//! Requests whose response does not arrive in time, and connections that may be dead.
+//! Tests of requests whose response does not arrive in time, and of connections that may be dead.
 
 use prony_record::Outcome;
 
@@ -34,7 +34,7 @@ fn a_timeout_cancels_only_its_stream() {
 
 #[test]
 fn a_late_response_is_ignored() {
-    // The response arrives on a cancelled stream, whose slot already has its next request.
+    // The response arrives on a canceled stream, whose slot already has its next request.
     let server = TwoServer::new(|call| {
         let service = match call.number % 3 {
             0 => ms(150),
@@ -130,7 +130,7 @@ fn a_stalled_draining_connection_times_out() {
 #[test]
 fn a_waiting_request_is_sent_when_a_timeout_frees_a_stream() {
     // Three requests get no response. The request that began at 60 ms is refused, because the
-    // server now allows only two streams, and waits for a free stream.
+    // server now allows only two streams, and then waits for a free stream.
     let server = TwoServer::new(|call| match call.number {
         0..3 => Vec::new(),
         3 => after(ms(60), ok(call.stream)),
@@ -150,7 +150,7 @@ fn a_waiting_request_is_sent_when_a_timeout_frees_a_stream() {
 
 #[test]
 fn a_request_that_waits_for_a_stream_times_out_alone() {
-    // No request is in flight, and the server allows none. The connection stays usable.
+    // No request is in flight, and the server allows none, but the connection stays usable.
     let server = TwoServer::new(|call| match call.number {
         0 => after(ms(1), ok(call.stream)),
         1 => {
@@ -202,7 +202,7 @@ fn a_send_that_is_never_accepted_is_a_timeout() {
     });
     let words = "-c 1 --streams 4 -n 40 --timeout 100ms";
     let (outcomes, _) = load(words, server);
-    // The server read the first request of the connection, and nothing after it.
+    // The server reads only the first request of the connection.
     assert_eq!(
         outcomes.count(Outcome::Ok) + outcomes.count(Outcome::Timeout),
         40

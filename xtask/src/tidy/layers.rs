@@ -25,10 +25,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("origin", &[]),
     ("experiment", &["load", "stats"]),
     ("lua", &["load"]),
-    ("load", &["protocol", "record"]),
+    ("load", &["protocol", "record", "tcp"]),
     ("stats", &["record"]),
     ("protocol", &[]),
     ("record", &[]),
+    ("tcp", &[]),
 ];
 
 /// External crates that provide clocks, sockets or threads.
@@ -49,7 +50,7 @@ const IMPURE: &[&str] = &[
 const COMMAND_LINE: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
 
 /// Crates that are pure functions of their input.
-pub(super) const PURE: &[&str] = &["protocol", "stats", "report"];
+pub(super) const PURE: &[&str] = &["protocol", "stats", "report", "tcp"];
 
 /// Purpose of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

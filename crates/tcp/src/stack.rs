@@ -1,0 +1,651 @@
+//! The stack: all connections of one link, their ports, timers and packets.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Range, RangeInclusive};
+
+use crate::connection::{Connection, Failure, LinkLimits, Outcome, write_packet};
+use crate::icmp::{IcmpError, IcmpErrorKind};
+use crate::packet::{IpPacket, PROTOCOL_ICMP_V4, PROTOCOL_ICMP_V6, PROTOCOL_TCP};
+use crate::receiver::Receiver;
+use crate::segment::{ChecksumState, Flags, Malformed, Segment};
+use crate::send_queue::{Chunk, SendQueue};
+use crate::sender::Sender;
+use crate::sequence::Sequence;
+use crate::slots::{Handle, Slots};
+use crate::timers::{Reminder, TimerWheel};
+use crate::tuple::{FourTuple, TupleHash};
+
+/// Bytes that a connection queues before [`TcpStack::send`] reports [`SendState::Waiting`].
+pub const SEND_QUEUE_BYTES: usize = 128 * 1024;
+/// Smallest and largest receive window, in bytes; larger ones can't be scaled (RFC 7323 §2.3).
+const WINDOW_RANGE: RangeInclusive<u32> = 2_048..=1 << 30;
+/// Resets for segments of unknown connections that may wait for transmission.
+const STRAY_RESETS_MAX: usize = 256;
+/// Closed connections that may still deliver data and FIN; more are aborted.
+const DETACHED_MAX: usize = 65_536;
+/// Largest number of spare buffers and queues to keep.
+const SPARE_MAX: usize = 1_024;
+/// Smallest MTU that a router may report, in bytes (RFC 791; RFC 8200 §5 for IPv6).
+const MTU_MIN: u32 = 128;
+
+/// Settings of an stack.
+#[derive(Debug, Clone, Copy)]
+pub struct StackConfig {
+    /// Largest IP packet, in bytes.
+    pub mtu: u32,
+    /// Receive window of a connection in bytes, 2 KiB to 1 GiB.
+    pub window: u32,
+    /// Bytes that all connections together may store out of order.
+    pub reassembly_bytes: usize,
+    /// Milliseconds on a clock that never goes back, not even between two programs, at time zero.
+    /// Timestamps begin there, so that a peer accepts a new connection from a port that it
+    /// remembers (RFC 6191).
+    pub clock_base_millis: u64,
+    /// Seed of hashes and of initial sequence numbers (RFC 6528).
+    pub secret: u64,
+}
+
+/// Settings of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectOptions {
+    /// Send small segments at once, without the Nagle algorithm.
+    pub nodelay: bool,
+    /// Receive window in bytes; `None` for that of the stack.
+    pub window: Option<u32>,
+}
+
+/// Reason why no connection was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectError {
+    /// A connection with the same addresses and ports exists.
+    AddressInUse,
+    /// All ports of the range are in use.
+    PortsExhausted,
+    /// The addresses are of different IP versions.
+    VersionMismatch,
+}
+
+/// State of bytes passed to [`TcpStack::send`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendState {
+    /// The bytes are sent and repeated as needed.
+    Accepted,
+    /// The queue is long. [`Event::SendSpace`] follows when it is short again.
+    Waiting,
+    /// The connection has ended.
+    Ended,
+}
+
+/// A way to close a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseMode {
+    /// Deliver the queued bytes, then a FIN.
+    Orderly,
+    /// Send a reset and forget the connection.
+    Abort,
+}
+
+/// An event of a connection, with the tag that the caller gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The connection is established.
+    Connected(u64),
+    /// A waiting send was accepted.
+    SendSpace(u64),
+    /// Data: a range of the packet that was handled last.
+    Received(u64, Range<usize>),
+    /// Data that had arrived out of order.
+    Reassembled(u64, Vec<u8>),
+    /// The peer closed its side in an orderly way.
+    Closed(u64),
+    /// The connection failed and no longer exists.
+    Failed(u64, Failure),
+}
+
+/// Counts since the start of an stack. Every packet that is not used has a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpCounts {
+    /// Packets handled.
+    pub received: u64,
+    /// Packets written.
+    pub sent: u64,
+    /// Packets dropped because they are not IP, TCP or ICMP, or are fragments or truncated.
+    pub malformed: u64,
+    /// Segments dropped because of a wrong checksum.
+    pub bad_checksums: u64,
+    /// Segments whose checksum the peer had left to an adapter.
+    pub offloaded_checksums: u64,
+    /// Segments and ICMP errors of unknown connections.
+    pub strays: u64,
+    /// Resets for unknown connections that were dropped because too many waited.
+    pub dropped_resets: u64,
+    /// Segments of which a part was dropped because too much was out of order.
+    pub dropped_data: u64,
+    /// Segments stored out of order.
+    pub out_of_order: u64,
+    /// Segments sent again, by connections that have ended.
+    pub retransmitted: u64,
+    /// Retransmission timeouts, of connections that have ended.
+    pub timeouts: u64,
+    /// Connections aborted because too many were closing.
+    pub aborted_closes: u64,
+}
+
+/// A reset to send.
+#[derive(Debug, Clone, Copy)]
+struct Reset {
+    local: SocketAddr,
+    remote: SocketAddr,
+    segment: Segment,
+}
+
+/// All connections of a link. See the crate's documentation for its use.
+#[derive(Debug)]
+pub struct TcpStack<'a> {
+    config: StackConfig,
+    limits: LinkLimits,
+    slots: Slots<Connection<'a>>,
+    by_tuple: HashMap<FourTuple, u32, TupleHash>,
+    ready: VecDeque<Handle>,
+    wheel: TimerWheel,
+    expired: Vec<Reminder>,
+    events: VecDeque<Event>,
+    resets: VecDeque<Reset>,
+    spare_buffers: Vec<Vec<u8>>,
+    spare_queues: Vec<SendQueue<'a>>,
+    next_port: u32,
+    stored: usize,
+    detached: usize,
+    counts: TcpCounts,
+}
+
+impl<'a> TcpStack<'a> {
+    /// A stack without connections.
+    pub fn new(config: StackConfig, now: u64) -> TcpStack<'a> {
+        TcpStack {
+            config,
+            limits: LinkLimits {
+                mtu: config.mtu,
+                timestamp_base: config.clock_base_millis as u32,
+            },
+            slots: Slots::default(),
+            by_tuple: HashMap::with_hasher(TupleHash {
+                secret: config.secret,
+            }),
+            ready: VecDeque::new(),
+            wheel: TimerWheel::new(now),
+            expired: Vec::new(),
+            events: VecDeque::new(),
+            resets: VecDeque::new(),
+            spare_buffers: Vec::new(),
+            spare_queues: Vec::new(),
+            next_port: config.secret as u32,
+            stored: 0,
+            detached: 0,
+            counts: TcpCounts::default(),
+        }
+    }
+
+    /// Counts since the start.
+    pub fn counts(&self) -> TcpCounts {
+        self.counts
+    }
+
+    /// Number of connections, including closed ones that still deliver data.
+    pub fn connection_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Begins to connect from a port of the range that is free for this peer. Events carry `tag`.
+    ///
+    /// # Errors
+    ///
+    /// No port of the range is free, or the addresses are of different IP versions.
+    pub fn connect_from(
+        &mut self,
+        tag: u64,
+        local: IpAddr,
+        ports: RangeInclusive<u16>,
+        remote: SocketAddr,
+        options: ConnectOptions,
+        now: u64,
+    ) -> Result<Handle, ConnectError> {
+        let first = u32::from(*ports.start());
+        let count = (u32::from(*ports.end()) + 1).saturating_sub(first);
+        for _ in 0..count {
+            let port = first + self.next_port % count;
+            self.next_port = self.next_port.wrapping_add(1);
+            let local = SocketAddr::new(local, port as u16);
+            match self.connect(tag, local, remote, options, now) {
+                Err(ConnectError::AddressInUse) => {}
+                result => return result,
+            }
+        }
+        Err(ConnectError::PortsExhausted)
+    }
+
+    /// Begins to connect from an address and port. Events carry `tag`.
+    ///
+    /// # Errors
+    ///
+    /// The same connection exists, or the addresses are of different IP versions.
+    pub fn connect(
+        &mut self,
+        tag: u64,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: ConnectOptions,
+        now: u64,
+    ) -> Result<Handle, ConnectError> {
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::VersionMismatch);
+        }
+        let tuple = FourTuple { local, remote };
+        if self.by_tuple.contains_key(&tuple) {
+            return Err(ConnectError::AddressInUse);
+        }
+        let window = options.window.unwrap_or(self.config.window);
+        let window = window.clamp(*WINDOW_RANGE.start(), *WINDOW_RANGE.end());
+        let scale = (window >> 16)
+            .checked_ilog2()
+            .map_or(0, |log| log as u8 + 1);
+        let queue = self.spare_queues.pop().unwrap_or_default();
+        let sender = Sender::new(queue, self.initial_sequence(&tuple, now), options.nodelay);
+        let receiver = Receiver::new(window, scale, self.config.mtu.saturating_sub(40));
+        let connection = Connection::new(tuple, tag, sender, receiver, scale, now);
+        let handle = self.slots.insert(connection);
+        self.by_tuple.insert(tuple, handle.index);
+        self.make_ready(handle);
+        self.schedule(handle);
+        Ok(handle)
+    }
+
+    /// A number that moves forward by one each 4 µs, from a start that depends on the tuple (RFC
+    /// 6528 §3).
+    fn initial_sequence(&self, tuple: &FourTuple, now: u64) -> Sequence {
+        let clock = self
+            .config
+            .clock_base_millis
+            .wrapping_mul(250)
+            .wrapping_add(now / 4_000);
+        Sequence((clock as u32).wrapping_add(tuple.mix(self.config.secret) as u32))
+    }
+
+    /// Queues bytes of a connection.
+    pub fn send(&mut self, handle: Handle, chunk: Chunk<'a>, now: u64) -> SendState {
+        let Some(connection) = self.slots.get_mut(handle).filter(|c| !c.detached) else {
+            return SendState::Ended;
+        };
+        connection.sender.push(chunk);
+        if !connection.is_connecting() {
+            connection.sender.arm_persist(now);
+        }
+        connection.is_blocked = connection.sender.queued() > SEND_QUEUE_BYTES;
+        let state = match connection.is_blocked {
+            true => SendState::Waiting,
+            false => SendState::Accepted,
+        };
+        self.make_ready(handle);
+        state
+    }
+
+    /// Number of bytes of a connection that were never sent.
+    pub fn unsent(&self, handle: Handle) -> usize {
+        self.slots
+            .get(handle)
+            .map_or(0, |connection| connection.sender.unsent())
+    }
+
+    /// The local address and port of a connection.
+    pub fn local_address(&self, handle: Handle) -> Option<SocketAddr> {
+        self.slots
+            .get(handle)
+            .map(|connection| connection.tuple.local)
+    }
+
+    /// A buffer whose bytes were sent and acknowledged, for reuse.
+    pub fn take_spare_buffer(&mut self) -> Option<Vec<u8>> {
+        self.spare_buffers.pop()
+    }
+
+    /// Closes a connection. No event about it follows. Does nothing if it has ended.
+    pub fn close(&mut self, handle: Handle, mode: CloseMode, now: u64) {
+        let Some(connection) = self.slots.get_mut(handle).filter(|c| !c.detached) else {
+            return;
+        };
+        let is_full = self.detached >= DETACHED_MAX;
+        if mode == CloseMode::Abort || connection.is_connecting() || is_full {
+            if mode == CloseMode::Orderly && is_full {
+                self.counts.aborted_closes += 1;
+            }
+            let (local, remote) = (connection.tuple.local, connection.tuple.remote);
+            if let Some(segment) = connection.reset(&self.limits, now) {
+                self.resets.push_back(Reset {
+                    local,
+                    remote,
+                    segment,
+                });
+            }
+            self.remove(handle);
+            return;
+        }
+        connection.detached = true;
+        connection.finish(now);
+        self.detached += 1;
+        self.make_ready(handle);
+    }
+
+    /// Handles a received IP packet. Read its events before the next packet.
+    pub fn handle_packet(&mut self, now: u64, packet: &[u8]) {
+        self.counts.received += 1;
+        let Some(ip) = IpPacket::parse(packet) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        let payload = &packet[ip.payload.clone()];
+        match ip.protocol {
+            PROTOCOL_TCP => self.handle_tcp(now, &ip, payload),
+            PROTOCOL_ICMP_V4 | PROTOCOL_ICMP_V6 => {
+                if let Some(error) = IcmpError::parse(ip.protocol, payload) {
+                    self.handle_icmp(&error);
+                }
+            }
+            _ => self.counts.malformed += 1,
+        }
+    }
+
+    fn handle_tcp(&mut self, now: u64, ip: &IpPacket, payload: &[u8]) {
+        let (segment, data, checksum) = match Segment::parse(payload, ip.source, ip.target) {
+            Ok(parsed) => parsed,
+            Err(Malformed::Header) => {
+                self.counts.malformed += 1;
+                return;
+            }
+            Err(Malformed::Checksum) => {
+                self.counts.bad_checksums += 1;
+                return;
+            }
+        };
+        self.counts.offloaded_checksums += u64::from(checksum == ChecksumState::Offloaded);
+        let tuple = FourTuple {
+            local: SocketAddr::new(ip.target, segment.target_port),
+            remote: SocketAddr::new(ip.source, segment.source_port),
+        };
+        let handle = self
+            .by_tuple
+            .get(&tuple)
+            .and_then(|index| self.slots.handle(*index));
+        let Some(handle) = handle else {
+            self.counts.strays += 1;
+            return self.reject_stray(tuple, &segment, data.len() as u32);
+        };
+        let base = ip.payload.start + data.start;
+        self.handle_segment(now, handle, &segment, &payload[data], base);
+    }
+
+    /// Handles a segment of a connection. Its data begins at `base` in the packet.
+    fn handle_segment(
+        &mut self,
+        now: u64,
+        handle: Handle,
+        segment: &Segment,
+        data: &[u8],
+        base: usize,
+    ) {
+        // With the budget for data out of order used up, only data in order is taken.
+        let is_stored_full = self.stored >= self.config.reassembly_bytes;
+        let Some(connection) = self.slots.get_mut(handle) else {
+            return;
+        };
+        let is_ahead = segment.sequence.is_after(connection.receiver.next());
+        let data = match is_stored_full && is_ahead && !connection.is_connecting() {
+            true => {
+                self.counts.dropped_data += u64::from(!data.is_empty());
+                &[]
+            }
+            false => data,
+        };
+        let (limits, spare) = (&self.limits, &mut self.spare_buffers);
+        let handled = connection.handle(segment, data, limits, now, spare);
+        self.stored += handled.stored;
+        self.counts.out_of_order += u64::from(handled.stored > 0);
+        self.counts.dropped_data += u64::from(handled.dropped);
+        let tag = connection.tag;
+        if connection.is_blocked && connection.sender.queued() <= SEND_QUEUE_BYTES {
+            connection.is_blocked = false;
+            if !connection.detached {
+                self.events.push_back(Event::SendSpace(tag));
+            }
+        }
+        match handled.outcome {
+            Outcome::Nothing => {}
+            Outcome::Connected => self.events.push_back(Event::Connected(tag)),
+            Outcome::Failed(failure) => return self.fail(handle, failure),
+            Outcome::Reject(sequence) => {
+                let tuple = connection.tuple;
+                self.push_stray_reset(tuple, sequence, None);
+            }
+        }
+        self.deliver(handle, handled.data, base);
+        self.spare_buffers.truncate(SPARE_MAX);
+        self.make_ready(handle);
+    }
+
+    /// Reports data in order, stored data that follows it, and the peer's FIN.
+    fn deliver(&mut self, handle: Handle, data: Range<usize>, base: usize) {
+        let Some(connection) = self.slots.get_mut(handle) else {
+            return;
+        };
+        let tag = connection.tag;
+        if !data.is_empty() {
+            self.events
+                .push_back(Event::Received(tag, base + data.start..base + data.end));
+        }
+        while let Some((data, size)) = connection.receiver.take_stored() {
+            self.stored = self.stored.saturating_sub(size);
+            if !data.is_empty() {
+                self.events.push_back(Event::Reassembled(tag, data));
+            }
+        }
+        if connection.take_fin() && !connection.detached {
+            self.events.push_back(Event::Closed(tag));
+        }
+    }
+
+    fn handle_icmp(&mut self, error: &IcmpError) {
+        let tuple = FourTuple {
+            local: error.local,
+            remote: error.remote,
+        };
+        let handle = self
+            .by_tuple
+            .get(&tuple)
+            .and_then(|index| self.slots.handle(*index));
+        let Some((handle, connection)) = handle.and_then(|h| Some((h, self.slots.get_mut(h)?)))
+        else {
+            self.counts.strays += 1;
+            return;
+        };
+        match error.kind {
+            IcmpErrorKind::Unreachable(kind) => {
+                if let Outcome::Failed(failure) =
+                    connection.handle_unreachable(error.sequence, kind)
+                {
+                    self.fail(handle, failure);
+                }
+            }
+            IcmpErrorKind::TooBig { mtu } => {
+                connection.handle_too_big(error.sequence, mtu.max(MTU_MIN));
+                self.make_ready(handle);
+            }
+        }
+    }
+
+    /// Answers a segment of an unknown connection with a reset (RFC 9293 §3.10.7.1).
+    fn reject_stray(&mut self, tuple: FourTuple, segment: &Segment, length: u32) {
+        let flags = segment.flags;
+        if flags.has(Flags::RST) {
+            return;
+        }
+        if flags.has(Flags::ACK) {
+            return self.push_stray_reset(tuple, segment.acknowledgment, None);
+        }
+        let length = length + u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN));
+        self.push_stray_reset(tuple, Sequence(0), Some(segment.sequence + length));
+    }
+
+    fn push_stray_reset(
+        &mut self,
+        tuple: FourTuple,
+        sequence: Sequence,
+        acknowledgment: Option<Sequence>,
+    ) {
+        if self.resets.len() >= STRAY_RESETS_MAX {
+            self.counts.dropped_resets += 1;
+            return;
+        }
+        let segment = Segment {
+            source_port: tuple.local.port(),
+            target_port: tuple.remote.port(),
+            sequence,
+            acknowledgment: acknowledgment.unwrap_or_default(),
+            flags: match acknowledgment {
+                Some(_) => Flags::RST.and(Flags::ACK),
+                None => Flags::RST,
+            },
+            ..Segment::default()
+        };
+        let (local, remote) = (tuple.local, tuple.remote);
+        self.resets.push_back(Reset {
+            local,
+            remote,
+            segment,
+        });
+    }
+
+    /// The next event, if there is one.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// True if [`TcpStack::poll_transmit`] may have a packet.
+    pub fn wants_transmit(&self) -> bool {
+        !self.ready.is_empty() || !self.resets.is_empty()
+    }
+
+    /// Writes the next IP packet that is due into a buffer of at least the MTU, and returns its size.
+    /// Sending in batches saves packets: data carries the acknowledgments of what was handled before.
+    pub fn poll_transmit(&mut self, now: u64, packet: &mut [u8]) -> Option<usize> {
+        if let Some(reset) = self.resets.pop_front() {
+            let size = write_packet(packet, reset.local, reset.remote, &reset.segment, 0);
+            self.counts.sent += u64::from(size.is_some());
+            return size;
+        }
+        while let Some(&handle) = self.ready.front() {
+            if let Some(connection) = self.slots.get_mut(handle) {
+                if let Some(size) = connection.transmit(packet, &self.limits, now) {
+                    self.counts.sent += 1;
+                    return Some(size);
+                }
+                connection.is_ready = false;
+                match connection.has_ended() {
+                    true => self.remove(handle),
+                    false => self.schedule(handle),
+                }
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// Time at which [`TcpStack::handle_timeouts`] should be called next; it may be early.
+    pub fn next_timeout(&self) -> Option<u64> {
+        self.wheel.next_expiry()
+    }
+
+    /// Handles all timers that have expired.
+    pub fn handle_timeouts(&mut self, now: u64) {
+        let mut expired = std::mem::take(&mut self.expired);
+        self.wheel.expire(now, &mut expired);
+        for reminder in expired.drain(..) {
+            let handle = Handle {
+                index: reminder.index,
+                generation: reminder.generation,
+            };
+            let Some(connection) = self.slots.get_mut(handle) else {
+                continue;
+            };
+            if connection.timer_slot != Some(reminder.slot) {
+                continue;
+            }
+            connection.timer_slot = None;
+            if connection.deadline().is_some_and(|at| at <= now) {
+                if let Outcome::Failed(failure) = connection.expire(now) {
+                    self.fail(handle, failure);
+                    continue;
+                }
+                self.make_ready(handle);
+            }
+            self.schedule(handle);
+        }
+        self.expired = expired;
+    }
+
+    /// Adds a reminder for the connection's deadline, unless an earlier one exists.
+    fn schedule(&mut self, handle: Handle) {
+        let Some(connection) = self.slots.get_mut(handle) else {
+            return;
+        };
+        let Some(deadline) = connection.deadline() else {
+            return;
+        };
+        let slot = self.wheel.slot_for(deadline);
+        if connection.timer_slot.is_none_or(|present| slot < present) {
+            connection.timer_slot = Some(slot);
+            let Handle { index, generation } = handle;
+            self.wheel.insert(Reminder {
+                index,
+                generation,
+                slot,
+            });
+        }
+    }
+
+    fn make_ready(&mut self, handle: Handle) {
+        if let Some(connection) = self.slots.get_mut(handle)
+            && !connection.is_ready
+        {
+            connection.is_ready = true;
+            self.ready.push_back(handle);
+        }
+    }
+
+    /// Reports a failure and forgets the connection.
+    fn fail(&mut self, handle: Handle, failure: Failure) {
+        if let Some(connection) = self.slots.get(handle) {
+            if !connection.detached {
+                self.events
+                    .push_back(Event::Failed(connection.tag, failure));
+            }
+            self.remove(handle);
+        }
+    }
+
+    fn remove(&mut self, handle: Handle) {
+        let Some(connection) = self.slots.remove(handle) else {
+            return;
+        };
+        self.by_tuple.remove(&connection.tuple);
+        self.detached -= usize::from(connection.detached);
+        self.stored = self.stored.saturating_sub(connection.receiver.stored());
+        let losses = connection.sender.losses();
+        self.counts.retransmitted += u64::from(losses.retransmitted);
+        self.counts.timeouts += u64::from(losses.timeouts);
+        let mut queue = connection.sender.into_queue();
+        queue.clear(&mut self.spare_buffers);
+        if self.spare_queues.len() < SPARE_MAX {
+            self.spare_queues.push(queue);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Reasons that a load can't use AF_XDP.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+
+use crate::address_range::AddressRange;
+use crate::filter::FilterSpec;
+
+/// Reason that an interface can't carry a load.
+#[derive(Debug)]
+pub enum XdpError {
+    /// The process lacks a capability (capabilities(7)).
+    Capability(&'static str),
+    /// The kernel is too old; this is its version.
+    Kernel(String),
+    /// No interface has this name.
+    NoInterface(String),
+    /// The interface is down.
+    Down(String),
+    /// The interface is not Ethernet.
+    NotEthernet(String),
+    /// The MTU of the interface is less than IPv6 requires (RFC 8200 §5).
+    Mtu(String, u32),
+    /// Another XDP program is attached to the interface; this is its number.
+    ProgramAttached(String, u32),
+    /// The interface has no address of the target's family.
+    NoAddress(String, IpAddr),
+    /// Sources are outside of the interface's subnets.
+    OutsideSubnet {
+        /// The interface.
+        interface: String,
+        /// The sources.
+        range: AddressRange,
+        /// The interface's subnets.
+        subnets: String,
+    },
+    /// The kernel's route to the target uses another interface, which is named if there is one.
+    OtherRoute {
+        /// The interface.
+        interface: String,
+        /// The target.
+        target: IpAddr,
+        /// The interface of the route.
+        route: Option<String>,
+    },
+    /// The next hop did not respond to ARP or neighbor discovery.
+    NoNeighbor {
+        /// The interface.
+        interface: String,
+        /// The next hop.
+        next_hop: IpAddr,
+    },
+    /// More workers than receive queues were requested.
+    Queues {
+        /// The interface.
+        interface: String,
+        /// Number of receive queues.
+        queues: u32,
+        /// Number of workers.
+        workers: u32,
+    },
+    /// Too many ranges of sources.
+    Ranges,
+    /// The operating system refused this step.
+    System(&'static str, io::Error),
+}
+
+impl fmt::Display for XdpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            XdpError::Capability(name) => write!(
+                f,
+                "AF_XDP needs the capability {name}, which this process lacks (run it as root, or \
+                 give the program CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)"
+            ),
+            XdpError::Kernel(version) => write!(
+                f,
+                "AF_XDP needs Linux 5.11 or later for what a load requires, and this is {version}"
+            ),
+            XdpError::NoInterface(name) => write!(
+                f,
+                "there is no interface {name} in this network namespace (`ip link` lists them)"
+            ),
+            XdpError::Down(name) => write!(f, "{name} is down (ip link set {name} up)"),
+            XdpError::NotEthernet(name) => write!(
+                f,
+                "{name} is not an Ethernet interface; use the interface that leads to the server, \
+                 or kernel sockets for loopback targets"
+            ),
+            XdpError::Mtu(name, mtu) => write!(
+                f,
+                "the MTU of {name} is {mtu}, and a load needs at least 1280 (ip link set {name} mtu \
+                 1500)"
+            ),
+            XdpError::ProgramAttached(name, program) => write!(
+                f,
+                "{name} already has an XDP program (number {program}), which would be replaced; \
+                 detach it, or use another interface (ip link set {name} xdp off)"
+            ),
+            XdpError::NoAddress(name, target) => write!(
+                f,
+                "{name} has no {} address to reach {target} from; add one, or give source addresses",
+                match target {
+                    IpAddr::V4(_) => "IPv4",
+                    IpAddr::V6(_) => "global IPv6",
+                }
+            ),
+            XdpError::OutsideSubnet {
+                interface,
+                range,
+                subnets,
+            } => write!(
+                f,
+                "{range} is outside of the subnets of {interface} ({subnets}), so that responses \
+                 would not come back; use addresses of these subnets"
+            ),
+            XdpError::OtherRoute {
+                interface,
+                target,
+                route: Some(route),
+            } => write!(
+                f,
+                "{target} is not reached through {interface}: its route uses {route}; use that \
+                 interface, or change the route (ip route get {target})"
+            ),
+            XdpError::OtherRoute {
+                interface, target, ..
+            } => write!(
+                f,
+                "{target} is not reached through {interface}: there is no route to it (ip route get \
+                 {target})"
+            ),
+            XdpError::NoNeighbor {
+                interface,
+                next_hop,
+            } => write!(
+                f,
+                "{next_hop} does not respond to {} on {interface}; check that it is up, or give its \
+                 MAC address",
+                match next_hop {
+                    IpAddr::V4(_) => "ARP",
+                    IpAddr::V6(_) => "neighbor discovery",
+                }
+            ),
+            XdpError::Queues {
+                interface,
+                queues,
+                workers,
+            } => write!(
+                f,
+                "{interface} has {queues} receive queue{}, and {workers} workers need one each; use \
+                 at most {queues} threads, or add queues (ethtool -L {interface})",
+                if *queues == 1 { "" } else { "s" },
+            ),
+            XdpError::Ranges => write!(
+                f,
+                "at most {} ranges of source addresses; merge some",
+                FilterSpec::RANGES_MAX
+            ),
+            XdpError::System(step, error) => write!(f, "{step}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for XdpError {}

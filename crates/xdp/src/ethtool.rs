@@ -1,0 +1,160 @@
+//! Queues, offloads and the receive hash of an interface, through the ioctl of ethtool(8).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
+/// Commands (linux/ethtool.h).
+const GET_DRIVER: u32 = 0x03;
+const GET_RECEIVE_CHECKSUM: u32 = 0x14;
+const GET_TRANSMIT_CHECKSUM: u32 = 0x16;
+const GET_TSO: u32 = 0x1e;
+const GET_GSO: u32 = 0x23;
+const GET_FLAGS: u32 = 0x25;
+const GET_GRO: u32 = 0x2b;
+const GET_CHANNELS: u32 = 0x3c;
+const GET_RSS: u32 = 0x46;
+
+/// Bits of GET_FLAGS.
+const FLAG_LRO: u32 = 1 << 15;
+const FLAG_VLAN_RECEIVE: u32 = 1 << 8;
+
+/// Largest indirection table and key that are read.
+const RSS_TABLE_MAX: usize = 4096;
+const RSS_KEY_MAX: usize = 512;
+
+/// Offloads of an interface; `None` if the driver does not report them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offloads {
+    /// TCP segmentation by the adapter.
+    pub tso: Option<bool>,
+    /// Segmentation by the kernel, just before the driver.
+    pub gso: Option<bool>,
+    /// Merging of received segments by the kernel.
+    pub gro: Option<bool>,
+    /// Merging of received segments by the adapter.
+    pub lro: Option<bool>,
+    /// Checksums of sent packets by the adapter.
+    pub transmit_checksum: Option<bool>,
+    /// Checksums of received packets by the adapter.
+    pub receive_checksum: Option<bool>,
+    /// Removal of VLAN tags by the adapter.
+    pub vlan: Option<bool>,
+}
+
+/// The receive hash that distributes packets over the queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RssSettings {
+    /// Queue of each value of the hash, modulo the table's size.
+    pub table: Vec<u32>,
+    /// Key of the hash.
+    pub key: Vec<u8>,
+    /// The hash is Toeplitz.
+    pub is_toeplitz: bool,
+}
+
+/// The argument of the ioctl (netdevice(7)).
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IF_NAMESIZE],
+    data: *mut libc::c_void,
+    padding: [u8; 16],
+}
+
+/// Calls the ioctl with a buffer that begins with the command.
+fn ethtool(interface: &str, buffer: &mut [u32]) -> io::Result<()> {
+    let mut request = InterfaceRequest {
+        name: [0; libc::IF_NAMESIZE],
+        data: buffer.as_mut_ptr().cast(),
+        padding: [0; 16],
+    };
+    if interface.len() >= libc::IF_NAMESIZE {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    request.name[..interface.len()].copy_from_slice(interface.as_bytes());
+    // SAFETY: a plain system call.
+    let number = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just created this descriptor for us.
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    // SAFETY: the request points to the buffer, which is as large as its command requires.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The value of a command that returns one number.
+fn value(interface: &str, command: u32) -> Option<u32> {
+    let mut buffer = [command, 0];
+    ethtool(interface, &mut buffer).ok().map(|()| buffer[1])
+}
+
+pub(crate) fn offloads(interface: &str) -> Offloads {
+    let is_on = |command| value(interface, command).map(|value| value != 0);
+    let flags = value(interface, GET_FLAGS);
+    Offloads {
+        tso: is_on(GET_TSO),
+        gso: is_on(GET_GSO),
+        gro: is_on(GET_GRO),
+        lro: flags.map(|flags| flags & FLAG_LRO != 0),
+        transmit_checksum: is_on(GET_TRANSMIT_CHECKSUM),
+        receive_checksum: is_on(GET_RECEIVE_CHECKSUM),
+        vlan: flags.map(|flags| flags & FLAG_VLAN_RECEIVE != 0),
+    }
+}
+
+/// Number of channels that receive.
+pub(crate) fn receive_channels(interface: &str) -> Option<u32> {
+    // The command, four maxima (receive, transmit, other, combined), and the four numbers in use.
+    let mut buffer = [0; 9];
+    buffer[0] = GET_CHANNELS;
+    ethtool(interface, &mut buffer).ok()?;
+    Some(buffer[5].saturating_add(buffer[8]))
+}
+
+/// Name of the driver.
+pub(crate) fn driver(interface: &str) -> Option<String> {
+    /// Size of `struct ethtool_drvinfo` in words.
+    const WORDS: usize = 49;
+    let mut buffer = [0; WORDS];
+    buffer[0] = GET_DRIVER;
+    ethtool(interface, &mut buffer).ok()?;
+    let bytes: Vec<u8> = buffer[1..9]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .take_while(|byte| *byte != 0)
+        .collect();
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|name| !name.is_empty())
+}
+
+/// The receive hash.
+pub(crate) fn rss(interface: &str) -> Option<RssSettings> {
+    /// Words of `struct ethtool_rxfh` before the table.
+    const FIXED: usize = 7;
+    // The first call asks for the sizes.
+    let mut buffer = vec![0; FIXED];
+    buffer[0] = GET_RSS;
+    ethtool(interface, &mut buffer).ok()?;
+    let (table, key) = (buffer[2] as usize, buffer[3] as usize);
+    if table == 0 || key == 0 || table > RSS_TABLE_MAX || key > RSS_KEY_MAX {
+        return None;
+    }
+    let mut buffer = vec![0; FIXED + table + key.div_ceil(4)];
+    (buffer[0], buffer[2], buffer[3]) = (GET_RSS, table as u32, key as u32);
+    ethtool(interface, &mut buffer).ok()?;
+    let [hash, ..] = buffer[4].to_ne_bytes();
+    let bytes = buffer[FIXED + table..]
+        .iter()
+        .flat_map(|it| it.to_ne_bytes());
+    Some(RssSettings {
+        table: buffer[FIXED..FIXED + table].to_vec(),
+        key: bytes.take(key).collect(),
+        is_toeplitz: hash == 0 || hash & 1 != 0,
+    })
+}

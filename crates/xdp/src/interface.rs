@@ -1,0 +1,362 @@
+//! Facts about an interface.
+
+use std::io;
+use std::net::IpAddr;
+
+use crate::address_range::AddressRange;
+use crate::error::XdpError;
+use crate::ethernet::MacAddress;
+use crate::ethtool::{self, Offloads, RssSettings};
+use crate::netlink::{self, Request, RequestKind, attributes};
+
+/// Messages and attributes of rtnetlink(7).
+const GET_LINK: u16 = 18;
+const GET_ADDRESS: u16 = 22;
+/// Sizes of the fixed parts of messages about links and addresses.
+const LINK_FIXED: usize = 16;
+const ADDRESS_FIXED: usize = 8;
+
+/// Smallest MTU that IPv6 allows, in bytes (RFC 8200 §5).
+const MTU_MIN: u32 = 1280;
+/// First version of Linux with everything that a load needs.
+const KERNEL_MIN: (u32, u32) = (5, 11);
+
+/// Capabilities with the bits of capabilities(7).
+const CAPABILITIES: [(&str, u32); 3] =
+    [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_BPF", 39)];
+/// The capability that includes CAP_BPF.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// An address of an interface, with the length of its subnet's prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct InterfaceAddress {
+    interface: u32,
+    address: IpAddr,
+    prefix: u8,
+}
+
+/// An interface of this thread's network namespace.
+#[derive(Debug, Clone)]
+pub struct Interface {
+    name: String,
+    index: u32,
+    mac: MacAddress,
+    mtu: u32,
+    flags: u32,
+    /// Hardware type (if_arp.h).
+    hardware: u16,
+    /// Receive queues that the driver allocated.
+    allocated_queues: u32,
+    addresses: Vec<InterfaceAddress>,
+}
+
+impl Interface {
+    /// Reads the facts about an interface.
+    ///
+    /// # Errors
+    ///
+    /// There is no such interface.
+    pub fn find(name: &str) -> Result<Interface, XdpError> {
+        let system = |error| XdpError::System("reading the interface", error);
+        let missing = || XdpError::NoInterface(name.to_owned());
+        let index = index_of(name).ok_or_else(missing)?;
+        let link = link(index).map_err(system)?;
+        let mut interface = Interface {
+            name: name.to_owned(),
+            index,
+            mac: MacAddress([0; 6]),
+            mtu: 0,
+            flags: netlink::number(link.get(8..).unwrap_or_default()).unwrap_or(0),
+            hardware: link
+                .get(2..)
+                .and_then(|bytes| bytes.first_chunk())
+                .map_or(0, |bytes| u16::from_ne_bytes(*bytes)),
+            allocated_queues: 1,
+            addresses: addresses().map_err(system)?,
+        };
+        for (kind, value) in attributes(&link, LINK_FIXED) {
+            match (kind, netlink::number(value)) {
+                (1, _) => {
+                    if let Ok(mac) = <[u8; 6]>::try_from(value) {
+                        interface.mac = MacAddress(mac);
+                    }
+                }
+                (4, Some(mtu)) => interface.mtu = mtu,
+                (32, Some(queues)) => interface.allocated_queues = queues,
+                _ => {}
+            }
+        }
+        Ok(interface)
+    }
+
+    /// Checks that AF_XDP can be used on this interface: capabilities, kernel, link, MTU, other
+    /// programs. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first obstacle.
+    pub fn check(&self) -> Result<(), XdpError> {
+        check_capabilities()?;
+        check_kernel(&kernel_release())?;
+        let name = || self.name.clone();
+        if self.hardware != libc::ARPHRD_ETHER || !self.mac.is_unicast() {
+            return Err(XdpError::NotEthernet(name()));
+        }
+        if self.flags & libc::IFF_UP as u32 == 0 {
+            return Err(XdpError::Down(name()));
+        }
+        if self.mtu < MTU_MIN {
+            return Err(XdpError::Mtu(name(), self.mtu));
+        }
+        match self.attached_program() {
+            Ok(None) => Ok(()),
+            Ok(Some(program)) => Err(XdpError::ProgramAttached(name(), program)),
+            Err(error) => Err(XdpError::System("reading the interface", error)),
+        }
+    }
+
+    /// Name, such as `eth0`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Index in this network namespace.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// MAC address.
+    pub fn mac(&self) -> MacAddress {
+        self.mac
+    }
+
+    /// Largest IP packet in bytes.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Number of receive queues in use.
+    pub fn queues(&self) -> u32 {
+        match ethtool::receive_channels(&self.name) {
+            Some(channels) if channels > 0 => channels,
+            _ => self.allocated_queues.max(1),
+        }
+    }
+
+    /// Name of the driver.
+    pub fn driver(&self) -> Option<String> {
+        ethtool::driver(&self.name)
+    }
+
+    /// Offloads that change which packets AF_XDP sees.
+    pub fn offloads(&self) -> Offloads {
+        ethtool::offloads(&self.name)
+    }
+
+    /// The hash that distributes packets over the receive queues, if the driver reports it.
+    pub fn rss(&self) -> Option<RssSettings> {
+        ethtool::rss(&self.name)
+    }
+
+    /// True if the kernel has this address, on any interface.
+    pub fn kernel_has(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|it| it.address == address)
+    }
+
+    /// Those addresses of a range that the kernel doesn't have.
+    pub fn foreign(&self, range: AddressRange) -> Vec<AddressRange> {
+        let own: Vec<IpAddr> = self.addresses.iter().map(|it| it.address).collect();
+        range.without(&own)
+    }
+
+    /// Checks that a range of source addresses is within one subnet of the interface.
+    ///
+    /// # Errors
+    ///
+    /// It is not; the error names the subnets.
+    pub fn check_source(&self, range: AddressRange) -> Result<(), XdpError> {
+        let own = || {
+            self.addresses
+                .iter()
+                .filter(|it| it.interface == self.index)
+        };
+        let contains = |subnet: &InterfaceAddress| {
+            is_in(range.first, subnet.address, subnet.prefix)
+                && is_in(range.last, subnet.address, subnet.prefix)
+        };
+        if own().any(contains) {
+            return Ok(());
+        }
+        let subnets: Vec<String> = own()
+            .map(|it| format!("{}/{}", it.address, it.prefix))
+            .collect();
+        Err(XdpError::OutsideSubnet {
+            interface: self.name.clone(),
+            range,
+            subnets: match subnets.is_empty() {
+                true => "none".to_owned(),
+                false => subnets.join(", "),
+            },
+        })
+    }
+
+    /// Number of the XDP program on this interface, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The kernel doesn't report it.
+    pub fn attached_program(&self) -> io::Result<Option<u32>> {
+        const XDP: u16 = 43;
+        let link = link(self.index)?;
+        let nested = attributes(&link, LINK_FIXED).find(|(kind, _)| *kind == XDP);
+        let Some((_, nested)) = nested else {
+            return Ok(None);
+        };
+        let (mut is_attached, mut program) = (false, 0);
+        for (kind, value) in attributes(nested, 0) {
+            match kind {
+                2 => is_attached = value.first().is_some_and(|mode| *mode != 0),
+                // The program, and those of single modes.
+                4..=7 => program = program.max(netlink::number(value).unwrap_or(0)),
+                _ => {}
+            }
+        }
+        Ok(is_attached.then_some(program))
+    }
+}
+
+/// Index of an interface.
+fn index_of(name: &str) -> Option<u32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: the pointer is to a string that ends with zero.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => None,
+        index => Some(index),
+    }
+}
+
+/// The kernel's message about a link.
+fn link(index: u32) -> io::Result<Vec<u8>> {
+    let mut fixed = [0; LINK_FIXED];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let mut links = Request::new(&fixed).send(GET_LINK, RequestKind::Get)?;
+    links.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// All addresses of this network namespace.
+fn addresses() -> io::Result<Vec<InterfaceAddress>> {
+    let messages = Request::new(&[0; ADDRESS_FIXED]).send(GET_ADDRESS, RequestKind::Dump)?;
+    let addresses = messages.iter().filter_map(|message| {
+        let interface = netlink::number(message.get(4..)?)?;
+        let prefix = *message.get(1)?;
+        let (mut address, mut local) = (None, None);
+        for (kind, value) in attributes(message, ADDRESS_FIXED) {
+            match kind {
+                1 => address = netlink::address(value),
+                2 => local = netlink::address(value),
+                _ => {}
+            }
+        }
+        Some(InterfaceAddress {
+            interface,
+            address: local.or(address)?,
+            prefix,
+        })
+    });
+    Ok(addresses.collect())
+}
+
+/// True if an address is in the subnet of another.
+fn is_in(address: IpAddr, other: IpAddr, prefix: u8) -> bool {
+    let prefix = u32::from(prefix);
+    match (address, other) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= prefix,
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= prefix,
+        _ => false,
+    }
+}
+
+fn check_capabilities() -> Result<(), XdpError> {
+    let held = effective_capabilities()
+        .map_err(|error| XdpError::System("reading the capabilities", error))?;
+    let has = |bit: u32| held & (1 << bit) != 0;
+    match CAPABILITIES
+        .iter()
+        .find(|(name, bit)| !(has(*bit) || *name == "CAP_BPF" && has(CAP_SYS_ADMIN)))
+    {
+        Some((name, _)) => Err(XdpError::Capability(name)),
+        None => Ok(()),
+    }
+}
+
+/// The effective capabilities of this thread (capget(2)).
+fn effective_capabilities() -> io::Result<u64> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut header = [VERSION_3, 0];
+    // Effective, permitted and inheritable capabilities: the low words, then the high words.
+    let mut data = [0u32; 6];
+    // SAFETY: the header and the data have the layout of version 3.
+    let result = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) };
+    match result {
+        0 => Ok(u64::from(data[0]) | u64::from(data[3]) << 32),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn kernel_release() -> String {
+    // SAFETY: a structure of characters, for which zero is valid.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the call writes the structure.
+    unsafe { libc::uname(&raw mut name) };
+    let release = name.release.iter().take_while(|byte| **byte != 0);
+    release.map(|byte| *byte as u8 as char).collect()
+}
+
+fn check_kernel(release: &str) -> Result<(), XdpError> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= KERNEL_MIN => Ok(()),
+        _ => Err(XdpError::Kernel(release.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_kernels_are_refused() {
+        for good in ["5.11.0", "5.11-rc1", "6.1.0-13-amd64", "10.0"] {
+            assert!(check_kernel(good).is_ok(), "{good}");
+        }
+        for bad in ["5.10.209", "4.19.0", "", "x"] {
+            assert!(check_kernel(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn subnets_contain_their_addresses() {
+        let is = |address: &str, other: &str, prefix| {
+            is_in(address.parse().unwrap(), other.parse().unwrap(), prefix)
+        };
+        assert!(is("10.0.3.9", "10.0.0.1", 22));
+        assert!(!is("10.0.4.9", "10.0.0.1", 22));
+        assert!(is("fd00::9", "fd00::1", 64) && !is("fd00:0:0:1::9", "fd00::1", 64));
+        assert!(is("10.0.0.1", "10.0.0.1", 32) && !is("::1", "10.0.0.1", 0));
+    }
+
+    #[test]
+    fn a_missing_interface_and_the_loopback_are_refused() {
+        assert!(matches!(
+            Interface::find("prony-none"),
+            Err(XdpError::NoInterface(_))
+        ));
+        let loopback = Interface::find("lo").unwrap();
+        assert!(loopback.kernel_has("127.0.0.1".parse().unwrap()));
+        let refused = loopback.check().unwrap_err();
+        assert!(
+            matches!(refused, XdpError::NotEthernet(_) | XdpError::Capability(_)),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! Requests to the kernel's network tables (rtnetlink(7)).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Size of a message's header.
+const HEADER: usize = 16;
+/// Bytes that the kernel sends at once at most.
+const RESPONSE_BYTES: usize = 64 * 1024;
+
+const FLAG_REQUEST: u16 = 0x01;
+const FLAG_ACKNOWLEDGE: u16 = 0x04;
+const FLAG_DUMP: u16 = 0x300;
+const FLAG_CREATE: u16 = 0x400;
+
+const TYPE_ERROR: u16 = 2;
+const TYPE_DONE: u16 = 3;
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    /// One object.
+    Get,
+    /// All objects.
+    Dump,
+    /// Creates or changes an object.
+    Create,
+}
+
+/// A request: its fixed part and its attributes.
+#[derive(Debug, Default)]
+pub(crate) struct Request(Vec<u8>);
+
+impl Request {
+    /// A request with a fixed part, whose size is a multiple of four.
+    pub(crate) fn new(fixed: &[u8]) -> Request {
+        Request(fixed.to_vec())
+    }
+
+    /// Appends an attribute.
+    pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Request {
+        self.0
+            .extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// Sends the request, and returns the bodies of the responses.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error.
+    pub(crate) fn send(self, message_type: u16, kind: RequestKind) -> io::Result<Vec<Vec<u8>>> {
+        let flags = FLAG_REQUEST
+            | match kind {
+                RequestKind::Get => 0,
+                RequestKind::Dump => FLAG_DUMP,
+                RequestKind::Create => FLAG_CREATE | FLAG_ACKNOWLEDGE,
+            };
+        let mut message = Vec::with_capacity(HEADER + self.0.len());
+        message.extend_from_slice(&((HEADER + self.0.len()) as u32).to_ne_bytes());
+        message.extend_from_slice(&message_type.to_ne_bytes());
+        message.extend_from_slice(&flags.to_ne_bytes());
+        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(&self.0);
+        let socket = socket()?;
+        // SAFETY: the pointer is to the message, whose size is passed along.
+        let sent = unsafe {
+            libc::send(
+                socket.as_raw_fd(),
+                message.as_ptr().cast(),
+                message.len(),
+                0,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let (mut bodies, mut buffer) = (Vec::new(), vec![0; RESPONSE_BYTES]);
+        loop {
+            // SAFETY: the pointer is to the buffer, whose size is passed along.
+            let size = unsafe {
+                libc::recv(
+                    socket.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    0,
+                )
+            };
+            let Ok(size) = usize::try_from(size) else {
+                return Err(io::Error::last_os_error());
+            };
+            let is_complete = collect(&buffer[..size], &mut bodies)?;
+            if is_complete || kind == RequestKind::Get && !bodies.is_empty() {
+                return Ok(bodies);
+            }
+        }
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call.
+    let number = unsafe {
+        libc::socket(
+            libc::AF_NETLINK,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            libc::NETLINK_ROUTE,
+        )
+    };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just created this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Appends the bodies of messages. Returns true if these were the last messages.
+fn collect(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    while let Some(header) = messages.first_chunk::<HEADER>() {
+        let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let message_type = u16::from_ne_bytes([header[4], header[5]]);
+        let Some(body) = messages.get(HEADER..length) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        match message_type {
+            TYPE_ERROR => {
+                let number = body.first_chunk().map_or(0, |it| i32::from_ne_bytes(*it));
+                return match number {
+                    0 => Ok(true),
+                    _ => Err(io::Error::from_raw_os_error(number.saturating_neg())),
+                };
+            }
+            TYPE_DONE => return Ok(true),
+            _ => bodies.push(body.to_vec()),
+        }
+        messages = messages
+            .get(length.next_multiple_of(4)..)
+            .unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// The attributes of a message after its fixed part, or those within an attribute.
+pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = body.get(fixed..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let header: &[u8; 4] = rest.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        // The two high bits are flags.
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
+        let value = rest.get(4..length)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The value of an attribute of four bytes.
+pub(crate) fn number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+/// The value of an attribute that is an IP address.
+pub(crate) fn address(value: &[u8]) -> Option<std::net::IpAddr> {
+    match value.len() {
+        4 => <[u8; 4]>::try_from(value).ok().map(Into::into),
+        16 => <[u8; 16]>::try_from(value).ok().map(Into::into),
+        _ => None,
+    }
+}
+
+/// The family and the bytes of an IP address.
+pub(crate) fn encoded(address: std::net::IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        std::net::IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),
+        std::net::IpAddr::V6(address) => (libc::AF_INET6 as u8, address.octets().to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_and_read_back() {
+        let request = Request::new(&[1, 2, 3, 4])
+            .attribute(7, &[9])
+            .attribute(8, &5u32.to_ne_bytes());
+        let seen: Vec<_> = attributes(&request.0, 4).collect();
+        assert_eq!(seen, [(7, &[9][..]), (8, &5u32.to_ne_bytes())]);
+        assert_eq!(number(seen[1].1), Some(5));
+        for end in 0..request.0.len() {
+            // Truncated messages end early.
+            assert!(attributes(&request.0[..end], 4).count() <= 2);
+        }
+    }
+
+    #[test]
+    fn truncated_messages_are_errors() {
+        let mut message = 40u32.to_ne_bytes().to_vec();
+        message.resize(20, 0);
+        assert!(collect(&message, &mut Vec::new()).is_err());
+        assert!(!collect(&[], &mut Vec::new()).unwrap());
+    }
+}

@@ -98,6 +98,34 @@ impl fmt::Display for XdpError {
                 "{name} already has an XDP program (number {program}), which would be replaced; \
                  detach it, or use another interface (ip link set {name} xdp off)"
             ),
+            XdpError::NoAddress(..)
+            | XdpError::OutsideSubnet { .. }
+            | XdpError::OtherRoute { .. }
+            | XdpError::NoNeighbor { .. } => self.fmt_route(f),
+            XdpError::Queues {
+                interface,
+                queues,
+                workers,
+            } => write!(
+                f,
+                "{interface} has {queues} receive queue{}, and {workers} workers need one each; use \
+                 at most {queues} threads, or add queues (ethtool -L {interface})",
+                if *queues == 1 { "" } else { "s" },
+            ),
+            XdpError::Ranges => write!(
+                f,
+                "at most {} ranges of source addresses; merge some",
+                FilterSpec::RANGES_MAX
+            ),
+            XdpError::System(step, error) => write!(f, "{step}: {error}"),
+        }
+    }
+}
+
+impl XdpError {
+    /// Writes an error about the addresses of a load and the way to its targets.
+    fn fmt_route(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             XdpError::NoAddress(name, target) => write!(
                 f,
                 "{name} has no {} address to reach {target} from; add one, or give source addresses",
@@ -143,22 +171,7 @@ impl fmt::Display for XdpError {
                     IpAddr::V6(_) => "neighbor discovery",
                 }
             ),
-            XdpError::Queues {
-                interface,
-                queues,
-                workers,
-            } => write!(
-                f,
-                "{interface} has {queues} receive queue{}, and {workers} workers need one each; use \
-                 at most {queues} threads, or add queues (ethtool -L {interface})",
-                if *queues == 1 { "" } else { "s" },
-            ),
-            XdpError::Ranges => write!(
-                f,
-                "at most {} ranges of source addresses; merge some",
-                FilterSpec::RANGES_MAX
-            ),
-            XdpError::System(step, error) => write!(f, "{step}: {error}"),
+            _ => Ok(()),
         }
     }
 }

@@ -25,11 +25,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("origin", &[]),
     ("experiment", &["load", "stats"]),
     ("lua", &["load"]),
-    ("load", &["protocol", "record", "tcp"]),
+    ("load", &["protocol", "record", "tcp", "xdp"]),
     ("stats", &["record"]),
     ("protocol", &[]),
     ("record", &[]),
     ("tcp", &[]),
+    ("xdp", &[]),
 ];
 
 /// External crates that provide clocks, sockets or threads.

@@ -29,7 +29,7 @@ const SPARE_MAX: usize = 1_024;
 /// Smallest MTU that a router may report, in bytes (RFC 791; RFC 8200 §5 for IPv6).
 const MTU_MIN: u32 = 128;
 
-/// Settings of an stack.
+/// Settings of a stack.
 #[derive(Debug, Clone, Copy)]
 pub struct StackConfig {
     /// Largest IP packet, in bytes.
@@ -103,7 +103,21 @@ pub enum Event {
     Failed(u64, Failure),
 }
 
-/// Counts since the start of an stack. Every packet that is not used has a counter.
+impl Event {
+    /// The tag of the connection.
+    pub fn tag(&self) -> u64 {
+        match self {
+            Event::Connected(tag)
+            | Event::SendSpace(tag)
+            | Event::Received(tag, _)
+            | Event::Reassembled(tag, _)
+            | Event::Closed(tag)
+            | Event::Failed(tag, _) => *tag,
+        }
+    }
+}
+
+/// Counts since the start of a stack. Every packet that is not used has a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpCounts {
     /// Packets handled.
@@ -309,11 +323,13 @@ impl<'a> TcpStack<'a> {
         self.spare_buffers.pop()
     }
 
-    /// Closes a connection. No event about it follows. Does nothing if it has ended.
+    /// Closes a connection. No event with its tag follows, not even a pending one. Does nothing if it has ended.
     pub fn close(&mut self, handle: Handle, mode: CloseMode, now: u64) {
         let Some(connection) = self.slots.get_mut(handle).filter(|c| !c.detached) else {
             return;
         };
+        let tag = connection.tag;
+        self.events.retain(|event| event.tag() != tag);
         let is_full = self.detached >= DETACHED_MAX;
         if mode == CloseMode::Abort || connection.is_connecting() || is_full {
             if mode == CloseMode::Orderly && is_full {

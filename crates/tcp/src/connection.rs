@@ -396,7 +396,7 @@ impl<'a> Connection<'a> {
                 return Outcome::Failed(Failure::TimedOut);
             }
             *due = true;
-            *deadline = now + round_trip.timeout();
+            *deadline += round_trip.timeout();
             return Outcome::Nothing;
         }
         self.receiver.expire(now);

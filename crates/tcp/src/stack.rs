@@ -665,3 +665,6 @@ impl<'a> TcpStack<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
